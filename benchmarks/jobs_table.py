@@ -15,9 +15,8 @@ from aitne.core.models.job import Job, JobFilter, JobSpec, JobType
 from aitne.core.models.resources import Resources
 from aitne.core.models.user import Actor, Project, Role, Scope, User
 from aitne.core.settings import Settings
-from aitne.store import tables
+from aitne.store import Store, tables
 from aitne.store.rows import row_of
-from aitne.store.sql import SqlStore
 
 JOBS = 10_000
 USERS = tuple(f"user{number}" for number in range(10))
@@ -74,7 +73,7 @@ async def fill(settings: Settings, *, ended: int = JOBS, live: int = 0) -> dict[
 async def statements(settings: Settings, visible_to: str | None, limit: int) -> list[Statement]:
     """Return the SQL statements of one page of jobs with their parameters, as the store sends them."""
     seen: list[Statement] = []
-    store = SqlStore(settings.database_url)
+    store = Store(settings.database_url)
 
     def note(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
         if "FROM jobs" in statement:

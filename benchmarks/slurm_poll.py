@@ -33,9 +33,8 @@ from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.poll import Poller
 from aitne.services.controller.restored import RestoredJobs
-from aitne.store import tables
+from aitne.store import Store, tables
 from aitne.store.rows import row_of
-from aitne.store.sql import SqlStore
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
 from benchmarks.slurm import USER, Slurm, cluster
@@ -235,7 +234,7 @@ async def _poller(
     """Run a controller's poller whose database has every job as submitted."""
     accounts = UnixAccounts(settings)
     folder = accounts.of(USER).folder
-    store, files = SqlStore(settings.database_url), BrokerFiles(settings)
+    store, files = Store(settings.database_url), BrokerFiles(settings)
     await store.start()
     try:
         found = {job.job_id: job.scheduler_id for job in await scheduler.poll()}

@@ -118,7 +118,7 @@ from aitne.services.users.preferences import PreferenceService
 from aitne.services.users.second_factor import SecondFactors
 from aitne.services.users.secrets import UserSecretService
 from aitne.services.users.users import UserService
-from aitne.store.sql import SqlStore
+from aitne.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class PlatformServices:
     """
 
     settings: Settings
-    store: SqlStore
+    store: Store
     scheduler: Scheduler | None
     """Scheduler for queries such as forecasts, if processes other than the controller may use it;
     otherwise None.

@@ -1,7 +1,7 @@
-"""Database of the platform: implementations of the store ports with SQLAlchemy on SQLite and
-PostgreSQL.
+"""Database of the platform, with SQLAlchemy on SQLite and PostgreSQL: one class for each subject, and
+``Store``, which combines them.
 """
 
-from aitne.store.sql import SqlStore
+from aitne.store.store import Store
 
-__all__ = ["SqlStore"]
+__all__ = ["Store"]

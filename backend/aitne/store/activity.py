@@ -8,11 +8,9 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import and_, select, update
-from typing_extensions import override
 
 from aitne.core.models.job import Job
 from aitne.core.models.notification import SessionActivity
-from aitne.core.ports.store import NotificationStore
 from aitne.store import tables
 from aitne.store.base import StorePart, require_epoch
 from aitne.store.jobs import LIVE_STATES
@@ -24,13 +22,19 @@ _jobs = tables.jobs
 _FIELDS = [_activity.c[name] for name in SessionActivity.model_fields]
 
 
-class Activity(StorePart, NotificationStore):
-    """Part of ``NotificationStore`` about user activity in sessions and idle GPUs."""
+class ActivityStore(StorePart):
+    """Storage of user activity in sessions, and of jobs with idle GPUs."""
 
-    @override
     async def note_activity(
         self, job_id: UUID, *, active_at: datetime, seen_at: datetime, tolerance_s: float = 0.0
     ) -> SessionActivity | None:
+        """Store the activity of a session at ``active_at``, which an agent reported at ``seen_at``;
+        return None if there is no such job.
+
+        Activity less than ``tolerance_s`` seconds after the stored one is not written, unless the
+        user was warned. Later activity cancels warnings, with the event ``session.active`` if there
+        were any.
+        """
         this = _activity.c.job_id == job_id
         # Every session reports repeatedly; most reports change nothing, and nothing is written.
         async with self._db.read() as connection:
@@ -68,8 +72,8 @@ class Activity(StorePart, NotificationStore):
             await tx.execute(update(_activity).where(this).values(values))
         return activity.model_copy(update=values)
 
-    @override
     async def activities(self) -> Sequence[SessionActivity]:
+        """Return the last activity of each session that has not ended."""
         query = (
             select(*_FIELDS)
             .join(_jobs, _jobs.c.id == _activity.c.job_id)
@@ -79,10 +83,15 @@ class Activity(StorePart, NotificationStore):
             rows = await connection.execute(query)
             return [SessionActivity.model_validate(dict(row)) for row in rows.mappings()]
 
-    @override
     async def warn_idle(
         self, job_id: UUID, *, warned: int, at: datetime, data: dict[str, Any], epoch: int
     ) -> bool:
+        """Record the warning with the number ``warned`` about an idle session, and add the event
+        ``session.idle``.
+
+        Returns False if it was recorded before or the session has been active since. Raises
+        ``StaleEpoch`` if another controller is the leader.
+        """
         before = and_(_activity.c.job_id == job_id, _activity.c.warned < warned)
         about = select(_jobs.c.owner, _jobs.c.project).where(_jobs.c.id == job_id)
         async with self._db.write() as tx:
@@ -96,8 +105,8 @@ class Activity(StorePart, NotificationStore):
             )
         return True
 
-    @override
     async def idle_gpu_jobs(self) -> Sequence[Job]:
+        """List the live jobs whose GPUs are idle, those with the longest idle time first."""
         query = (
             select(*JOB_COLUMNS)
             .where(_jobs.c.gpu_idle_since.is_not(None), _jobs.c.state.in_(LIVE_STATES))

@@ -7,32 +7,36 @@ from typing import Any
 
 from sqlalchemy import RowMapping, Table, and_, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
-from typing_extensions import override
 
 from aitne.core.errors import NotFound
 from aitne.core.models.administration import Announcement, Maintenance, NodeEvent
-from aitne.core.ports.store import AdministrationStore, Check, Page
 from aitne.store import node_history, paging
 from aitne.store.admin_tables import announcements as _announcements
 from aitne.store.admin_tables import dismissals as _dismissals
 from aitne.store.admin_tables import maintenance as _maintenance
 from aitne.store.admin_tables import node_history as _history
-from aitne.store.base import StorePart
+from aitne.store.base import Check, StorePart
 from aitne.store.cluster import CLUSTER
 from aitne.store.engine import Transaction
+from aitne.store.paging import Page
 from aitne.store.portable import insert_if_absent, upsert
 
 ANNOUNCED = "announcement.changed"
 MAINTAINED = "maintenance.changed"
 
 
-class SqlAdministration(StorePart, AdministrationStore):
-    """Implementation of ``AdministrationStore`` in SQL."""
+class AdministrationStore(StorePart):
+    """Storage of announcements, the maintenance window and the history of nodes."""
 
-    @override
     async def save_announcement(
         self, announcement: Announcement, *, check: Check[Announcement] = None
     ) -> None:
+        """Replace the announcement with this ID. If there is none, add it; with a ``check``, raise
+        ``NotFound`` instead.
+
+        Users who dismissed it see it again if its text or severity changed. Adds the event
+        ``announcement.changed``.
+        """
         values = announcement.model_dump() | {"projects": list(announcement.projects)}
         async with self._db.write() as tx:
             before = await _lock_announcement(tx, announcement.id)
@@ -49,10 +53,13 @@ class SqlAdministration(StorePart, AdministrationStore):
                 await tx.execute(delete(_dismissals).where(of_it))
             tx.append_event(ANNOUNCED, {"id": announcement.id})
 
-    @override
     async def delete_announcement(
         self, announcement_id: str, *, check: Check[Announcement] = None
     ) -> None:
+        """Delete the announcement and add the event ``announcement.changed``.
+
+        Raises ``NotFound`` if there is no such announcement.
+        """
         async with self._db.write() as tx:
             before = await _lock_announcement(tx, announcement_id)
             if before is None:
@@ -62,8 +69,8 @@ class SqlAdministration(StorePart, AdministrationStore):
             await tx.execute(delete(_announcements).where(_announcements.c.id == announcement_id))
             tx.append_event(ANNOUNCED, {"id": announcement_id})
 
-    @override
     async def get_announcement(self, announcement_id: str) -> Announcement:
+        """Return the announcement with this ID. Raises ``NotFound``."""
         query = select(_announcements).where(_announcements.c.id == announcement_id)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).mappings().first()
@@ -71,10 +78,12 @@ class SqlAdministration(StorePart, AdministrationStore):
             raise NotFound("announcement", announcement_id)
         return Announcement.model_validate(row)
 
-    @override
     async def list_announcements(
         self, *, current_at: datetime | None, cursor: str | None = None, limit: int = 100
     ) -> Page[Announcement]:
+        """List the announcements that are shown at ``current_at``, or all if it is None, sorted by
+        start time, latest first.
+        """
         table = _announcements
         conditions = []
         if current_at is not None:
@@ -98,8 +107,8 @@ class SqlAdministration(StorePart, AdministrationStore):
             next_cursor = paging.encode("announcements", last.starts_at.isoformat(), last.id)
         return Page(items=items, next_cursor=next_cursor, total=total)
 
-    @override
     async def dismiss(self, announcement_id: str, user: str) -> None:
+        """Store that the user has dismissed the announcement. Raises ``NotFound``."""
         values = {"announcement": announcement_id, "user_name": user}
         try:
             async with self._db.write() as tx:
@@ -107,16 +116,19 @@ class SqlAdministration(StorePart, AdministrationStore):
         except IntegrityError as error:
             raise NotFound("announcement", announcement_id) from error
 
-    @override
     async def dismissed(self, user: str) -> frozenset[str]:
+        """Return the ids of the announcements that this user has dismissed."""
         query = select(_dismissals.c.announcement).where(_dismissals.c.user_name == user)
         async with self._db.read() as connection:
             return frozenset((await connection.execute(query)).scalars())
 
-    @override
     async def set_maintenance(
         self, window: Maintenance | None, *, check: Check[Maintenance | None] = None
     ) -> None:
+        """Replace the maintenance window; None deletes it.
+
+        Adds the event ``maintenance.changed`` if there was or is one.
+        """
         async with self._db.write() as tx:
             await tx.take("maintenance")
             before = (await tx.execute(select(_maintenance))).mappings().first()
@@ -131,14 +143,20 @@ class SqlAdministration(StorePart, AdministrationStore):
                 await tx.execute(upsert(tx.dialect, _maintenance, values, ["cluster"]))
             tx.append_event(MAINTAINED, _event_data(window))
 
-    @override
     async def maintenance(self) -> Maintenance | None:
+        """Return the present, next or last maintenance window, in this order; None if there was
+        none.
+        """
         async with self._db.read(brief=True) as connection:
             row = (await connection.execute(select(_maintenance))).mappings().first()
         return None if row is None else Maintenance.model_validate(row)
 
-    @override
     async def tell_turns(self, after: datetime, until: datetime) -> None:
+        """Add the events ``announcement.changed`` and ``maintenance.changed`` for those that began
+        or ended after ``after`` and not later than ``until``.
+
+        No request causes these events, because they depend only on the time.
+        """
         # Usually nothing starts or ends; then nothing is written.
         announced = select(_announcements.c.id).where(_turns(_announcements, after, until))
         maintained = select(_maintenance).where(_turns(_maintenance, after, until))
@@ -153,16 +171,18 @@ class SqlAdministration(StorePart, AdministrationStore):
             if window is not None:
                 tx.append_event(MAINTAINED, _event_data(Maintenance.model_validate(window)))
 
-    @override
     async def note_node(self, node: str, what: str, *, actor: str, reason: str | None) -> None:
+        """Add an administrator's action (``what``, such as ``drain``) to the history of
+        the node.
+        """
         async with self._db.write() as tx:
             row = {"node": node, "what": what, "reason": reason, "actor": actor}
             await node_history.write(tx, [{**row, "cluster": CLUSTER, "time": self._clock()}])
 
-    @override
     async def node_history(
         self, node: str, *, cursor: str | None = None, limit: int = 100
     ) -> Page[NodeEvent]:
+        """List the events of the node, newest first."""
         condition = _history.c.node == node
         count = select(func.count()).select_from(_history).where(condition)
         page = select(_history).where(condition).order_by(_history.c.id.desc()).limit(limit + 1)
@@ -179,8 +199,8 @@ class SqlAdministration(StorePart, AdministrationStore):
             total=total,
         )
 
-    @override
     async def last_drains(self) -> dict[str, NodeEvent]:
+        """Return the newest ``drain`` of each node that was drained through the platform."""
         newest = (
             select(func.max(_history.c.id))
             .where(_history.c.what == "drain")

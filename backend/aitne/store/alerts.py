@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import Delete, Update, and_, delete, func, or_, select, update
-from typing_extensions import override
 
 from aitne.core.models.alert import AlertStatus, PlatformAlert
-from aitne.core.ports.store.alerts import AlertStore
 from aitne.store.admin_tables import alerts as _alerts
 from aitne.store.base import MOST_IDS, StorePart, batched
 from aitne.store.engine import Transaction
@@ -22,11 +20,20 @@ _FIRING_KEPT = timedelta(hours=25)
 _RESOLVED_KEPT = timedelta(days=7)
 
 
-class AlertRecords(StorePart, AlertStore):
-    """Implementation of ``AlertStore`` in SQL."""
+class AlertStore(StorePart):
+    """Storage of the alerts that Alertmanager has sent, one for each fingerprint."""
 
-    @override
     async def save_alerts(self, alerts: Sequence[PlatformAlert], *, most: int) -> int:
+        """Store alerts whose status has changed, and append an event for each; of the others that
+        fire, note that they were seen.
+
+        An alert that is stored with the same status and start, or with a later start, is not
+        changed, and neither is a resolved alert that is not stored. Resolved alerts are always
+        stored; an alert that begins to fire is dropped if ``most`` are firing already. Alerts that
+        were not repeated for long are forgotten first.
+
+        Returns the number of alerts that were dropped.
+        """
         async with self._db.write() as tx:
             await tx.take("alerts")
             await tx.execute(forget_alerts(self._clock()))
@@ -57,8 +64,8 @@ class AlertRecords(StorePart, AlertStore):
                 tx.append_event(ALERT_CHANGED, data)
         return dropped
 
-    @override
     async def alert(self, fingerprint: str) -> PlatformAlert | None:
+        """Return the alert with this fingerprint; None if there is none."""
         query = select(_alerts).where(_alerts.c.fingerprint == fingerprint)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).mappings().first()

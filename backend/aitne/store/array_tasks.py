@@ -20,16 +20,16 @@ _jobs = tables.jobs
 _LARGEST_INDEX = (1 << 31) - 1
 
 
-class ArrayTasks(StorePart):
-    """Part of ``JobStore`` about tasks of arrays."""
+class ArrayTaskStore(StorePart):
+    """Storage of the tasks of arrays."""
 
     async def array_tasks(self, array_job_id: UUID) -> Sequence[Job]:
-        """Return all tasks of the array, by index, including those that share a row."""
+        """Return the tasks of an array job, by index, including those that share a row."""
         return expanded(await self.array_rows(array_job_id))
 
     async def array_rows(self, array_job_id: UUID) -> Sequence[Job]:
-        """Return the stored rows of the array's tasks: single tasks by index, and the task group,
-        the row that tasks share.
+        """Return the database rows of an array job's tasks: the rows of single tasks, ordered by
+        index, and the task group's row if there is one.
         """
         query = select(*JOB_COLUMNS).where(_jobs.c.array_job_id == array_job_id)
         async with self._db.read() as connection:
@@ -39,9 +39,10 @@ class ArrayTasks(StorePart):
     async def array_task(
         self, array_job_id: UUID, index: int, *, own_row: bool = False
     ) -> Job | None:
-        """Return the array's task with this index; None if there is none. With ``own_row``, a task
-        that shares a row with others is first given a row of its own. The query's duration does not
-        depend on the array's size.
+        """Return one task of an array job; None if the array has no such task.
+
+        With ``own_row``, a row of its own is created for the task before, so that more can be
+        stored about it.
         """
         if not 0 <= index <= _LARGEST_INDEX:
             return None  # out of range for the column: the databases would raise an error
@@ -59,8 +60,11 @@ class ArrayTasks(StorePart):
         return (await self.split_tasks(array_job_id, [index]))[0] if own_row else group.task(index)
 
     async def split_tasks(self, array_job_id: UUID, indices: Collection[int]) -> Sequence[Job]:
-        """Give these tasks rows of their own and remove their indices from the task group. Return
-        the changed rows.
+        """Create separate database rows for the tasks with these indices, which are stored in the
+        row of the array's task group until now.
+
+        Returns the rows of all tasks in ``indices`` that the array has, and the task group if it
+        still contains tasks.
         """
         group_id = task_group_id(array_job_id)
         ids = [task_id(array_job_id, index) for index in indices]

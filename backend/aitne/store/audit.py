@@ -7,29 +7,32 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, func, insert, or_, select
 from sqlalchemy.exc import IntegrityError
-from typing_extensions import override
 
 from aitne.core.models.audit import AuditDraft, AuditEntry, AuditFilter
 from aitne.core.models.preferences import MODELS
-from aitne.core.ports.store import AuditStore, Page
 from aitne.store import paging
 from aitne.store.audit_tables import audit as _audit
 from aitne.store.base import StorePart
+from aitne.store.paging import Page
 
 _ADD = insert(_audit)
 _LAST = select(_audit.c.id, _audit.c.hash).order_by(_audit.c.id.desc()).limit(1)
 
 
-class AuditTrail(StorePart, AuditStore):
-    """Implementation of ``AuditStore`` in SQL."""
+class AuditStore(StorePart):
+    """Storage of the audit log: a chain of entries. The database itself prevents their
+    modification.
+    """
 
     _newest: AuditEntry | None = None
     """Last entry that this object has stored; another process may have appended newer ones to the
     database. None: unknown.
     """
 
-    @override
     async def append_audit(self, draft: AuditDraft) -> AuditEntry:
+        """Append an entry to the chain and return it; concurrent calls, also of other processes,
+        are executed one after the other.
+        """
         if self._db.address.path is not None and self._newest is not None:
             try:
                 return await self._append(draft, known=True)
@@ -53,10 +56,13 @@ class AuditTrail(StorePart, AuditStore):
             self._newest = entry  # before others have their turn; wrong only if the commit fails
         return entry
 
-    @override
     async def list_audit(
         self, where: AuditFilter, *, cursor: str | None = None, limit: int = 100
     ) -> Page[AuditEntry]:
+        """Return a page of the entries that match ``where``, newest first.
+
+        Raises ``InvalidInput`` for an invalid cursor.
+        """
         conditions = _conditions(where)
         count = select(func.count()).select_from(_audit).where(*conditions)
         page = select(_audit).where(*conditions).order_by(_audit.c.id.desc()).limit(limit + 1)
@@ -73,10 +79,12 @@ class AuditTrail(StorePart, AuditStore):
             total=total,
         )
 
-    @override
     async def audit_after(
         self, entry_id: int, where: AuditFilter, *, limit: int = 1_000
     ) -> Sequence[AuditEntry]:
+        """List the entries that match ``where`` and have a higher number than ``entry_id``, oldest
+        first.
+        """
         query = (
             select(_audit)
             .where(_audit.c.id > entry_id, *_conditions(where))

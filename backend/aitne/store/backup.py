@@ -18,10 +18,10 @@ from sqlalchemy import text
 
 from aitne.core.errors import SetupError, Unavailable
 from aitne.core.models.audit import RESTORE, AuditDraft, Outcome
+from aitne.store import Store
 from aitne.store.engine import Database
 from aitne.store.faults import translated
 from aitne.store.migrate import is_known, revision
-from aitne.store.sql import SqlStore
 from aitne.store.urls import Address, parse
 
 Kind = Literal["sqlite", "postgresql"]
@@ -188,7 +188,7 @@ async def mark_restored(url: str, *, actor: str, backup_at: datetime, path: str)
         SetupError: the database cannot be migrated.
         StoreUnavailable: the database does not answer.
     """
-    store = SqlStore(url)
+    store = Store(url)
     try:
         await store.start()
         await store.append_audit(

@@ -1,11 +1,11 @@
-"""Common base of the classes that implement parts of the store."""
+"""Common base of the classes of the store."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -37,13 +37,19 @@ _LEADS = select(tables.leases.c.epoch).where(tables.leases.c.epoch == bindparam(
 _LEADS_LOCKED = _LEADS.with_for_update(read=True)
 
 
+Check: TypeAlias = Callable[[T], None] | None
+"""Function that is called with the stored object in the transaction that changes it; if it raises
+an exception, nothing is changed.
+"""
+
+
 def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """Yield batches of at most ``size`` items."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
 class StorePart:
-    """Base class of the parts of the SQL store. Each part implements some methods of the store with
+    """Base class of the classes that ``Store`` combines. Each has the methods of one subject, with
     the shared database.
     """
 

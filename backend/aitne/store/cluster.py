@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from pydantic import Field
 from sqlalchemy import Integer, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
-from typing_extensions import override
 
+from aitne.core.models.base import Frozen
 from aitne.core.models.event import Event
 from aitne.core.models.node import Cluster, Node, SchedulerStatus
-from aitne.core.ports.store import ClusterStore, Lease
 from aitne.store import node_history, tables
 from aitne.store.admin_tables import cluster_load, partition_load
 from aitne.store.admin_tables import node_history as _node_history
@@ -21,7 +21,7 @@ from aitne.store.alerts import forget_alerts
 from aitne.store.base import StorePart, require_epoch
 from aitne.store.engine import Transaction
 from aitne.store.load import LOAD_KEPT
-from aitne.store.outside import prune_outside
+from aitne.store.outside_jobs import prune_outside
 from aitne.store.portable import upsert
 from aitne.store.rows import event_of, node_data, node_of
 from aitne.store.sign_in_tables import attempts, lockouts, secrets
@@ -47,11 +47,33 @@ _EVENTS_AFTER = (
 )
 
 
-class ClusterRecords(StorePart, ClusterStore):
-    """Implementation of ``ClusterStore`` in SQL."""
+class Lease(Frozen):
+    """Lease that makes one controller the leader."""
 
-    @override
+    holder: str
+    """Name of the controller that holds the lease."""
+    epoch: int
+    """Number of the leadership; each new holder gets a higher one."""
+    expires_at: datetime
+    expired: bool = False
+    """Whether the lease has expired, by the clock of the database if it has one."""
+    counters: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """Counters of the holder since its start, by metric and label. They are published through the
+    lease because the controller listens on no port.
+    """
+
+
+class ClusterStore(StorePart):
+    """Storage of the last state of the cluster and its scheduler, the leases of controllers, and
+    the event log.
+    """
+
     async def save_cluster(self, cluster: Cluster, *, epoch: int) -> None:
+        """Replace the stored state of the cluster.
+
+        Adds the event ``nodes.changed`` with the names of nodes that differ in more than
+        ``seen_at``, if there are any. Raises ``StaleEpoch`` if another controller is the leader.
+        """
         # Only the rows of changed nodes are written, since there may be many nodes.
         now = cluster.seen_at or self._clock()
         new_nodes = {(node.cluster, node.name): node_data(node) for node in cluster.nodes}
@@ -90,8 +112,10 @@ class ClusterRecords(StorePart, ClusterStore):
             if differing or changed:
                 tx.append_event("nodes.changed", {"nodes": [name for _, name in differing]})
 
-    @override
     async def cluster(self) -> Cluster:
+        """Return the stored state of the cluster, nodes by name; an empty cluster if none was
+        stored yet.
+        """
         query = select(_clusters.c.data, _clusters.c.seen_at).where(_clusters.c.name == CLUSTER)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).first()
@@ -100,9 +124,10 @@ class ClusterRecords(StorePart, ClusterStore):
             return Cluster(nodes=tuple(nodes))
         return Cluster.model_validate({**row.data, "nodes": nodes, "seen_at": row.seen_at})
 
-    @override
     async def nodes(self) -> Sequence[Node]:
-        """Return the nodes in the last stored state of the cluster, sorted by name."""
+        """Return the nodes of the stored state of the cluster, by name; empty if none was stored
+        yet.
+        """
         async with self._db.read() as connection:
             return await self._nodes(connection)
 
@@ -110,8 +135,12 @@ class ClusterRecords(StorePart, ClusterStore):
         query = select(_nodes).order_by(_nodes.c.cluster, _nodes.c.name)
         return [node_of(row) for row in (await connection.execute(query)).mappings()]
 
-    @override
     async def save_scheduler(self, status: SchedulerStatus, *, epoch: int) -> None:
+        """Store whether the scheduler answers and accepts jobs; add the event ``scheduler.changed``
+        if that changed.
+
+        Raises ``StaleEpoch`` if another controller is the leader.
+        """
         values = {
             "name": CLUSTER,
             "answering": status.responding,
@@ -128,8 +157,8 @@ class ClusterRecords(StorePart, ClusterStore):
             if before is None or tuple(before) != (status.responding, status.message):
                 tx.append_event("scheduler.changed", status.model_dump(mode="json"))
 
-    @override
     async def scheduler(self) -> SchedulerStatus | None:
+        """Return the status of the scheduler; None before the first query."""
         query = select(_clusters).where(
             _clusters.c.name == CLUSTER, _clusters.c.answering.is_not(None)
         )
@@ -139,7 +168,6 @@ class ClusterRecords(StorePart, ClusterStore):
             return None
         return SchedulerStatus(responding=row.answering, since=row.since, message=row.message)
 
-    @override
     async def take_lease(
         self,
         name: str,
@@ -148,6 +176,9 @@ class ClusterRecords(StorePart, ClusterStore):
         duration_s: float,
         counters: Mapping[str, dict[str, float]] | None = None,
     ) -> Lease | None:
+        """Take the lease ``name`` for ``holder``, or renew it, for ``duration_s`` seconds; None if
+        another holder has a lease that has not expired.
+        """
         try:
             async with self._db.write() as tx:
                 return await self._take(tx, name, holder, duration_s, dict(counters or {}))
@@ -184,8 +215,10 @@ class ClusterRecords(StorePart, ClusterStore):
             await tx.execute(update(_leases).where(_leases.c.name == name).values(values))
         return Lease.model_validate(values)
 
-    @override
     async def current_lease(self, name: str) -> Lease | None:
+        """Return the lease ``name``, also an expired one; None if it was released or
+        never taken.
+        """
         async with self._db.read(brief=True) as connection:
             row = (await connection.execute(select(_leases).where(_leases.c.name == name))).first()
             now = await self._lease_time(connection)
@@ -199,50 +232,50 @@ class ClusterRecords(StorePart, ClusterStore):
             counters=row.counters,
         )
 
-    @override
     async def drop_lease(self, name: str, holder: str) -> None:
-        """Release the lease if ``holder`` has it, so that its epoch is no longer valid; do nothing
-        otherwise.
-        """
+        """Release the lease, if ``holder`` still has it."""
         condition = (_leases.c.name == name, _leases.c.holder == holder)
         async with self._db.write() as tx:
             if (await tx.execute(select(_leases).where(*condition).with_for_update())).first():
                 values = {"holder": None, "epoch": await _next_epoch(tx)}
                 await tx.execute(update(_leases).where(*condition).values(values))
 
-    @override
     async def events_after(self, event_id: int, *, limit: int = 1_000) -> Sequence[Event]:
-        """Return up to ``limit`` events with a higher ID than ``event_id``, in ascending order. IDs
-        are assigned in commit order, so no event with a lower ID can appear later.
+        """List up to ``limit`` events that were committed after ``event_id``, oldest first. IDs are
+        assigned in commit order, so no event with a lower ID can appear later.
         """
         values = {"after": event_id, "most": limit}
         async with self._db.read(brief=True) as connection:
             rows = await connection.execute(_EVENTS_AFTER, values)
             return [event_of(row) for row in rows.mappings()]
 
-    @override
     async def last_event_id(self) -> int:
-        """Return the ID of the newest event; 0 if there is none."""
+        """Return the newest event's id; 0 if there is none."""
         async with self._db.read(brief=True) as connection:
             return (await connection.execute(_LAST_EVENT)).scalar() or 0
 
-    @override
     async def add_event(self, kind: str, data: dict[str, Any]) -> None:
-        """Append an event that all logged-in users may see."""
+        """Add an event that belongs to no job and that all users may see."""
         async with self._db.write() as tx:
             tx.append_event(kind, data)
 
-    @override
     async def wait_for_change(self, timeout_s: float) -> bool:
+        """Wait until any process commits a change to the database and return True (usually within
+        50 ms); return False after ``timeout_s`` seconds.
+
+        It may return True without a change but never misses one, because each caller compares with
+        the state at the end of its previous call. Waiting causes little load: SQLite reads ``PRAGMA
+        data_version``, PostgreSQL uses LISTEN.
+        """
         # The last read of the waiter also counts as its previous call.
         return await self._db.feed.wait(timeout_s)
 
-    @override
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
-        """Delete old events, alerts, measurements, idempotency keys and ended jobs that were not submitted
-        through the platform, and expired secrets and login counts.
+        """Delete events and samples older than ``events_before``, idempotency keys older than
+        ``idempotency_before``, and all expired secrets.
 
-        The newest event is kept, because readers continue from its ID.
+        Also deletes those jobs that were not submitted through the platform and ended before
+        ``events_before``, and of each user all but the newest.
         """
         newest = select(func.max(_events.c.id)).scalar_subquery()
         now = self._clock()

@@ -1,5 +1,8 @@
-"""Store of requests to delete ended jobs, with the deletion of their folders and the usage that is
-kept of them.
+"""Store of the deletion of ended jobs.
+
+A deletion is requested first: the job stays visible until the controller has removed its folder.
+Then all data about the job is deleted in one transaction, which adds the event ``job.deleted``.
+Data from which usage is computed is kept.
 """
 
 from __future__ import annotations
@@ -7,6 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
 from uuid import UUID
 
 from sqlalchemy import (
@@ -22,34 +27,23 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from typing_extensions import override
 
 from aitne.core.jobs.arrays import array_id, task_group_id, task_index
 from aitne.core.jobs.states import TERMINAL
 from aitne.core.models.job import Job, JobOrigin
 from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.project import Retention
-from aitne.core.ports.store.deletion import (
-    DeleteRefusal,
-    DeleteRequest,
-    DeletionStore,
-    FolderResult,
-    JobFolders,
-)
 from aitne.core.retention import FAILURES, KeepTimes
 from aitne.host.state_file import state_of
 from aitne.store import tables
 from aitne.store.base import MOST_IDS, StorePart, batched, require_epoch
 from aitne.store.engine import Transaction
 from aitne.store.group_tables import deleted_runs
+from aitne.store.job_writes import append_job_event, change_all, lock_rows
 from aitne.store.jobs import LIVE_STATES
-from aitne.store.rows import JOB_COLUMNS, event_data, job_of
 from aitne.store.task_groups import find_tasks
-from aitne.store.transitions import change_all
 
 DELETED = "job.deleted"
-FOLDER = "job.folder"
-"""Kind of the event that a job's folder was measured; it is not shown in the job's history."""
 ROWS_AT_ONCE = 5_000
 """Maximum number of events, and of measurements, that one transaction deletes."""
 
@@ -60,16 +54,38 @@ _TERMINAL_STATES = sorted(TERMINAL)
 _FAILED_STATES = sorted(FAILURES)
 
 
-class Deletion(StorePart, DeletionStore):
-    """Implementation of ``DeletionStore`` in SQL."""
+class DeleteRefusal(StrEnum):
+    """Reason why a job cannot be deleted now."""
 
-    @override
+    NOT_ENDED = "not_ended"
+    ARRAY_TASK = "array_task"
+    """The job is an array task: only whole array jobs can be deleted."""
+    NEEDED = "needed"
+    """Another job that has not ended depends on the job."""
+
+
+class DeleteRequest(NamedTuple):
+    """Outcome of the request to delete one job."""
+
+    job: Job
+    refusal: DeleteRefusal | None
+    """Reason why the job cannot be deleted; None: the deletion was requested."""
+
+
+class DeletionStore(StorePart):
+    """Storage of requests to delete jobs, and of how long ended jobs are kept."""
+
     async def request_delete(
         self, job_ids: Sequence[UUID], now: datetime
     ) -> Mapping[UUID, DeleteRequest]:
+        """Request the deletion of these jobs. Each is decided separately; a repeated request has no
+        further effect.
+
+        Jobs that do not exist are missing in the result.
+        """
         result: dict[UUID, DeleteRequest] = {}
         async with self._db.write() as tx:
-            rows = await _locked(tx, job_ids)
+            rows = await lock_rows(tx, job_ids)
             # A task without a row of its own is a task all the same.
             tasks = await find_tasks(tx, {*job_ids}.difference(job.id for job in rows))
             needed = await _needed(tx)
@@ -83,7 +99,6 @@ class Deletion(StorePart, DeletionStore):
                 result[changed.id] = DeleteRequest(changed, None)
         return result
 
-    @override
     async def expire_jobs(
         self,
         keep: KeepTimes,
@@ -93,6 +108,12 @@ class Deletion(StorePart, DeletionStore):
         limit: int,
         epoch: int,
     ) -> int:
+        """Request the deletion of up to ``limit`` jobs whose retention period is over, the oldest
+        first; return their number. Jobs that others depend on are skipped.
+
+        ``keep`` is the retention period of all projects except those in ``by_project``, which have
+        their own. Raises ``StaleEpoch`` if another controller is the leader.
+        """
         expired = _expired(keep, by_project, now)
         order = (_jobs.c.ended_at, _jobs.c.id)
         async with self._db.write() as tx:
@@ -111,50 +132,17 @@ class Deletion(StorePart, DeletionStore):
                 if len(page) < MOST_IDS:
                     break
                 last = (page[-1].ended_at, page[-1].id)
-            rows = await _locked(tx, chosen)
+            rows = await lock_rows(tx, chosen)
             await _request(tx, [job for job in rows if _refusal(job, needed) is None], now)
         return len(chosen)
 
-    @override
-    async def due_folders(self, now: datetime, limit: int) -> Sequence[Job]:
-        query = (
-            select(*JOB_COLUMNS)
-            .where(_jobs.c.folder_due_at <= now)
-            .order_by(_jobs.c.folder_due_at, _jobs.c.id)
-            .limit(limit)
-        )
-        async with self._db.read() as connection:
-            return [job_of(row) for row in (await connection.execute(query)).mappings()]
-
-    @override
-    async def note_folders(self, results: Sequence[FolderResult], *, epoch: int) -> None:
-        by_id = {result.job_id: result for result in results}
-        async with self._db.write() as tx:
-            await require_epoch(tx, epoch)
-            for job in await _locked(tx, list(by_id)):
-                result = by_id[job.id]
-                if job.attempt != result.attempt or not job.state.terminal:
-                    continue  # it was retried
-                values: dict[str, object] = {}
-                if job.delete_requested_at is None:
-                    values["folder_due_at"] = result.due_at
-                elif result.due_at is not None:
-                    values["folder_due_at"] = result.due_at
-                    if result.problem != job.delete_problem:
-                        await change_all(tx, [(job, {"delete_problem": result.problem})])
-                if result.size is not None:
-                    values |= {
-                        "folder_bytes": result.size.size_bytes,
-                        "folder_files": result.size.files,
-                        "version": job.version + 1,
-                    }
-                    changed = job.model_copy(update={"version": job.version + 1})
-                    _say(tx, FOLDER, changed)
-                if values:
-                    await tx.execute(update(_jobs).where(_jobs.c.id == job.id).values(values))
-
-    @override
     async def delete_job(self, job_id: UUID, *, epoch: int) -> bool:
+        """Delete all data about a job whose deletion was requested, with its tasks; keep the data
+        from which usage is computed.
+
+        Returns False, and deletes nothing, if another job depends on it now. Raises ``StaleEpoch``
+        if another controller is the leader.
+        """
         family = select(_jobs.c.id).where(or_(_jobs.c.id == job_id, _jobs.c.array_job_id == job_id))
         newest = select(func.max(_events.c.id)).scalar_subquery()
         of_job = or_(_events.c.job_id.in_(family), _events.c.job_id == task_group_id(job_id))
@@ -175,11 +163,11 @@ class Deletion(StorePart, DeletionStore):
         async with self._db.write() as tx:
             if not await _may_delete(tx, job_id, epoch):
                 return not await self._exists(tx, job_id)
-            (job,) = await _locked(tx, [job_id])
+            (job,) = await lock_rows(tx, [job_id])
             await tx.execute(delete(_events).where(_events.c.id.in_(old_events)))
             await _keep_runs(tx, job_id)
             await tx.execute(delete(_jobs).where(_jobs.c.id == job_id))
-            _say(tx, DELETED, job.model_copy(update={"version": job.version + 1}))
+            append_job_event(tx, DELETED, job.model_copy(update={"version": job.version + 1}))
         return True
 
     async def _exists(self, tx: Transaction, job_id: UUID) -> bool:
@@ -187,19 +175,8 @@ class Deletion(StorePart, DeletionStore):
             await tx.execute(select(_jobs.c.id).where(_jobs.c.id == job_id))
         ).first() is not None
 
-    @override
-    async def job_folders(self, owner: str) -> JobFolders:
-        query = select(
-            func.count(),
-            func.coalesce(func.sum(_jobs.c.folder_bytes), 0),
-            func.coalesce(func.sum(_jobs.c.folder_files), 0),
-        ).where(_jobs.c.owner == owner, _jobs.c.folder_files > 0)
-        async with self._db.read() as connection:
-            jobs, size_bytes, files = (await connection.execute(query)).one()
-        return JobFolders(jobs=jobs, size_bytes=int(size_bytes), files=int(files))
-
-    @override
     async def retention_of_projects(self) -> Mapping[str, Retention]:
+        """Return how long ended jobs are kept, by the name of each project that has set it."""
         projects = tables.projects.c
         query = select(projects.name, projects.retention).where(projects.retention.is_not(None))
         async with self._db.read() as connection:
@@ -248,22 +225,6 @@ def _too_old(keep: KeepTimes, now: datetime) -> ColumnElement[bool]:
     return or_(False, *conditions)
 
 
-async def _locked(tx: Transaction, job_ids: Sequence[UUID]) -> list[Job]:
-    """Read the database rows of the jobs with these IDs, and lock them until the transaction ends.
-    Array tasks that are stored together in one row (a task group) are not found by their IDs.
-    """
-    jobs: list[Job] = []
-    for some in batched(sorted({*job_ids}), MOST_IDS):
-        query = (
-            select(*JOB_COLUMNS)
-            .where(_jobs.c.id.in_(some))
-            .order_by(_jobs.c.id)
-            .with_for_update(key_share=True)
-        )
-        jobs += map(job_of, (await tx.execute(query)).mappings())
-    return jobs
-
-
 async def _request(tx: Transaction, jobs: Sequence[Job], now: datetime) -> Sequence[Job]:
     """Record that the deletion of these jobs was requested, so that the controller deletes them.
     Return the changed jobs.
@@ -299,7 +260,7 @@ async def _may_delete(tx: Transaction, job_id: UUID, epoch: int) -> bool:
     until the commit.
     """
     await require_epoch(tx, epoch)
-    rows = await _locked(tx, [job_id])
+    rows = await lock_rows(tx, [job_id])
     if not rows or rows[0].delete_requested_at is None:
         return False
     return _refusal(rows[0], await _needed(tx)) is None
@@ -327,9 +288,3 @@ async def _keep_runs(tx: Transaction, job_id: UUID) -> None:
         or_(_jobs.c.id == job_id, _jobs.c.array_job_id == job_id), _jobs.c.is_array.is_(False)
     )
     await tx.execute(insert(deleted_runs).from_select(list(values), runs))
-
-
-def _say(tx: Transaction, kind: str, job: Job) -> None:
-    tx.append_event(
-        kind, event_data(job, None), job_id=job.id, owner=job.owner, project=job.project
-    )

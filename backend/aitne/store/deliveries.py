@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
 from sqlalchemy import Select, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from typing_extensions import override
 
 from aitne.core.errors import Conflict, NotFound
-from aitne.core.models.notification import (
-    WEBHOOK,
-    Delivery,
-    DeliveryState,
-    NewDelivery,
-    Webhook,
-)
-from aitne.core.ports.store import Check, NotificationStore
-from aitne.core.ports.store.notifications import DeliveryBacklog
+from aitne.core.models.notification import WEBHOOK, Delivery, DeliveryState, NewDelivery, Webhook
 from aitne.store import notification_tables as tables
-from aitne.store.base import (
-    MOST_IDS,
-    DueItems,
-    StorePart,
-    batched,
-    require_epoch,
-    take_due,
-)
+from aitne.store.base import MOST_IDS, Check, DueItems, StorePart, batched, require_epoch, take_due
 from aitne.store.engine import Transaction
 from aitne.store.notifications import delivery_row
 
@@ -38,16 +23,27 @@ _deliveries = tables.deliveries
 _FIELDS = [_deliveries.c[name] for name in Delivery.model_fields]
 
 
+@dataclass(frozen=True, slots=True)
+class DeliveryBacklog:
+    """Number of deliveries of one channel in one state, and the time of the oldest."""
+
+    channel: str
+    state: DeliveryState
+    count: int
+    oldest: datetime
+
+
 @cache
 def _due(max_per_owner: int | None) -> DueItems:
     return DueItems.of(_deliveries, _deliveries.c.state == DeliveryState.WAITING, max_per_owner)
 
 
-class Deliveries(StorePart, NotificationStore):
-    """Part of ``NotificationStore`` about webhooks and deliveries."""
+class DeliveryStore(StorePart):
+    """Storage of webhooks, and of deliveries of notifications."""
 
-    @override
     async def create_webhook(self, webhook: Webhook, *, most: int) -> None:
+        """Store the webhook. Raises ``Conflict`` if the owner has ``most`` webhooks already,
+        ``NotFound`` if there is no such owner."""
         try:
             async with self._db.write() as tx:
                 await tx.take(f"webhooks of {webhook.owner}")
@@ -59,15 +55,15 @@ class Deliveries(StorePart, NotificationStore):
         except IntegrityError as error:
             raise NotFound("user", webhook.owner) from error
 
-    @override
     async def webhooks(self, owner: str) -> Sequence[Webhook]:
+        """List the owner's webhooks, oldest first."""
         query = select(_webhooks).where(_webhooks.c.owner == owner)
         async with self._db.read() as connection:
             rows = await connection.execute(query.order_by(_webhooks.c.created_at, _webhooks.c.id))
             return [Webhook.model_validate(dict(row)) for row in rows.mappings()]
 
-    @override
     async def webhooks_of_many(self, owners: Sequence[str]) -> Sequence[Webhook]:
+        """Return the webhooks of these owners that are not disabled."""
         webhooks: list[Webhook] = []
         async with self._db.read() as connection:
             for some in batched(owners, MOST_IDS):
@@ -78,8 +74,8 @@ class Deliveries(StorePart, NotificationStore):
                 webhooks += [Webhook.model_validate(dict(row)) for row in rows.mappings()]
         return webhooks
 
-    @override
     async def webhook(self, webhook_id: str) -> Webhook:
+        """Return the webhook with this ID. Raises ``NotFound``."""
         query = select(_webhooks).where(_webhooks.c.id == webhook_id)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).mappings().first()
@@ -87,7 +83,6 @@ class Deliveries(StorePart, NotificationStore):
             raise NotFound("webhook", webhook_id)
         return Webhook.model_validate(dict(row))
 
-    @override
     async def update_webhook(
         self,
         webhook_id: str,
@@ -98,6 +93,11 @@ class Deliveries(StorePart, NotificationStore):
         disable: tuple[datetime, str] | None = None,
         check: Check[Webhook] = None,
     ) -> Webhook:
+        """Change the URL of the webhook, replace its secret (``rotate``), enable it, or disable it
+        at a time with a reason.
+
+        Enabling resets the count of failed deliveries. Raises ``NotFound``.
+        """
         values: dict[str, Any] = {}
         if url is not None:
             values["url"] = url
@@ -116,8 +116,10 @@ class Deliveries(StorePart, NotificationStore):
                 await tx.execute(update(_webhooks).where(this).values(values))
             return await _read_webhook(tx, query, webhook_id)
 
-    @override
     async def delete_webhook(self, webhook_id: str) -> None:
+        """Delete the webhook with its pending deliveries and its history of deliveries. Raises
+        ``NotFound``.
+        """
         async with self._db.write() as tx:
             result = await tx.execute(delete(_webhooks).where(_webhooks.c.id == webhook_id))
             if not result.rowcount:
@@ -125,8 +127,11 @@ class Deliveries(StorePart, NotificationStore):
             condition = (_deliveries.c.channel == WEBHOOK, _deliveries.c.target == webhook_id)
             await tx.execute(delete(_deliveries).where(*condition))
 
-    @override
     async def add_delivery(self, new: NewDelivery) -> Delivery:
+        """Store a delivery that belongs to no notification: a test message.
+
+        Raises ``NotFound`` if there is no such user.
+        """
         statement = insert(_deliveries).values(delivery_row(new, self._clock()))
         try:
             async with self._db.write() as tx:
@@ -135,10 +140,10 @@ class Deliveries(StorePart, NotificationStore):
             raise NotFound("user", new.owner) from error
         return Delivery.model_validate(dict(row))
 
-    @override
     async def deliveries(
         self, *, owner: str, channel: str, target: str, limit: int
     ) -> Sequence[Delivery]:
+        """List the deliveries to one destination (``target``), newest first."""
         query = (
             select(*_FIELDS)
             .where(
@@ -153,8 +158,8 @@ class Deliveries(StorePart, NotificationStore):
             rows = await connection.execute(query)
             return [Delivery.model_validate(dict(row)) for row in rows.mappings()]
 
-    @override
     async def delivery_backlog(self) -> Sequence[DeliveryBacklog]:
+        """Return the deliveries that wait or have failed, counted by channel and state."""
         # Few rows of the index: most deliveries have been sent.
         left = (DeliveryState.WAITING, DeliveryState.FAILED)
         columns = _deliveries.c
@@ -175,10 +180,16 @@ class Deliveries(StorePart, NotificationStore):
                 for row in rows
             ]
 
-    @override
     async def lease_deliveries(
         self, *, epoch: int, limit: int, lease_s: float, max_per_owner: int | None = None
     ) -> Sequence[Delivery]:
+        """Reserve up to ``limit`` due deliveries for the controller of this ``epoch``, and return
+        them.
+
+        The recipients take turns; ``max_per_owner`` is the maximum number of reserved deliveries of
+        one user (None: no maximum). A reservation ends after ``lease_s`` seconds, or when another
+        controller becomes the leader. Raises ``StaleEpoch`` if another controller is the leader.
+        """
         now = self._clock()
         rows = await take_due(
             self._db,
@@ -190,7 +201,6 @@ class Deliveries(StorePart, NotificationStore):
         )
         return [Delivery.model_validate(dict(row)) for row in rows]
 
-    @override
     async def finish_delivery(
         self,
         delivery: Delivery,
@@ -202,6 +212,13 @@ class Deliveries(StorePart, NotificationStore):
         delay_s: float = 0.0,
         disable_after: int | None = None,
     ) -> bool:
+        """Store the outcome of one attempt to deliver; with the state WAITING the delivery is due
+        again after ``delay_s`` seconds.
+
+        After ``disable_after`` failed deliveries in a row the webhook is disabled, with the event
+        ``webhook.disabled``; None: this delivery does not count. Returns True if this call disabled
+        the webhook. Raises ``StaleEpoch`` if another controller is the leader.
+        """
         now = self._clock()
         over = state is not DeliveryState.WAITING
         values = {

@@ -5,11 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from sqlalchemy import case, delete, func, insert, select, update
-from typing_extensions import override
 
 from aitne.core.errors import RateLimited
 from aitne.core.models.sign_in import DeviceLoginRequest
-from aitne.core.ports.store import SignInStore
 from aitne.store.base import StorePart
 from aitne.store.sign_in_tables import device_logins as _logins
 
@@ -17,10 +15,9 @@ _COLUMNS = [_logins.c[name] for name in DeviceLoginRequest.model_fields]
 _RETRY_S = 60.0
 
 
-class DeviceLogins(StorePart, SignInStore):
-    """Part of ``SignInStore`` about the logins of programs."""
+class DeviceLoginStore(StorePart):
+    """Storage of the logins of programs."""
 
-    @override
     async def begin_device_login(
         self,
         request: DeviceLoginRequest,
@@ -30,6 +27,10 @@ class DeviceLogins(StorePart, SignInStore):
         most: int,
         most_of_network: int,
     ) -> None:
+        """Store the request of a program to log in, under the hash of its user code.
+
+        Raises ``RateLimited`` if ``most`` requests wait, or ``most_of_network`` from ``network``.
+        """
         row = {**request.model_dump(), "code_hash": code_hash, "network": network}
         of_network = func.sum(case((_logins.c.network == network, 1), else_=0))
         async with self._db.write() as tx:
@@ -44,10 +45,12 @@ class DeviceLogins(StorePart, SignInStore):
                 )
             await tx.execute(insert(_logins), row)
 
-    @override
     async def see_device_login(
         self, code_hash: str, owner: str, now: datetime
     ) -> DeviceLoginRequest | None:
+        """Return the request with this user code and record that the user ``owner`` sees it, if it is
+        for the first time; None if there is none that can still be confirmed.
+        """
         this = (_logins.c.code_hash == code_hash, _logins.c.expires_at > now)
         first = _logins.c.seen_by.is_distinct_from(owner)
         seen = update(_logins).where(*this, first).values(seen_by=owner, seen_at=now)
@@ -56,8 +59,8 @@ class DeviceLogins(StorePart, SignInStore):
             row = (await tx.execute(select(*_COLUMNS).where(*this))).mappings().first()
         return None if row is None else DeviceLoginRequest.model_validate(dict(row))
 
-    @override
     async def delete_device_login(self, code_hash: str) -> bool:
+        """Delete a request, because it was answered. Return whether there was one."""
         async with self._db.write() as tx:
             result = await tx.execute(delete(_logins).where(_logins.c.code_hash == code_hash))
         return bool(result.rowcount)

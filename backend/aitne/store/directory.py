@@ -7,15 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, literal, or_, select
-from typing_extensions import override
 
 from aitne.core.models.directory import ProjectSearch, UserListItem, UserSearch, UserSort
 from aitne.core.models.project import ProjectState
 from aitne.core.models.user import Project
-from aitne.core.ports.store import Page, UserStore
 from aitne.store import paging, tables
 from aitne.store.base import StorePart
 from aitne.store.column_types import UtcDateTime
+from aitne.store.paging import Page
 from aitne.store.project_rows import with_members
 
 _users = tables.users
@@ -31,10 +30,9 @@ _SORT_COLUMNS: Mapping[UserSort, ColumnElement[Any]] = {
 }
 
 
-class Directory(StorePart, UserStore):
-    """Part of ``UserStore`` about lists of users and projects."""
+class DirectoryStore(StorePart):
+    """Queries of the lists of users and projects."""
 
-    @override
     async def list_users(
         self,
         search: UserSearch | None = None,
@@ -44,6 +42,7 @@ class Directory(StorePart, UserStore):
         cursor: str | None = None,
         limit: int = 100,
     ) -> Page[UserListItem]:
+        """Return one page of all users, or of those that match ``search``."""
         conditions = _user_conditions(search or UserSearch())
         column = _SORT_COLUMNS[sort]
         kind = f"users {sort} {'desc' if descending else 'asc'}"
@@ -66,11 +65,11 @@ class Directory(StorePart, UserStore):
             total=total,
         )
 
-    @override
     async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]:
+        """List projects by name: all, or with ``visible_to`` only the projects of which that user
+        is a member."""
         return list((await self.search_projects(ProjectSearch(), visible_to=visible_to)).items)
 
-    @override
     async def search_projects(
         self,
         search: ProjectSearch,
@@ -79,6 +78,9 @@ class Directory(StorePart, UserStore):
         cursor: str | None = None,
         limit: int | None = None,
     ) -> Page[Project]:
+        """Return a page of the projects that match ``search``, sorted by name; all of them if
+        ``limit`` is None.
+        """
         conditions = _project_conditions(search)
         if visible_to is not None:
             own = select(_members.c.project).where(_members.c.user_name == visible_to)

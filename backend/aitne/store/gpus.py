@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sqlalchemy import func, select
-from typing_extensions import override
 
+from aitne.core.cluster.gpu_forecast import GpuUse
 from aitne.core.jobs.states import ACTIVE, LIVE, JobState
-from aitne.core.ports.store import GpuStore
-from aitne.core.ports.store.gpus import GpuUse
 from aitne.store import tables
 from aitne.store.base import StorePart
 
@@ -18,15 +16,19 @@ _HELD = sorted(ACTIVE)
 _AWAITED = sorted(LIVE - ACTIVE - {JobState.UNKNOWN})
 
 
-class GpuSums(StorePart, GpuStore):
-    """Implementation of ``core.ports.store.GpuStore`` in SQL."""
+class GpuStore(StorePart):
+    """Query of the GPUs that running jobs use and pending jobs request; used to predict when GPUs
+    become free.
+    """
 
-    @override
     async def gpus_held(self) -> Sequence[GpuUse]:
+        """Return the GPUs of each job that has an allocation with GPUs, without its owner."""
         return await self._gpus(_HELD)
 
-    @override
     async def gpus_awaited(self) -> Sequence[GpuUse]:
+        """Return the GPUs of each pending job that requests GPUs, oldest first; for an array job
+        one entry for each pending task.
+        """
         return await self._gpus(_AWAITED)
 
     async def _gpus(self, states: Sequence[JobState]) -> Sequence[GpuUse]:

@@ -8,17 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    RowMapping,
-    Select,
-    and_,
-    case,
-    func,
-    literal,
-    or_,
-    tuple_,
-)
+from sqlalchemy import ColumnElement, RowMapping, Select, and_, case, func, literal, or_, tuple_
 
 from aitne.core.jobs.arrays import task_index
 from aitne.core.models.job import Job

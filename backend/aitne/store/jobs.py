@@ -1,48 +1,24 @@
-"""Store of jobs: creation, queries and lists."""
+"""Store of jobs: queries, lists and counts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    Text,
-    and_,
-    bindparam,
-    cast,
-    func,
-    insert,
-    literal,
-    or_,
-    select,
-)
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import ColumnElement, Text, and_, bindparam, cast, func, literal, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
-from typing_extensions import override
 
-from aitne.core.errors import Conflict, IdempotencyConflict, NotFound
+from aitne.core.errors import NotFound
 from aitne.core.jobs.states import ACTIVE, LIVE, JobState
-from aitne.core.models.job import Job, JobFilter, JobOrigin, JobType
+from aitne.core.models.job import Job, JobFilter, JobOrigin
 from aitne.core.models.job_search import JobSort
-from aitne.core.ports.store import (
-    CreatedJob,
-    Idempotency,
-    JobStore,
-    NewJob,
-    OutboxKind,
-    Page,
-)
-from aitne.core.sessions.names import goes_on
 from aitne.store import tables
 from aitne.store.base import MOST_IDS, StorePart, batched
-from aitne.store.engine import Transaction
 from aitne.store.job_order import Order
-from aitne.store.outbox import queue
-from aitne.store.portable import insert_if_absent
-from aitne.store.rows import JOB_COLUMNS, event_data, fold, job_of, row_of
+from aitne.store.paging import Page
+from aitne.store.rows import JOB_COLUMNS, fold, job_of
 from aitne.store.task_groups import find_tasks
 
 _jobs = tables.jobs
@@ -53,7 +29,6 @@ LIVE_STATES = sorted(LIVE)
 _ACTIVE_STATES = sorted(ACTIVE)
 
 
-_ADD = insert(_jobs)
 _READ = select(*JOB_COLUMNS).where(_jobs.c.id.in_(bindparam("ids", expanding=True)))
 _LIVE_OF = and_(
     _jobs.c.owner == bindparam("live_owner"), _jobs.c.state.in_(LIVE_STATES), _OF_PLATFORM
@@ -67,93 +42,24 @@ _COUNT_LIVE = select(
 )
 
 
-class JobRecords(StorePart, JobStore):
-    """Part of ``JobStore`` that creates and reads jobs."""
+class JobStore(StorePart):
+    """Queries of jobs."""
 
-    @override
-    async def create_job(
-        self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
-    ) -> CreatedJob:
-        (created,) = await self.create_jobs([NewJob(job, tasks, idempotency)])
-        return created
-
-    @override
-    async def create_jobs(self, new_jobs: Sequence[NewJob]) -> Sequence[CreatedJob]:
-        try:
-            async with self._db.write(brief=True) as tx:
-                existing = await self._claim(tx, new_jobs)
-                await self._insert(tx, [new for new in new_jobs if new.job.id not in existing])
-        except IntegrityError as error:
-            raise Conflict(
-                "A job with this ID already exists. Use a new ID for a new job."
-            ) from error
-        return [
-            CreatedJob(job=existing.get(new.job.id, new.job), replayed=new.job.id in existing)
-            for new in new_jobs
-        ]
-
-    async def _insert(self, tx: Transaction, new_jobs: Sequence[NewJob]) -> None:
-        """Insert new jobs with their outbox items (actions for the controller) and events."""
-        for new in new_jobs:
-            if new.job.spec.lineage is not None:
-                await _check_alone(tx, new.job)
-        jobs = [new.job for new in new_jobs]
-        if not jobs:
-            return
-        await tx.send(_ADD, [row_of(row) for new in new_jobs for row in (new.job, *new.tasks)])
-        await queue(tx, OutboxKind.SUBMIT, jobs, self._clock())
-        for job in jobs:
-            tx.append_event(
-                "job.created",
-                event_data(job, None),
-                job_id=job.id,
-                owner=job.owner,
-                project=job.project,
-            )
-
-    async def _claim(self, tx: Transaction, new_jobs: Sequence[NewJob]) -> dict[UUID, Job]:
-        """Insert the idempotency keys of the new jobs. Return, for each new job whose key exists
-        already, the job of the earlier request, by the ID of the new job, which must not be stored.
-
-        If a concurrent request has inserted the same key without a commit yet, the insert waits for
-        it.
-        """
-        wishes = {new.idempotency.key: new for new in new_jobs if new.idempotency is not None}
-        if not wishes:
-            return {}
-        table, now = tables.idempotency, self._clock()
-        rows = [
-            {**wish.model_dump(), "job_id": new.job.id, "created_at": now}
-            for new in wishes.values()
-            if (wish := new.idempotency) is not None
-        ]
-        claim = insert_if_absent(tx.dialect, table).returning(table.c.key)
-        claimed = set((await tx.execute(claim, rows)).scalars())
-        taken = [new.idempotency for key, new in wishes.items() if key not in claimed]
-        existing = await _replays(tx, [wish for wish in taken if wish is not None])
-        for wish in taken:
-            if wish is not None and wish.key not in existing:
-                raise Conflict(
-                    f"The job that a request with the idempotency key {wish.key!r} created before was "
-                    "deleted. Use a new key for a new job."
-                )
-        return {wishes[key].job.id: job for key, job in existing.items()}
-
-    @override
-    async def find_replays(self, wishes: Sequence[Idempotency]) -> Mapping[str, Job]:
-        async with self._db.read(brief=True) as connection:
-            return await _replays(connection, wishes)
-
-    @override
     async def get_job(self, job_id: UUID) -> Job:
+        """Return a job, or a task of an array even if the task has no row of its own.
+
+        Raises ``NotFound``, also for the ID of a task group, which is not a job.
+        """
         async with self._db.read(brief=True) as connection:
             jobs = await _read(connection, [job_id])
         if not jobs or jobs[0].is_task_group:
             raise NotFound("job", job_id)
         return jobs[0]
 
-    @override
     async def first_namesake(self, job: Job) -> Job | None:
+        """Return the oldest live job with the same owner and name that was created before ``job``;
+        None if there is none.
+        """
         earlier = or_(
             _jobs.c.created_at < job.created_at,
             and_(_jobs.c.created_at == job.created_at, _jobs.c.id < job.id),
@@ -174,14 +80,13 @@ class JobRecords(StorePart, JobStore):
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else job_of(row)
 
-    @override
     async def get_jobs(self, job_ids: Collection[UUID]) -> Sequence[Job]:
+        """Return the jobs of ``job_ids`` that exist, including task groups, in no particular order."""
         if not job_ids:
             return ()
         async with self._db.read(brief=True) as connection:
             return await _read(connection, job_ids)
 
-    @override
     async def list_jobs(
         self,
         where: JobFilter,
@@ -192,6 +97,12 @@ class JobRecords(StorePart, JobStore):
         sort: JobSort = JobSort.CREATED,
         descending: bool = True,
     ) -> Page[Job]:
+        """List jobs that match ``where``, newest first unless ``sort`` names another order.
+
+        ``visible_to`` is the name of a user: only that user's jobs and those of the user's projects
+        are listed; None: all. Raises ``InvalidInput`` if the cursor is invalid or belongs to
+        another order.
+        """
         limit = max(1, min(limit, _MAX_PAGE))
         dialect = "postgresql" if self._db.address.path is None else "sqlite"
         order = Order(sort, descending, self._clock(), dialect).at(cursor)
@@ -213,14 +124,18 @@ class JobRecords(StorePart, JobStore):
         more = len(jobs) > limit
         return Page(items=items, next_cursor=order.cursor(items[-1]) if more else None, total=total)
 
-    @override
     async def count_jobs(self, where: JobFilter, *, visible_to: str | None) -> dict[JobState, int]:
+        """Count the jobs that ``list_jobs`` would list, by state."""
         matches = and_(True, *_conditions(where, visible_to))
         async with self._db.read() as connection:
             return await _counts(connection, matches, with_groups=not where.top_level_only)
 
-    @override
     async def live_jobs(self, *, owner: str | None = None) -> Sequence[Job]:
+        """Return the rows of the platform's jobs that have not ended, oldest first; a task group is
+        one row. ``owner``: only the jobs of this user; None: of all users.
+
+        Jobs that were not submitted through the platform are not included.
+        """
         query = select(*JOB_COLUMNS).where(_jobs.c.state.in_(LIVE_STATES), _OF_PLATFORM)
         if owner is not None:
             query = query.where(_jobs.c.owner == owner)
@@ -228,17 +143,18 @@ class JobRecords(StorePart, JobStore):
             rows = await connection.execute(query.order_by(_jobs.c.created_at, _jobs.c.id))
             return [job_of(row) for row in rows.mappings()]
 
-    @override
     async def count_live(self, owner: str) -> int:
-        """Return the number of the owner's jobs that have not ended, including tasks of arrays."""
+        """Return the number of the owner's jobs that have not ended, including array jobs and each
+        of their tasks, but no jobs that were not submitted through the platform.
+        """
         async with self._db.read(brief=True) as connection:
             rows, shared = (await connection.execute(_COUNT_LIVE, {"live_owner": owner})).one()
         return int(rows + shared)
 
-    @override
     async def count_by_state(self, *, live_only: bool = False) -> dict[JobState, int]:
-        """Return the number of jobs in each state, or in each state that is not final. Of an array,
-        only its tasks are counted, since only these run.
+        """Count the platform's jobs in each state; states without any may be missing.
+
+        With ``live_only``, ended jobs are not counted, which takes long if there are many.
         """
         matches = _jobs.c.is_array.is_(False) & _OF_PLATFORM
         if live_only:
@@ -282,54 +198,6 @@ async def _counts(
         for state, number in await connection.execute(more.group_by(_jobs.c.state)):
             counts[JobState(state)] += number
     return counts
-
-
-async def _check_alone(tx: Transaction, job: Job) -> None:
-    """Raise ``Conflict`` if another live session has the same lineage as the session ``job``. A
-    lineage consists of a session and those that continue it, directly or through others.
-
-    The first session of the lineage and the one that ``job`` continues are locked until the end of
-    the transaction, so that concurrent requests to continue either wait.
-    """
-    before = [job.spec.lineage, job.spec.continues]
-    lock = select(_jobs.c.id).where(_jobs.c.id.in_(before)).order_by(_jobs.c.id)
-    await tx.execute(lock.with_for_update(key_share=True))
-    query = select(*JOB_COLUMNS).where(
-        _jobs.c.owner == job.owner,
-        _jobs.c.type == JobType.SESSION,
-        _jobs.c.state.in_(LIVE_STATES),
-    )
-    for other in map(job_of, (await tx.execute(query)).mappings()):
-        if (other.spec.lineage or other.id) == job.spec.lineage:
-            raise Conflict(goes_on(other))
-
-
-async def _replays(
-    source: Transaction | AsyncConnection, wishes: Sequence[Idempotency]
-) -> dict[str, Job]:
-    """Return the jobs that earlier requests of the same user created with these idempotency keys,
-    by key. Raises ``IdempotencyConflict`` if a key was used with another request.
-    """
-    table, by_key = tables.idempotency, {wish.key: wish for wish in wishes}
-    if not by_key:
-        return {}
-    query = select(table.c.key.label("used_key"), table.c.request_hash, *JOB_COLUMNS).where(
-        table.c.owner == wishes[0].owner,
-        table.c.key.in_(by_key),
-        _jobs.c.id == table.c.job_id,
-    )
-    rows = (await source.execute(query)).mappings().all()
-    for row in rows:
-        _check_same(by_key[row["used_key"]], row["request_hash"])
-    return {row["used_key"]: job_of(row) for row in rows}
-
-
-def _check_same(wish: Idempotency, request_hash: str) -> None:
-    if request_hash != wish.request_hash:
-        raise IdempotencyConflict(
-            f"The idempotency key {wish.key!r} was used before with another request. Use a new "
-            "key for a new request, and the same one only to repeat the same request."
-        )
 
 
 def _conditions(job_filter: JobFilter, visible_to: str | None) -> list[ColumnElement[bool]]:

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, func, insert, select, update
-from typing_extensions import override
 
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.notification import (
@@ -20,12 +19,12 @@ from aitne.core.models.notification import (
     Recipient,
 )
 from aitne.core.models.user import Role
-from aitne.core.ports.store import Check, NotificationStore, Page
 from aitne.host.state_file import state_of
 from aitne.store import notification_tables as tables
 from aitne.store import paging
-from aitne.store.base import MOST_IDS, StorePart, batched, require_epoch
+from aitne.store.base import MOST_IDS, Check, StorePart, batched, require_epoch
 from aitne.store.engine import Transaction
+from aitne.store.paging import Page
 from aitne.store.portable import insert_if_absent, upsert
 from aitne.store.tables import members, users
 
@@ -39,16 +38,17 @@ values.
 """
 
 
-class Inboxes(StorePart, NotificationStore):
-    """Part of ``NotificationStore`` about notifications and users' notification settings."""
+class NotificationStore(StorePart):
+    """Storage of notifications, and of users' notification settings."""
 
-    @override
     async def cursor(self, name: str) -> int:
+        """Return the ID of the last event that the reader ``name`` has processed; 0 if it has
+        processed none.
+        """
         query = select(_cursors.c.event_id).where(_cursors.c.name == name)
         async with self._db.read(brief=True) as connection:
             return (await connection.execute(query)).scalar() or 0
 
-    @override
     async def tell(
         self,
         notifications: Sequence[NewNotification],
@@ -58,6 +58,14 @@ class Inboxes(StorePart, NotificationStore):
         until: int,
         epoch: int,
     ) -> int:
+        """Store new notifications with their deliveries and move the reader's position (``cursor``
+        is its name) from event ``since`` to ``until``, in one transaction, so that each event is
+        processed once.
+
+        Returns the number of notifications stored; those for users who no longer exist are omitted.
+        Each one adds the event ``notification.added``. Raises ``StaleEpoch``, and ``Conflict`` if
+        the position is not ``since``.
+        """
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             await _move_cursor(tx, cursor, since, until)
@@ -72,10 +80,10 @@ class Inboxes(StorePart, NotificationStore):
                 await tx.execute(insert(_deliveries), [delivery_row(one, now) for one in new])
         return added
 
-    @override
     async def inbox(
         self, owner: str, *, unread: bool = False, cursor: str | None = None, limit: int = 50
     ) -> Page[Notification]:
+        """List the owner's notifications, newest first; ``total`` counts all that match."""
         conditions: list[ColumnElement[bool]] = [_notifications.c.owner == owner]
         if unread:
             conditions.append(_notifications.c.read_at.is_(None))
@@ -91,14 +99,19 @@ class Inboxes(StorePart, NotificationStore):
         further = paging.encode("notifications", str(items[-1].id)) if more else None
         return Page(items=items, next_cursor=further, total=total)
 
-    @override
     async def unread(self, owner: str) -> int:
+        """Count the notifications that the owner has not read."""
         async with self._db.read() as connection:
             count: int = (await connection.execute(_unread_of(owner))).scalar_one()
         return count
 
-    @override
     async def mark_read(self, owner: str, ids: Sequence[int] | None, now: datetime) -> int:
+        """Mark the owner's notifications with these IDs as read (None: all); return the number that
+        remain unread.
+
+        Adds the event ``notification.read`` if anything changed, so that the owner's other browser
+        pages are updated.
+        """
         async with self._db.write() as tx:
             query = update(_notifications).where(
                 _notifications.c.owner == owner, _notifications.c.read_at.is_(None)
@@ -111,12 +124,12 @@ class Inboxes(StorePart, NotificationStore):
                 tx.append_event("notification.read", {"unread": unread_count}, owner=owner)
         return unread_count
 
-    @override
     async def choices(self, owner: str) -> NotificationChoices:
+        """Return the user's choices of channels; empty if the user has made none."""
         return (await self.choices_of_many([owner])).get(owner, NotificationChoices())
 
-    @override
     async def choices_of_many(self, owners: Sequence[str]) -> Mapping[str, NotificationChoices]:
+        """Return the choices of channels of these users; users without choices are missing."""
         choices: dict[str, NotificationChoices] = {}
         async with self._db.read() as connection:
             for some in batched(owners, MOST_IDS):
@@ -125,7 +138,6 @@ class Inboxes(StorePart, NotificationStore):
                     choices[row.user_name] = state_of(NotificationChoices, row.data)
         return choices
 
-    @override
     async def save_choices(
         self,
         owner: str,
@@ -134,6 +146,12 @@ class Inboxes(StorePart, NotificationStore):
         mail: str | None = None,
         check: Check[tuple[str | None, NotificationChoices]] = None,
     ) -> None:
+        """Replace the user's choices of channels and, unless ``mail`` is None, the mail address;
+        ``""`` removes the address.
+
+        ``check`` receives the stored address and choices. Raises ``NotFound`` if there is no such
+        user.
+        """
         row = {"user_name": owner, "data": choices.model_dump(mode="json")}
         condition = users.c.name == owner
         chosen = select(_settings.c.data).where(_settings.c.user_name == owner)
@@ -150,8 +168,10 @@ class Inboxes(StorePart, NotificationStore):
                 await tx.execute(update(users).where(condition).values(mail=mail or None))
             await tx.execute(upsert(tx.dialect, _settings, row, ["user_name"]))
 
-    @override
     async def people(self, names: Sequence[str] | None = None) -> Sequence[Recipient]:
+        """Return all enabled users; with ``names``, only the enabled users that have one of these
+        names.
+        """
         columns = (users.c.name, users.c.mail, users.c.role)
         query = select(*columns).where(users.c.disabled.is_(False)).order_by(users.c.name)
         some = [None] if names is None else [*batched(sorted(set(names)), MOST_IDS)]
@@ -165,8 +185,10 @@ class Inboxes(StorePart, NotificationStore):
                 ]
         return recipients
 
-    @override
     async def last_told(self, kind: NotificationKind, path: str) -> datetime | None:
+        """Return the time at which the last notification of this kind with the link ``path`` was
+        created; None if there was none.
+        """
         query = select(func.max(_notifications.c.created_at)).where(
             _notifications.c.kind == kind, _notifications.c.path == path
         )
@@ -174,8 +196,10 @@ class Inboxes(StorePart, NotificationStore):
             created_at: datetime | None = (await connection.execute(query)).scalar()
         return created_at
 
-    @override
     async def mark_told_read(self, kind: NotificationKind, path: str) -> None:
+        """Mark all users' notifications of this kind with the link ``path`` as read, and add the
+        event ``notification.read`` for each of them.
+        """
         told = (
             _notifications.c.kind == kind,
             _notifications.c.path == path,
@@ -188,14 +212,16 @@ class Inboxes(StorePart, NotificationStore):
                 unread: int = (await tx.execute(_unread_of(owner))).scalar_one()
                 tx.append_event("notification.read", {"unread": unread}, owner=owner)
 
-    @override
     async def members_of(self, project: str) -> Sequence[str]:
+        """Return the names of a project's members."""
         query = select(members.c.user_name).where(members.c.project == project)
         async with self._db.read() as connection:
             return list((await connection.execute(query.order_by(members.c.user_name))).scalars())
 
-    @override
     async def prune_notifications(self, before: datetime) -> None:
+        """Delete the notifications and the finished deliveries that were created before
+        ``before``.
+        """
         over = _deliveries.c.state != DeliveryState.WAITING
         async with self._db.write() as tx:
             await tx.execute(delete(_notifications).where(_notifications.c.created_at < before))

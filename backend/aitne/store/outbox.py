@@ -7,16 +7,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import cache
 from typing import Any
 from uuid import UUID
 
+from pydantic import Field
 from sqlalchemy import and_, bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
-from typing_extensions import override
 
+from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job
-from aitne.core.ports.store import JobStore, OutboxItem, OutboxKind
 from aitne.store import tables
 from aitne.store.base import DueItems, StorePart, require_epoch, take_due
 from aitne.store.engine import Transaction
@@ -28,6 +29,34 @@ _DROP = delete(_outbox).where(_outbox.c.id == bindparam("row_id"))
 _RELEASE = (
     update(_outbox).where(_outbox.c.dependency == bindparam("needed")).values(dependency=None)
 )
+
+
+class OutboxKind(StrEnum):
+    """Kind of action in the outbox: submit a job, cancel it, extend its time limit, hold or release
+    it as its specification says, or set how many tasks of its array run at once.
+    """
+
+    SUBMIT = "submit"
+    CANCEL = "cancel"
+    EXTEND = "extend"
+    HOLD = "hold"
+    THROTTLE = "throttle"
+
+
+class OutboxItem(Frozen):
+    """Entry of the outbox: an action that the controller must carry out in the scheduler at least
+    once.
+    """
+
+    id: int
+    kind: OutboxKind
+    job_id: UUID
+    attempt: int
+    data: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of the action, such as ``time_limit_s``."""
+    tries: int = 0
+    """Number of times that the item was reserved."""
+    created_at: datetime
 
 
 async def queue(
@@ -109,15 +138,16 @@ def _due(kinds: frozenset[OutboxKind], begun: bool) -> DueItems:
     return DueItems.of(_outbox, condition)
 
 
-class Outbox(StorePart, JobStore):
-    """Part of ``JobStore`` about the outbox."""
+class OutboxStore(StorePart):
+    """Storage of the outbox."""
 
-    @override
     async def limit_asked(self, job_id: UUID) -> int | None:
+        """Return the longest time limit in seconds among the job's EXTEND items in the outbox; None
+        if there are none.
+        """
         async with self._db.read() as connection:
             return await longest_asked(connection, job_id)
 
-    @override
     async def lease_outbox(
         self,
         *,
@@ -127,6 +157,14 @@ class Outbox(StorePart, JobStore):
         kinds: Collection[OutboxKind] = frozenset(OutboxKind),
         begun: bool = False,
     ) -> Sequence[OutboxItem]:
+        """Reserve up to ``limit`` items of these kinds that are due and not reserved, and return
+        them.
+
+        The owners of the jobs take turns; among the items of one owner, the one that has been due
+        longest comes first. With ``begun``, only items that were reserved before are considered. A
+        reservation ends after ``lease_s`` seconds, or when another controller becomes the leader.
+        Raises ``StaleEpoch`` if another controller is the leader.
+        """
         now = self._clock()
         rows = await take_due(
             self._db,
@@ -138,14 +176,17 @@ class Outbox(StorePart, JobStore):
         )
         return [OutboxItem.model_validate(dict(row)) for row in rows]
 
-    @override
     async def finish_outbox(self, *item_ids: int, epoch: int) -> None:
+        """Mark the items as done. Raises ``StaleEpoch`` if another controller is the leader."""
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             await drop(tx, item_ids)
 
-    @override
     async def return_outbox(self, *item_ids: int, epoch: int, delay_s: float) -> None:
+        """Return items to the outbox, so that they are due again after ``delay_s`` seconds.
+
+        Raises ``StaleEpoch`` if another controller is the leader.
+        """
         later = self._clock() + timedelta(seconds=delay_s)
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
@@ -155,10 +196,13 @@ class Outbox(StorePart, JobStore):
                 .values(available_at=later, leased_in=None)
             )
 
-    @override
     async def hold_outbox(self, dependencies: Mapping[int, Job], *, epoch: int) -> None:
-        """Return items to the outbox until the jobs on which they depend change. A change of such a
-        job is noticed whether it is committed before or after this transaction.
+        """Return items to the outbox that must wait for another job; an item becomes due again when
+        that job ends or gets another scheduler ID.
+
+        ``dependencies`` maps an item's ID to the other job, as the caller has read it; if that job
+        has changed since, the item is due at once. Raises ``StaleEpoch`` if another controller is
+        the leader.
         """
         items: dict[UUID, list[int]] = defaultdict(list)
         for item_id, job in dependencies.items():
@@ -177,8 +221,10 @@ class Outbox(StorePart, JobStore):
                     statement.values(dependency=dependency, available_at=now, leased_in=None)
                 )
 
-    @override
     async def outbox_depth(self) -> tuple[int, float]:
+        """Return the number of pending outbox items and the age of the oldest in seconds (0.0 if
+        there are none), without items that wait for another job.
+        """
         query = select(func.count(), func.min(_outbox.c.created_at)).where(
             _outbox.c.dependency.is_(None)
         )

@@ -1,4 +1,4 @@
-"""Cursors for the pages of lists. A cursor contains the sort key of a page's last item, so that new
+"""Pages of lists, and their cursors. A cursor contains the sort key of a page's last item, so that new
 items do not shift the following pages.
 """
 
@@ -9,10 +9,23 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Generic, TypeVar
 
 from aitne.core.errors import InvalidInput
+from aitne.core.models.base import Frozen
 
+T = TypeVar("T")
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
+
+
+class Page(Frozen, Generic[T]):
+    """Page of a list."""
+
+    items: tuple[T, ...]
+    next_cursor: str | None = None
+    """Opaque text with which the next page is requested; None: this is the last page."""
+    total: int
+    """Number of matching items on all pages."""
 
 
 def encode(kind: str, *key: str) -> str:

@@ -6,25 +6,24 @@ from typing import Any
 
 from sqlalchemy import Select, select
 from sqlalchemy.exc import IntegrityError
-from typing_extensions import override
 
 from aitne.core.errors import NotFound
-from aitne.core.ports.store import Check, PreferenceStore
-from aitne.store.base import StorePart
+from aitne.store.base import Check, StorePart
 from aitne.store.portable import upsert
 from aitne.store.preference_tables import preferences
 
 
-class SqlPreferences(StorePart, PreferenceStore):
-    """Implementation of ``core.ports.store.PreferenceStore`` in SQL."""
+class PreferenceStore(StorePart):
+    """Storage of users' preferences in the portal: one JSON document for each user and key
+    (``core.models.preferences``).
+    """
 
-    @override
     async def preference(self, user: str, key: str) -> dict[str, Any] | None:
+        """Return the stored value of the user's preference with this key; None if there is none."""
         async with self._db.read() as connection:
             document: dict[str, Any] | None = (await connection.execute(_query(user, key))).scalar()
         return document
 
-    @override
     async def put_preference(
         self,
         user: str,
@@ -33,6 +32,8 @@ class SqlPreferences(StorePart, PreferenceStore):
         *,
         check: Check[dict[str, Any] | None] = None,
     ) -> None:
+        """Store the value in place of the previous one. Raises ``NotFound`` if there is no such
+        user."""
         values = {"user_name": user, "key": key, "data": data}
         try:
             async with self._db.write() as tx:

@@ -8,18 +8,17 @@ from typing import Any
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from typing_extensions import override
 
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.limits import Limits, LimitUsage, Membership, ProjectLayers
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Project
-from aitne.core.ports.store import Check, ProjectStore
 from aitne.store import tables
-from aitne.store.base import StorePart, require_epoch
+from aitne.store.base import Check, StorePart, require_epoch
 from aitne.store.engine import Transaction
-from aitne.store.groups import INVITED, keep_a_manager, revoke_invitations_of
+from aitne.store.invitations import revoke_invitations_of
 from aitne.store.portable import insert_if_absent, upsert
+from aitne.store.project_life_cycle import INVITED, keep_a_manager
 from aitne.store.project_rows import (
     MANAGERS,
     WHOLE,
@@ -42,13 +41,15 @@ CLUSTER = "local"
 SYNCED = "accounting.synced"
 
 
-class SqlProjects(StorePart, ProjectStore):
-    """Implementation of ``ProjectStore`` in SQL."""
+class ProjectStore(StorePart):
+    """Storage of projects, their members and limits, and the last known use of the limits."""
 
-    @override
     async def create_project(
         self, project: Project, limits: Limits, *, actor: str, manager: str | None = None
     ) -> None:
+        """Create the project, with ``manager`` as its only member or without members.
+
+        Raises ``Conflict`` if the name is taken."""
         try:
             async with self._db.write() as tx:
                 await tx.execute(insert(_projects), project_row(project))
@@ -63,8 +64,8 @@ class SqlProjects(StorePart, ProjectStore):
                 f"The project {project.name} already exists. Choose another name."
             ) from error
 
-    @override
     async def get_project(self, name: str) -> Project:
+        """Return the project with its members. Raises ``NotFound``."""
         query = (
             select(_projects, _members.c.user_name, _members.c.role)
             .outerjoin(_members, _members.c.project == _projects.c.name)
@@ -77,7 +78,6 @@ class SqlProjects(StorePart, ProjectStore):
         people = [(row["user_name"], row["role"]) for row in rows if row["user_name"] is not None]
         return with_members(rows[0], people)
 
-    @override
     async def put_member(
         self,
         project: str,
@@ -87,6 +87,14 @@ class SqlProjects(StorePart, ProjectStore):
         default: bool = False,
         actor: str,
     ) -> Membership:
+        """Make the user a member of the project if that is not the case; set the user's limits in
+        it unless ``limits`` is None; with ``default``, make it the user's default project.
+
+        A call that changes nothing adds no event.
+
+        Raises:
+            NotFound: there is no such project or user.
+        """
         async with self._db.write() as tx:
             await _require(tx, project)
             row = (await tx.execute(select(_users).where(_users.c.name == user))).first()
@@ -112,8 +120,13 @@ class SqlProjects(StorePart, ProjectStore):
             role = (await tx.execute(select(_members.c.role).where(condition))).scalar_one()
         return Membership(project=project, user=user, limits=limits or present, role=role)
 
-    @override
     async def remove_member(self, project: str, user: str, *, actor: str) -> None:
+        """Remove the member and the limits that were set for this member.
+
+        Raises:
+            NotFound: there is no such member.
+            Conflict: the project is the user's default project.
+        """
         member_deletion = delete(_members).where(
             _members.c.project == project, _members.c.user_name == user
         )
@@ -136,10 +149,10 @@ class SqlProjects(StorePart, ProjectStore):
             await revoke_invitations_of(tx, project, user, self._clock())
             note(tx, project, actor, "member removed", user=user)
 
-    @override
     async def set_limits(
         self, project: str, limits: Limits, *, actor: str, check: Check[Limits] = None
     ) -> None:
+        """Set the limits of the project as a whole. Raises ``NotFound``."""
         async with self._db.write() as tx:
             await lock_project(tx, project)
             present = await _get_limits(tx, project, WHOLE)
@@ -149,16 +162,16 @@ class SqlProjects(StorePart, ProjectStore):
                 await _put_limits(tx, project, WHOLE, limits)
                 note(tx, project, actor, "limits", limits=dump_limits(limits))
 
-    @override
     async def limits_of(self, project: str) -> Limits:
+        """Return the limits of the project as a whole; no limits if none were set."""
         query = select(_limits.c.data).where(
             _limits.c.project == project, _limits.c.user_name == WHOLE
         )
         async with self._db.read() as connection:
             return read_limits((await connection.execute(query)).scalar())
 
-    @override
     async def limit_layers(self) -> Mapping[str, ProjectLayers]:
+        """Return all limits that are set, by project; projects without limits are omitted."""
         layers: dict[str, dict[str, Limits]] = {}
         async with self._db.read() as connection:
             for row in await connection.execute(select(_limits)):
@@ -174,8 +187,8 @@ class SqlProjects(StorePart, ProjectStore):
             for project, by_user in layers.items()
         }
 
-    @override
     async def memberships(self, project: str | None = None) -> Sequence[Membership]:
+        """List the memberships of one project, or of all, by project and user."""
         same = (_limits.c.project == _members.c.project) & (
             _limits.c.user_name == _members.c.user_name
         )
@@ -197,21 +210,29 @@ class SqlProjects(StorePart, ProjectStore):
                 for row in await connection.execute(query)
             ]
 
-    @override
     async def note_synced(self, changes: Sequence[Mapping[str, Any]], *, actor: str) -> None:
+        """Add the event ``accounting.synced`` for administrators, with the changes that were made
+        in Slurm.
+        """
         async with self._db.write() as tx:
             tx.append_event(SYNCED, {"actor": actor, "changes": list(changes)}, owner=actor)
 
-    @override
     async def save_in_use(self, in_use: LimitUsage, taken_at: datetime, *, epoch: int) -> None:
+        """Replace the stored use of all limits by ``in_use``, which accounting reported at
+        ``taken_at``.
+
+        Raises ``StaleEpoch`` if another controller is the leader.
+        """
         data = in_use.model_dump(mode="json", exclude_defaults=True)
         values = {"cluster": CLUSTER, "taken_at": taken_at, "data": data}
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             await tx.execute(upsert(tx.dialect, _in_use, values, ["cluster"]))
 
-    @override
     async def in_use(self) -> tuple[LimitUsage, datetime] | None:
+        """Return the stored use of all limits and the time at which accounting reported it; None if
+        none was stored yet.
+        """
         query = select(_in_use.c.data, _in_use.c.taken_at).where(_in_use.c.cluster == CLUSTER)
         async with self._db.read(brief=True) as connection:
             row = (await connection.execute(query)).first()

@@ -21,13 +21,11 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.exc import IntegrityError
-from typing_extensions import override
 
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.job import JobType
 from aitne.core.models.sign_in import OpenSignIn, SignIn
 from aitne.core.models.user import Role, User
-from aitne.core.ports.store import SignInStore
 from aitne.store import sign_in_tables, tables
 from aitne.store.base import StorePart
 from aitne.store.jobs import LIVE_STATES
@@ -71,14 +69,17 @@ def end_session_tokens(dialect: str, owner: str) -> Insert:
     return upsert_selected(dialect, _job_secrets, columns, rows.order_by(_jobs.c.id), columns[:1])
 
 
-class SignIns(StorePart, SignInStore):
-    """Part of ``SignInStore`` about browser logins and accounts."""
+class SignInStore(StorePart):
+    """Storage of browser logins, and of users' accounts in identity sources."""
 
-    @override
     async def create_sign_in(
         self, sign_in: SignIn, token_hash: str, csrf: str, *, notify: bool = False
     ) -> None:
-        """Store a browser login; with ``notify`` also an event of which its owner is notified."""
+        """Store a new sign-in with the hash of its sign-in token and its CSRF token. ``notify``
+        sends a notification to the user.
+
+        Raises ``NotFound`` if the user, or the access token used for the login, no longer exists.
+        """
         row = {**sign_in.model_dump(), "token_hash": token_hash, "csrf": csrf}
         behind = select(_tokens.c.id).where(_tokens.c.id == sign_in.token_id).with_for_update()
         try:
@@ -94,7 +95,6 @@ class SignIns(StorePart, SignInStore):
         except IntegrityError as error:
             raise NotFound("user", sign_in.owner) from error
 
-    @override
     async def open_sign_in(
         self,
         token_hash: str,
@@ -103,6 +103,15 @@ class SignIns(StorePart, SignInStore):
         *,
         idle_ends_at: datetime | None = None,
     ) -> OpenSignIn | None:
+        """Return the sign-in of this sign-in token and record the request (at most once a minute);
+        None if it has ended or its user is disabled.
+
+        ``idle_ends_at`` is the time until which the request keeps the sign-in from ending because it
+        is not used; None: it does not.
+
+        An impersonating sign-in acts as ``acting_as`` until ``acting_until``, as long as its owner
+        is an administrator and the other user is neither an administrator nor disabled.
+        """
         query = (
             select(
                 *_SIGN_IN_COLUMNS,
@@ -155,12 +164,19 @@ class SignIns(StorePart, SignInStore):
             token_created_by=row["token_created_by"],
         )
 
-    @override
     async def end_sign_in(self, token_hash: str, now: datetime) -> None:
+        """End the sign-in of this sign-in token, as if it expired ``now``. An unknown token is not an
+        error.
+        """
         await self._invalidate(token_hash, {"expires_at": now}, now)
 
-    @override
     async def replace_sign_in(self, token_hash: str, owner: str, now: datetime) -> None:
+        """Invalidate this sign-in token, because the user ``owner`` has just logged in in the same
+        browser.
+
+        What was opened with the sign-in continues until its expiry if it was the same user's;
+        otherwise the sign-in ends. An unknown token is not an error.
+        """
         same = case((_sessions.c.owner == owner, _sessions.c.expires_at), else_=now)
         await self._invalidate(token_hash, {"expires_at": same}, now)
 
@@ -171,8 +187,8 @@ class SignIns(StorePart, SignInStore):
         async with self._db.write() as tx:
             await tx.execute(update(_sessions).where(*this).values(values))
 
-    @override
     async def list_sign_ins(self, owner: str, now: datetime) -> Sequence[SignIn]:
+        """List the owner's sign-ins that are valid at ``now``, the most recently used first."""
         query = (
             select(*_SIGN_IN_COLUMNS)
             .where(
@@ -186,15 +202,17 @@ class SignIns(StorePart, SignInStore):
             rows = (await connection.execute(query)).mappings()
             return [SignIn.model_validate(dict(row)) for row in rows]
 
-    @override
     async def sign_in_id(self, token_hash: str) -> str | None:
+        """Return the public ID of the sign-in with this sign-in token; None if there is none."""
         query = select(_sessions.c.id).where(_sessions.c.token_hash == token_hash)
         async with self._db.read() as connection:
             sign_in_id: str | None = (await connection.execute(query)).scalar()
         return sign_in_id
 
-    @override
     async def revoke_sign_in(self, owner: str, sign_in_id: str) -> None:
+        """Revoke one sign-in of the owner, and delete the owner's unused login links and OAuth
+        codes. Raises ``NotFound``.
+        """
         statement = delete(_sessions).where(
             _sessions.c.id == sign_in_id, _sessions.c.owner == owner
         )
@@ -205,8 +223,12 @@ class SignIns(StorePart, SignInStore):
             await tx.execute(delete(_secrets).where(_secrets.c.owner == owner))
             await tx.execute(hub_logout(owner))
 
-    @override
     async def revoke_sign_ins(self, owner: str, *, keep: str | None = None) -> int:
+        """Revoke all sign-ins of the owner, and delete unused login links and OAuth codes; return
+        the number of revoked sign-ins.
+
+        ``keep`` is the hash of the sign-in token of one sign-in that stays valid.
+        """
         statement = delete(_sessions).where(_sessions.c.owner == owner)
         if keep is not None:
             statement = statement.where(_sessions.c.token_hash != keep)
@@ -217,18 +239,23 @@ class SignIns(StorePart, SignInStore):
             await tx.execute(hub_logout(owner))
         return count
 
-    @override
     async def note_authentication(self, token_hash: str, now: datetime) -> None:
-        """Store the time at which the user last authenticated in this browser. Raises ``NotFound``."""
+        """Record that the user has authenticated again in the browser at ``now``. Raises
+        ``NotFound``.
+        """
         statement = update(_sessions).where(_sessions.c.token_hash == token_hash)
         async with self._db.write() as tx:
             if not (await tx.execute(statement.values(authenticated_at=now))).rowcount:
                 raise NotFound("sign-in", "of this browser")
 
-    @override
     async def act_as(
         self, token_hash: str, csrf: str, name: str | None, until: datetime | None
     ) -> None:
+        """Let requests of a sign-in act as the user ``name`` until ``until``; None: as its owner
+        again.
+
+        ``csrf`` is its new CSRF token. Raises ``NotFound`` if there is no such sign-in or user.
+        """
         values = {"csrf": csrf, "acting_as": name, "acting_until": until}
         statement = update(_sessions).where(_sessions.c.token_hash == token_hash).values(values)
         try:
@@ -238,10 +265,15 @@ class SignIns(StorePart, SignInStore):
         except IntegrityError as error:
             raise NotFound("user", name) from error
 
-    @override
     async def set_password(
         self, name: str, password_hash: str, *, keep: str | None, delete_tokens: bool = False
     ) -> None:
+        """Set the password and end all sign-ins of the user except the one whose sign-in token has
+        the hash ``keep``.
+
+        ``delete_tokens`` also deletes the user's access tokens and the sign-ins made with them.
+        Raises ``NotFound``.
+        """
         async with self._db.write() as tx:
             changed = update(_users).where(_users.c.name == name)
             if not (await tx.execute(changed.values(password_hash=password_hash))).rowcount:
@@ -259,22 +291,31 @@ class SignIns(StorePart, SignInStore):
             await tx.execute(end_session_tokens(tx.dialect, name))
             await tx.execute(hub_logout(name))
 
-    @override
     async def user_of_subject(self, source: str, subject: str) -> User | None:
+        """Return the user whose account in ``source`` has the identifier ``subject``; None if there
+        is none.
+        """
         query = select(*_USER_COLUMNS).where(_users.c.source == source, _users.c.subject == subject)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else user_of(row)
 
-    @override
     async def subject_of(self, name: str) -> str | None:
+        """Return the identifier that the account has in its identity source; None if none is
+        stored.
+        """
         query = select(_users.c.subject).where(_users.c.name == name)
         async with self._db.read() as connection:
             subject: str | None = (await connection.execute(query)).scalar()
         return subject
 
-    @override
     async def tie_user(self, name: str, source: str | None, subject: str | None) -> User:
+        """Set the account's identity source and its identifier in that source. With a source, its
+        password is deleted.
+
+        Raises ``NotFound``, and ``Conflict`` if another account has this identifier, or this account
+        has another one.
+        """
         values: dict[str, str | None] = {"source": source, "subject": subject}
         if source is not None:
             values["password_hash"] = None

@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Select, Table, delete, or_, select
-from typing_extensions import override
 
 from aitne.core.errors import NotFound
-from aitne.core.ports.store import SnapshotStore
-from aitne.core.ports.store.snapshots import DocumentKind
 from aitne.store import tables
 from aitne.store.base import StorePart
 from aitne.store.engine import Transaction
@@ -39,11 +37,30 @@ MOST_SNAPSHOTS = 50
 _jobs = tables.jobs.c
 
 
-class Snapshots(StorePart, SnapshotStore):
-    """Implementation of ``SnapshotStore`` in SQL."""
+class DocumentKind(StrEnum):
+    """Kind of document that an agent sends about its job; a job has at most one of each kind."""
 
-    @override
+    FILES = "files"
+    """List of written files (``core.models.snapshot.WrittenFiles``)."""
+    VALUES = "values"
+    """Results (``core.models.sweep.Results``) without their series."""
+    SERIES = "series"
+    """Series of the results (``core.models.sweep.Results``) only."""
+    PLACEMENT = "placement"
+    """Placement of the ranks (``core.models.job_placement.ReportedPlacement``)."""
+
+
+class SnapshotStore(StorePart):
+    """Storage of the documents that agents send about their jobs; a later document replaces an
+    earlier one of the same kind.
+    """
+
     async def put_snapshot(self, job_id: UUID, snapshot: dict[str, Any]) -> None:
+        """Store the snapshot of the job's environment and code, and replace the job's event
+        ``job.snapshot``.
+
+        After many snapshots of one job, further ones are ignored. Raises ``NotFound``.
+        """
         document, parts = _separate_parts(snapshot)
         async with self._db.write() as tx:
             owner, project, _, attempt = await _job_identity(tx, job_id)
@@ -58,8 +75,8 @@ class Snapshots(StorePart, SnapshotStore):
             await tx.execute(upsert(tx.dialect, snapshots, values, ["job_id"]))
             await _append_event(tx, SNAPSHOT, job_id, owner, project)
 
-    @override
     async def snapshot(self, job_id: UUID) -> dict[str, Any] | None:
+        """Return the stored snapshot, or None if there is none."""
         query = _of_current_attempt(select(snapshots.c.data), snapshots).where(
             snapshots.c.job_id == job_id
         )
@@ -73,8 +90,12 @@ class Snapshots(StorePart, SnapshotStore):
         document = {name: value for name, value in document.items() if name != _COUNT}
         return {**document, **{name: parts[digest] for name, digest in named.items()}}
 
-    @override
     async def put_document(self, job_id: UUID, kind: DocumentKind, data: dict[str, Any]) -> None:
+        """Store a document about the job.
+
+        ``VALUES`` of an array task also replace the array's event ``sweep.changed``, and a
+        ``PLACEMENT`` replaces the job's event ``job.placement``. Raises ``NotFound``.
+        """
         async with self._db.write() as tx:
             owner, project, array, attempt = await _job_identity(tx, job_id)
             values = {"job_id": job_id, "kind": kind.value, "data": data, "attempt": attempt}
@@ -84,8 +105,8 @@ class Snapshots(StorePart, SnapshotStore):
             if array is not None and kind is DocumentKind.VALUES:
                 await _append_event(tx, SWEEP, array, owner, project)
 
-    @override
     async def document(self, job_id: UUID, kind: DocumentKind) -> dict[str, Any] | None:
+        """Return the stored document, or None if there is none."""
         query = _of_current_attempt(select(job_documents.c.data), job_documents).where(
             job_documents.c.job_id == job_id, job_documents.c.kind == kind.value
         )
@@ -93,8 +114,10 @@ class Snapshots(StorePart, SnapshotStore):
             document: dict[str, Any] | None = (await connection.execute(query)).scalar()
         return document
 
-    @override
     async def values_of_tasks(self, array_job_id: UUID) -> Mapping[UUID, dict[str, Any]]:
+        """Return the documents of the kind ``DocumentKind.VALUES`` of an array's tasks, by task ID.
+        Tasks without one are omitted.
+        """
         columns = select(job_documents.c.job_id, job_documents.c.data)
         query = _of_current_attempt(columns, job_documents).where(
             _jobs.array_job_id == array_job_id,

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import func, select
-from typing_extensions import override
 
 from aitne.core.models.topology import StoredTopology, TopologyOrigin
-from aitne.core.ports.store.topology import TopologyStore
 from aitne.store.admin_tables import topologies as _topologies
 from aitne.store.base import StorePart, require_epoch
 from aitne.store.portable import upsert
@@ -17,19 +15,19 @@ from aitne.store.portable import upsert
 TOPOLOGY_CHANGED = "topology.changed"
 
 
-class TopologyRecords(StorePart, TopologyStore):
-    """Implementation of ``TopologyStore`` in SQL."""
+class TopologyStore(StorePart):
+    """Storage of what each source says about the topology, one row for each."""
 
-    @override
     async def topologies_after(self, version: int) -> Sequence[StoredTopology]:
+        """Return the rows that changed after ``version``, in the order of their changes."""
         columns = _topologies.c
         query = select(_topologies).where(columns.version > version).order_by(columns.version)
         async with self._db.read() as connection:
             rows = (await connection.execute(query)).mappings()
             return [StoredTopology.model_validate(dict(row)) for row in rows]
 
-    @override
     async def topology(self, origin: TopologyOrigin, name: str) -> StoredTopology | None:
+        """Return one row; None if the source was never read."""
         query = select(_topologies).where(
             _topologies.c.origin == origin, _topologies.c.name == name
         )
@@ -37,7 +35,6 @@ class TopologyRecords(StorePart, TopologyStore):
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else StoredTopology.model_validate(dict(row))
 
-    @override
     async def save_topology(
         self,
         origin: TopologyOrigin,
@@ -46,13 +43,21 @@ class TopologyRecords(StorePart, TopologyStore):
         *,
         epoch: int | None = None,
     ) -> None:
+        """Store what a source says; None: that it has no topology. Add the event
+        ``topology.changed`` if that is something else than before.
+
+        Raises ``StaleEpoch`` if ``epoch`` is given and another controller is the leader.
+        """
         stored = None if content is None else dict(content)
         await self._save(origin, name, {"content": stored, "problem": None}, epoch)
 
-    @override
     async def note_topology_problem(
         self, origin: TopologyOrigin, name: str, problem: str, *, epoch: int | None = None
     ) -> None:
+        """Store why a source could not be read. What it said before is kept.
+
+        Raises ``StaleEpoch`` if ``epoch`` is given and another controller is the leader.
+        """
         await self._save(origin, name, {"problem": problem}, epoch)
 
     async def _save(

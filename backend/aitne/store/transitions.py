@@ -4,37 +4,26 @@ version.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
-from functools import cache, lru_cache
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Insert, Update, bindparam, delete, func, or_, select, update
-from typing_extensions import override
+from sqlalchemy import Insert, select
 
-from aitne.core.errors import Conflict, IllegalTransition, NotFound
-from aitne.core.jobs.arrays import array_state, task_group_id, task_id
-from aitne.core.jobs.states import JobState, TerminationReason, check_transition
+from aitne.core.errors import Conflict, IllegalTransition
+from aitne.core.jobs.states import JobState, check_transition
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.ports.store import JobStore, OutboxKind, TransitionRequest
 from aitne.store import tables
 from aitne.store.base import MOST_IDS, StorePart, batched, require_epoch
 from aitne.store.engine import Transaction
-from aitne.store.jobs import LIVE_STATES
-from aitne.store.outbox import (
-    drop,
-    drop_submits,
-    longest_asked,
-    queue,
-    queued,
-    release,
-)
+from aitne.store.job_writes import change, change_all, check_is, lock_job, roll_up
+from aitne.store.outbox import OutboxKind, drop, queue
 from aitne.store.portable import upsert_many
-from aitne.store.rows import JOB_COLUMNS, columns_of, event_data, job_of
-from aitne.store.task_groups import indices_of, lock_all, split
+from aitne.store.rows import JOB_COLUMNS, job_of
+from aitne.store.task_groups import lock_all
 
 _jobs = tables.jobs
 _secrets = tables.job_secrets
@@ -44,14 +33,35 @@ _FRESH: dict[str, Any] = dict.fromkeys(
 ) | {"nodes": (), "restart_count": 0, "energy_j": None, "folder_bytes": None, "folder_files": None}
 """Fields of a job, with their initial values, that a new attempt resets."""
 
-_BEGINNINGS = ("submitted_at", "allocated_at", "started_at")
-"""Times of an array job that are equal to the earliest of its tasks."""
+
+@dataclass(frozen=True, slots=True)
+class TransitionRequest:
+    """Change of the state or of fields of one job. ``TransitionStore.apply`` makes many of them in one
+    transaction.
+    """
+
+    job_id: UUID
+    to: JobState | None
+    """New state; None: the state is not changed."""
+    changes: JobChanges | None = None
+    """Fields to change; None: none."""
+    attempt: int | None = None
+    """Attempt that the job must be in; None: any."""
+    version: int | None = None
+    """Version that the row must have; None: any."""
+    since: frozenset[JobState] | None = None
+    """States in which the new state is applied; in other states it is ignored. None: all states."""
+    anyway: bool = False
+    """Whether ``changes`` are written even if ``since`` prevents the new state."""
+    with_tasks: bool = False
+    """Whether the tasks of an array job that are in this attempt get the same change. Their
+    scheduler IDs are derived from the array's.
+    """
 
 
-class Transitions(StorePart, JobStore):
-    """Part of ``JobStore`` that changes jobs."""
+class TransitionStore(StorePart):
+    """Storage of changes of the state and of other fields of jobs."""
 
-    @override
     async def transition(
         self,
         job_id: UUID,
@@ -63,15 +73,27 @@ class Transitions(StorePart, JobStore):
         epoch: int | None = None,
         message: str | None = None,
     ) -> Job:
+        """Change the state or fields of one job and add the event ``job.state`` (or ``job.changed``
+        if the state stays). A call that changes nothing writes nothing.
+
+        Only fields that were set on ``changes`` are written (``model_fields_set``). A terminal
+        state also deletes the job token and the hand-over. For a task of an array, the array job's
+        row is updated in the same transaction (see ``core.jobs.arrays``).
+
+        Raises:
+            NotFound: there is no such job.
+            IllegalTransition: the current state does not permit the transition to ``to``.
+            Conflict: ``attempt`` or ``version`` was given and differs from that of the row.
+            StaleEpoch: ``epoch`` was given and another controller is the leader.
+        """
         values = _values(to, changes, message)
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             job, array = await lock_job(tx, job_id)
-            _check_is(job, attempt, version)
+            check_is(job, attempt, version)
             changed, _ = await _move(tx, job, array, values)
         return changed
 
-    @override
     async def apply(
         self,
         moves: Sequence[TransitionRequest],
@@ -80,6 +102,15 @@ class Transitions(StorePart, JobStore):
         tokens: Mapping[UUID, str] | None = None,
         done: Collection[int] = (),
     ) -> Sequence[Job | None]:
+        """Make many transitions of different jobs in one transaction.
+
+        ``tokens`` are the hashes of new job tokens, by ID of jobs in ``moves``; the tasks of an
+        array share one. No token is stored for a job that has ended. ``done`` are the IDs of outbox
+        items that these transitions complete.
+
+        Returns for each transition the job afterwards; None where ``transition`` would have raised
+        ``NotFound`` or ``Conflict``. Raises ``StaleEpoch``; then nothing was changed.
+        """
         async with self._db.write(brief=True) as tx:
             await require_epoch(tx, epoch)
             if done:
@@ -100,7 +131,6 @@ class Transitions(StorePart, JobStore):
                 await tx.send(_put_tokens(tx.dialect), rows)
         return after
 
-    @override
     async def retry(
         self,
         job_id: UUID,
@@ -110,11 +140,18 @@ class Transitions(StorePart, JobStore):
         attempt: int | None = None,
         epoch: int,
     ) -> Job:
+        """End the current attempt in the terminal state ``to`` (None: the attempt has ended
+        already) and start the next one, in one transaction.
+
+        The job becomes PENDING_SUBMIT with attempt + 1 and a new outbox item; the fields of the old
+        attempt are cleared. If a user has requested the cancellation of the job, it ends and is not
+        retried. Raises the same errors as ``transition``.
+        """
         # For an array, the tasks are retried individually.
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             job, array = await lock_job(tx, job_id)
-            _check_is(job, attempt, None)
+            check_is(job, attempt, None)
             if job.is_array:
                 raise IllegalTransition(f"Job {job_id} is an array: retry its tasks one by one.")
             if to is not None:
@@ -128,120 +165,11 @@ class Transitions(StorePart, JobStore):
             if job.delete_requested_at is not None:
                 raise IllegalTransition(f"Job {job_id} is being deleted, so it is not retried.")
             values = {"state": JobState.PENDING_SUBMIT, "attempt": job.attempt + 1, **_FRESH}
-            changed = await _change(tx, job, values)
+            changed = await change(tx, job, values)
             await queue(tx, OutboxKind.SUBMIT, [changed], self._clock())
             if array is not None:
-                await _roll_up(tx, array, [changed])
+                await roll_up(tx, array, [changed])
         return changed
-
-    @override
-    async def request_cancel(
-        self,
-        job_id: UUID,
-        now: datetime,
-        message: str | None = None,
-        *,
-        keep: Collection[UUID] = (),
-        reason: TerminationReason | None = None,
-        version: int | None = None,
-        unless_cancelled: UUID | None = None,
-    ) -> Job:
-        async with self._db.write(brief=True) as tx:
-            job, array = await lock_job(tx, job_id)
-            if job.state.terminal or await _is_cancelled(tx, unless_cancelled):
-                return job
-            _check_is(job, None, version)
-            if not job.is_array or job.is_outside:
-                # A started submission is completed first: only then the job to cancel is known.
-                pending = job.state is JobState.PENDING_SUBMIT
-                submits = await drop_submits(tx, [job_id] if pending else [])
-                # The SUBMIT of tasks is that of their array: it may be in progress for all of them.
-                at_once = pending and (array is None or bool(submits))
-                (changed,) = await self._cancel(tx, [(job, at_once)], now, message, reason)
-                if array is not None and changed is not job:
-                    await _roll_up(tx, array, [changed])
-                return changed
-            if keep:
-                # Single tasks are cancelled in the scheduler.
-                for row in await live_tasks(tx, job_id):
-                    await split(tx, [task_id(job_id, index) for index in indices_of(row)])
-            live = await live_tasks(tx, job_id)
-            tasks = [task for task in live if task.id not in keep]
-            pending_ids = {task.id for task in tasks if task.state is JobState.PENDING_SUBMIT}
-            whole = [job_id] if len(pending_ids) == len(live) else []
-            submits = await drop_submits(tx, [*whole, *pending_ids])
-            wishes = [
-                (task, task.id in pending_ids and not submits.isdisjoint((task.id, job_id)))
-                for task in tasks
-            ]
-            some = len(tasks) < len(live)
-            changes = await self._cancel(tx, wishes, now, message, reason, None if some else job)
-            wish = {} if some else _wish(job, now, message)
-            changed = await _change(tx, job, wish)
-            return await _roll_up(tx, changed, changes)
-
-    async def _cancel(
-        self,
-        tx: Transaction,
-        wishes: Sequence[tuple[Job, bool]],
-        now: datetime,
-        message: str | None,
-        reason: TerminationReason | None = None,
-        array: Job | None = None,
-    ) -> Sequence[Job]:
-        """Cancel each job in ``wishes``, and return the changed jobs. If the flag beside a job is
-        True, the job ends at once; otherwise an outbox item is added, which cancels it in the
-        scheduler.
-
-        If the jobs are all live tasks of one array, pass it as ``array``. A single outbox item then
-        cancels all tasks that were submitted together.
-        """
-        later = [job for job, at_once in wishes if not at_once]
-        if array is not None:
-            retried = [task for task in later if task.attempt != array.attempt]
-            later = [*retried, array] if len(retried) < len(later) else retried
-        waiting = await queued(tx, OutboxKind.CANCEL, [job.id for job in later])
-        await queue(tx, OutboxKind.CANCEL, [job for job in later if job.id not in waiting], now)
-        end_values = {
-            "state": JobState.CANCELLED,
-            "reason": reason or TerminationReason.CANCELLED,
-            "message": message or "Cancelled before it was submitted.",
-            "ended_at": now,
-        }
-        return await change_all(
-            tx,
-            [
-                (job, _wish(job, now, message, reason) | (end_values if at_once else {}))
-                for job, at_once in wishes
-            ],
-        )
-
-    @override
-    async def request_extend(self, job_id: UUID, time_limit_s: int, *, asked: int | None) -> Job:
-        async with self._db.write() as tx:
-            job, _ = await lock_job(tx, job_id)
-            if job.state.terminal:
-                raise Conflict(f"Job {job_id} has ended ({job.state}); it cannot be extended.")
-            if (await longest_asked(tx, job_id) or 0) > (asked or 0):
-                raise Conflict(
-                    "The job was extended at the same moment. Check its end, and try again."
-                )
-            data = {"time_limit_s": time_limit_s}
-            await queue(tx, OutboxKind.EXTEND, [job], self._clock(), data)
-        return job
-
-
-def _wish(
-    job: Job, now: datetime, message: str | None, reason: TerminationReason | None = None
-) -> dict[str, Any]:
-    """Return the column values of a request to cancel the job. An earlier request keeps its time,
-    message and reason.
-    """
-    if job.cancel_requested_at is not None:
-        return {"cancel_requested_at": job.cancel_requested_at}
-    details = {"message": message, "reason": reason}
-    values = {name: value for name, value in details.items() if value is not None}
-    return {"cancel_requested_at": now, **values}
 
 
 def _values(to: JobState, changes: JobChanges | None, message: str | None) -> dict[str, Any]:
@@ -259,20 +187,6 @@ def _values(to: JobState, changes: JobChanges | None, message: str | None) -> di
     return values
 
 
-def _check_is(job: Job, attempt: int | None, version: int | None) -> None:
-    """Raise ``Conflict`` unless the job has the expected attempt and version (None: any)."""
-    if attempt is not None and attempt != job.attempt:
-        raise Conflict(
-            f"Job {job.id} is at attempt {job.attempt}, and this is about attempt {attempt}. "
-            "Read the job again."
-        )
-    if version is not None and version != job.version:
-        raise Conflict(
-            f"Job {job.id} was changed in the meantime (version {job.version}, not {version}). "
-            "Read the job again."
-        )
-
-
 def _check_move(job: Job, to: JobState) -> None:
     """Check that the job may change to the state ``to``. Raises ``IllegalTransition``."""
     check_transition(job.state, to)
@@ -288,30 +202,10 @@ async def _move(
 ) -> tuple[Job, Job | None]:
     """Execute a transition; return the job and its array job (None: none) after the change."""
     _check_move(job, values["state"])
-    changed = await _change(tx, job, values)
+    changed = await change(tx, job, values)
     if array is not None and changed is not job:
-        array = await _roll_up(tx, array, [changed])
+        array = await roll_up(tx, array, [changed])
     return changed, array
-
-
-async def lock_job(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
-    """Read a job and its array job (None if the job is not an array task), and lock their rows
-    until the transaction ends. Raises ``NotFound`` if the job does not exist.
-    """
-    array_id = select(_jobs.c.array_job_id).where(_jobs.c.id == job_id).scalar_subquery()
-    query = (
-        select(*JOB_COLUMNS)
-        .where(or_(_jobs.c.id == job_id, _jobs.c.id == array_id))
-        .order_by(_jobs.c.is_array.desc(), _jobs.c.id)
-        .with_for_update(key_share=True)
-    )
-    jobs = {job.id: job for job in map(job_of, (await tx.execute(query)).mappings())}
-    if job_id not in jobs:
-        jobs = await lock_all(tx, [job_id])
-    job = jobs.pop(job_id, None)
-    if job is None:
-        raise NotFound("job", job_id)
-    return job, next(iter(jobs.values()), None)
 
 
 def _wished(move: TransitionRequest, job: Job | None) -> tuple[Job, dict[str, Any]] | None:
@@ -323,7 +217,7 @@ def _wished(move: TransitionRequest, job: Job | None) -> tuple[Job, dict[str, An
     stays = move.to is None or (move.since is not None and job.state not in move.since)
     values = _values(job.state if stays or move.to is None else move.to, move.changes, None)
     try:
-        _check_is(job, move.attempt, move.version)
+        check_is(job, move.attempt, move.version)
         _check_move(job, values["state"])
     except Conflict:
         return None
@@ -368,133 +262,10 @@ async def _roll_up_all(tx: Transaction, jobs: Mapping[UUID, Job], after: Sequenc
         if job.array_job_id is not None and job is not jobs[job.id]:
             of[job.array_job_id].append(job)
     for array_id, tasks in of.items():
-        await _roll_up(tx, changed.get(array_id, jobs[array_id]), tasks)
-
-
-async def _is_cancelled(tx: Transaction, task_id: UUID | None) -> bool:
-    if task_id is None:
-        return False
-    query = select(_jobs.c.cancel_requested_at).where(_jobs.c.id == task_id)
-    return (await tx.execute(query)).scalar() is not None
-
-
-async def live_tasks(tx: Transaction, array_id: UUID) -> Sequence[Job]:
-    """Return those tasks of the array that have not ended, and the task group; all rows are locked
-    until the commit.
-    """
-    query = (
-        select(*JOB_COLUMNS)
-        .where(_jobs.c.array_job_id == array_id, _jobs.c.state.in_(LIVE_STATES))
-        .order_by(_jobs.c.array_task_id)
-        .with_for_update(key_share=True)
-    )
-    return [job_of(row) for row in (await tx.execute(query)).mappings()]
-
-
-async def _change(tx: Transaction, job: Job, values: Mapping[str, Any]) -> Job:
-    (changed,) = await change_all(tx, [(job, values)])
-    return changed
-
-
-async def change_all(
-    tx: Transaction, wishes: Sequence[tuple[Job, Mapping[str, Any]]]
-) -> Sequence[Job]:
-    """Write changed values of jobs, with one event for each changed job; return all jobs."""
-    result: list[Job] = []
-    updates: dict[frozenset[str], list[dict[str, Any]]] = defaultdict(list)
-    ended_ids: list[UUID] = []
-    requeued: list[UUID] = []
-    decided: list[UUID] = []
-    for job, values in wishes:
-        different = {name: value for name, value in values.items() if value != getattr(job, name)}
-        if not different:
-            result.append(job)
-            continue
-        different["version"] = job.version + 1
-        changed = job.model_copy(update=different)
-        result.append(changed)
-        columns = columns_of(different)
-        moved = changed.state is not job.state
-        if moved and (changed.state.terminal or job.state.terminal) and _has_folder(job):
-            columns["folder_due_at"] = changed.ended_at if changed.state.terminal else None
-        updates[frozenset(columns)].append({**columns, "row_id": job.id})
-        has_id = changed.scheduler_id not in (None, job.scheduler_id)
-        if has_id or (moved and changed.state.terminal):
-            decided.append(job.id)
-        if moved and changed.state.terminal:
-            ended_ids.append(job.id)
-        elif moved and changed.state is JobState.QUEUED:
-            requeued.append(job.id)
-        tx.append_event(
-            "job.state" if moved else "job.changed",
-            event_data(changed, job),
-            job_id=job.id,
-            owner=job.owner,
-            project=job.project,
-        )
-    for names, rows in updates.items():
-        await tx.send(_update(names), rows)
-    if ended_ids:
-        await tx.send(delete(_secrets).where(_secrets.c.job_id.in_(ended_ids)))
-    if decided:
-        await release(tx, decided)
-    if requeued:
-        # The hub's handover, with its session token, was for the previous run.
-        dropped = update(_secrets).where(_secrets.c.job_id.in_(requeued))
-        await tx.send(dropped.values(handover=None, session_token_hash=None))
-    return result
+        await roll_up(tx, changed.get(array_id, jobs[array_id]), tasks)
 
 
 @cache
 def _put_tokens(dialect: str) -> Insert:
     columns = ("job_id", "token_hash")
     return upsert_many(dialect, _secrets, columns, columns[:1])
-
-
-@lru_cache(maxsize=256)
-def _update(names: frozenset[str]) -> Update:
-    """Return the statement that updates these columns of one job."""
-    statement = update(_jobs).where(_jobs.c.id == bindparam("row_id"))
-    return statement.values({name: bindparam(name) for name in sorted(names)})
-
-
-def _has_folder(job: Job) -> bool:
-    """Return True if the job has a job folder of its own. Array tasks use the folder of their array
-    job; jobs that were not submitted through the platform have none.
-    """
-    return job.array_job_id is None and not job.is_outside
-
-
-async def _roll_up(tx: Transaction, array: Job, tasks: Sequence[Job]) -> Job:
-    """Update an array job's row after changes of its ``tasks``; return the changed array job."""
-    condition = _jobs.c.array_job_id == array.id
-    rows = select(_jobs.c.state, _jobs.c.reason, func.count().label("tasks")).where(condition)
-    # The rows are counted by an index alone; the row that several tasks share is added separately.
-    more = select(_jobs.c.state, _jobs.c.reason, (_jobs.c.task_count - 1).label("tasks")).where(
-        _jobs.c.id == task_group_id(array.id), _jobs.c.task_count.is_not(None)
-    )
-    counts: Counter[tuple[JobState, TerminationReason | None]] = Counter()
-    for query in (rows.group_by(_jobs.c.state, _jobs.c.reason), more):
-        for row in (await tx.execute(query)).mappings():
-            reason = row["reason"] and TerminationReason(row["reason"])
-            counts[JobState(row["state"]), reason] += row["tasks"]
-    summary = array_state(counts)
-    values: dict[str, Any] = {"state": summary.state, "reason": summary.reason, "ended_at": None}
-    if summary.reason is TerminationReason.GOAL_REACHED:
-        reached = select(func.min(_jobs.c.message)).where(
-            condition, _jobs.c.reason == summary.reason
-        )
-        values["message"] = (await tx.execute(reached)).scalar()
-    elif (
-        summary.message is not None
-        or summary.state is not array.state
-        or (summary.state.active and array.cancel_requested_at is None)
-    ):
-        values["message"] = summary.message
-    if summary.state.terminal:
-        last = select(func.max(_jobs.c.ended_at)).where(condition)
-        values["ended_at"] = (await tx.execute(last)).scalar()
-    for name in _BEGINNINGS:
-        times = (getattr(job, name) for job in (array, *tasks))
-        values[name] = min(filter(None, times), default=None)
-    return await _change(tx, array, values)

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from sqlalchemy import func, select
-from typing_extensions import override
 
 from aitne.core.models.job import Job
 from aitne.core.models.limits import Usage
 from aitne.core.ports.accounting import JobEnergy
-from aitne.core.ports.store import GroupStore
-from aitne.core.ports.store.groups import JobTime, StoredMonth, WaitTime
 from aitne.store import tables
 from aitne.store.base import MOST_IDS, StorePart, batched, require_epoch
 from aitne.store.group_tables import deleted_runs, usage_months
+from aitne.store.job_writes import change_all
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.portable import upsert
 from aitne.store.rows import JOB_COLUMNS, job_of
-from aitne.store.transitions import change_all
 
 _jobs = tables.jobs
 _TIMES = ("project", "owner", "nodes", "cpus", "gpus", "gpu_type", "began", "ended_at")
@@ -29,11 +27,47 @@ _SAME_END = timedelta(hours=1)
 _began = func.coalesce(_jobs.c.allocated_at, _jobs.c.started_at)
 
 
-class UsageRecords(StorePart, GroupStore):
-    """Part of ``GroupStore`` about usage."""
+class StoredMonth(NamedTuple):
+    """Usage of one month by project and user."""
 
-    @override
+    taken_at: datetime
+    """Time at which the source reported the usage."""
+    source: str
+    """Source of the figures, such as Slurm's accounting."""
+    rows: Sequence[Usage]
+
+
+class JobTime(NamedTuple):
+    """Period in which a job had an allocation. ``cpus`` and ``gpus`` are the numbers on each
+    node.
+    """
+
+    project: str
+    user: str
+    nodes: int
+    cpus: int
+    gpus: int
+    gpu_type: str | None
+    """GPU type of the job; None: it requested no type."""
+    started_at: datetime
+    ended_at: datetime | None
+    """End of the allocation; None: the job is still running."""
+
+
+class WaitTime(NamedTuple):
+    """Seconds that one job of ``user`` was pending before it got its nodes."""
+
+    user: str
+    seconds: float
+
+
+class UsageStore(StorePart):
+    """Storage of usage by month, and queries of the times from which it is computed."""
+
     async def usage_months(self, months: Sequence[str]) -> Mapping[str, StoredMonth]:
+        """Return the stored usage of these months by month (``YYYY-MM``); months without stored
+        usage are missing.
+        """
         query = select(usage_months).where(usage_months.c.month.in_(months))
         async with self._db.read() as connection:
             return {
@@ -43,8 +77,8 @@ class UsageRecords(StorePart, GroupStore):
                 for row in await connection.execute(query)
             }
 
-    @override
     async def keep_usage(self, month: str, found: StoredMonth) -> None:
+        """Replace the stored usage of the month (``YYYY-MM``) by ``found``."""
         values = {
             "month": month,
             "taken_at": found.taken_at,
@@ -54,8 +88,10 @@ class UsageRecords(StorePart, GroupStore):
         async with self._db.write() as tx:
             await tx.execute(upsert(tx.dialect, usage_months, values, ["month"]))
 
-    @override
     async def job_times(self, start: datetime, end: datetime) -> Sequence[JobTime]:
+        """Return the periods in which jobs of the platform had allocations, as far as they overlap
+        with the time from ``start`` to ``end``.
+        """
         wish = _jobs.c.spec["resources"]
         columns = (
             _jobs.c.project,
@@ -80,8 +116,10 @@ class UsageRecords(StorePart, GroupStore):
                 times += [JobTime._make(row) for row in await connection.execute(query)]
         return times
 
-    @override
     async def waits(self, project: str, start: datetime, end: datetime) -> Sequence[WaitTime]:
+        """List the waiting times of those jobs of the project that got their nodes between
+        ``start`` and ``end``.
+        """
         requested_at = func.coalesce(_jobs.c.submitted_at, _jobs.c.created_at)
         query = select(_jobs.c.owner, requested_at.label("asked"), _began.label("began")).where(
             _jobs.c.project == project,
@@ -100,8 +138,8 @@ class UsageRecords(StorePart, GroupStore):
                 for row in await connection.execute(part)
             ]
 
-    @override
     async def outcomes(self, project: str, start: datetime, end: datetime) -> Mapping[str, int]:
+        """Count the project's jobs that ended between ``start`` and ``end``, by state."""
         query = (
             select(_jobs.c.state, func.sum(func.coalesce(_jobs.c.task_count, 1)).label("jobs"))
             .where(
@@ -125,8 +163,10 @@ class UsageRecords(StorePart, GroupStore):
                     counts[row.state] += row.jobs
         return counts
 
-    @override
     async def save_energy(self, found: Sequence[JobEnergy], *, epoch: int) -> None:
+        """Store the energy of ended jobs. Raises ``StaleEpoch`` if another controller is the
+        leader.
+        """
         # In parts, so that other writers need not wait for all.
         for some in batched(found, MOST_IDS):
             ends = {energy.scheduler_id: energy for energy in some}

@@ -16,14 +16,16 @@ from aitne.store.user_secret_tables import user_secrets
 _COLUMNS = [user_secrets.c[name] for name in UserSecret.model_fields]
 
 
-class UserSecretRecords(StorePart):
-    """Implementation of ``core.ports.store.UserSecretStore`` in SQL."""
+class UserSecretStore(StorePart):
+    """Storage of users' secrets: for each owner, names with encrypted values."""
 
     async def put_user_secret(
         self, owner: str, name: str, encrypted: str, now: datetime, *, most: int
     ) -> UserSecret:
-        """Insert or replace a secret. The same transaction checks that the user has at most
-        ``most`` secrets.
+        """Store a secret, or replace its value.
+
+        Raises ``NotFound`` if there is no such user, and ``Conflict`` if the owner already has
+        ``most`` other secrets.
         """
         this = (user_secrets.c.owner == owner, user_secrets.c.name == name)
         values = {"encrypted": encrypted, "updated_at": now}
@@ -45,16 +47,14 @@ class UserSecretRecords(StorePart):
         return UserSecret.model_validate(dict(record))
 
     async def list_user_secrets(self, owner: str) -> Sequence[UserSecret]:
-        """Return the names and times of the owner's secrets, sorted by name, without their values."""
+        """Return the owner's secrets, sorted by name."""
         query = select(*_COLUMNS).where(user_secrets.c.owner == owner).order_by(user_secrets.c.name)
         async with self._db.read() as connection:
             rows = (await connection.execute(query)).mappings()
             return [UserSecret.model_validate(dict(row)) for row in rows]
 
     async def encrypted_user_secrets(self, owner: str, names: Collection[str]) -> Mapping[str, str]:
-        """Return the encrypted values of the named secrets, by name; names that do not exist are
-        omitted.
-        """
+        """Return the encrypted values of the owner's secrets among ``names``, by name."""
         query = select(user_secrets.c.name, user_secrets.c.encrypted).where(
             user_secrets.c.owner == owner, user_secrets.c.name.in_(names)
         )
@@ -62,7 +62,7 @@ class UserSecretRecords(StorePart):
             return {row.name: row.encrypted for row in await connection.execute(query)}
 
     async def delete_user_secret(self, owner: str, name: str) -> None:
-        """Delete one secret. Raises ``NotFound`` if it does not exist."""
+        """Delete a secret. Raises ``NotFound``."""
         this = (user_secrets.c.owner == owner, user_secrets.c.name == name)
         async with self._db.write() as tx:
             if not (await tx.execute(delete(user_secrets).where(*this))).rowcount:

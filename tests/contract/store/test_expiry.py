@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Role, Token
-from aitne.store import SqlStore
+from aitne.store import Store
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_sign_ins import sign_in
 from tests.contract.store.test_users import add, token, user
@@ -20,7 +20,7 @@ def access_token(clock: Clock, id_: str, minutes: int | None) -> Token:
 
 
 async def test_expired_sign_ins_are_noted_for_jupyterhub_until_it_has_heard(
-    store: SqlStore, clock: Clock
+    store: Store, clock: Clock
 ) -> None:
     await add(store, user(), user("eve"))
     soon = clock.now + timedelta(minutes=1)
@@ -49,7 +49,7 @@ async def test_expired_sign_ins_are_noted_for_jupyterhub_until_it_has_heard(
 
 
 async def test_each_credential_is_reported_once_when_its_time_is_over(
-    store: SqlStore, clock: Clock
+    store: Store, clock: Clock
 ) -> None:
     await add(store, user(role=Role.ADMIN), user("bob"))
     begun = clock.now
@@ -74,7 +74,7 @@ async def test_each_credential_is_reported_once_when_its_time_is_over(
 
 
 async def test_validity_of_a_credential_ends_with_its_time_and_its_revocation(
-    store: SqlStore, clock: Clock
+    store: Store, clock: Clock
 ) -> None:
     await add(store, user(role=Role.ADMIN), user("bob"))
     await store.create_sign_in(sign_in(clock), "h", "csrf")

@@ -25,8 +25,9 @@ from aitne.core.models.project import (
 from aitne.core.models.resources import GpuRequest
 from aitne.core.models.user import Project
 from aitne.core.ports.accounting import JobEnergy
-from aitne.core.ports.store.groups import ProjectChange, StoredMonth
-from aitne.store import SqlStore, notification_tables, tables
+from aitne.store import Store, notification_tables, tables
+from aitne.store.project_life_cycle import ProjectChange
+from aitne.store.usage import StoredMonth
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user
 from tests.support.jobs import CREATED_AT, make_job
@@ -46,11 +47,11 @@ def requested(name: str = "vision", **fields: object) -> Project:
     )
 
 
-async def people(store: SqlStore) -> None:
+async def people(store: Store) -> None:
     await add(store, user("ada", "ada"), user("bob", "bob"), user("eve", "eve"))
 
 
-async def active(store: SqlStore) -> None:
+async def active(store: Store) -> None:
     """Create the project vision with ada as its manager and bob as a member."""
     await people(store)
     await store.request_project(requested(), actor="ada")
@@ -58,7 +59,7 @@ async def active(store: SqlStore) -> None:
     await store.put_member("vision", "bob", actor="ada")
 
 
-async def kinds(store: SqlStore) -> list[tuple[str, str | None, object]]:
+async def kinds(store: Store) -> list[tuple[str, str | None, object]]:
     """Return the project events so far, as kind, owner and subject."""
     return [
         (each.kind, each.owner, each.data.get("what"))
@@ -67,7 +68,7 @@ async def kinds(store: SqlStore) -> list[tuple[str, str | None, object]]:
     ]
 
 
-async def test_a_request_has_its_asker_as_manager(store: SqlStore) -> None:
+async def test_a_request_has_its_asker_as_manager(store: Store) -> None:
     await people(store)
     wish = requested(note="A grant", description="Cameras", expires_at=NOW)
     await store.request_project(wish, actor="ada")
@@ -81,7 +82,7 @@ async def test_a_request_has_its_asker_as_manager(store: SqlStore) -> None:
         await store.request_project(requested(), actor="bob")
 
 
-async def test_a_step_changes_the_state_and_what_goes_with_it(store: SqlStore) -> None:
+async def test_a_step_changes_the_state_and_what_goes_with_it(store: Store) -> None:
     await people(store)
     await store.request_project(requested(), actor="ada")
     budget = Budget(gpu_hours=100, period="total", since="2026-03")
@@ -106,7 +107,7 @@ async def test_a_step_changes_the_state_and_what_goes_with_it(store: SqlStore) -
     assert (last.data["what"], last.data["state"], last.owner) == ("approve", "active", "root")
 
 
-async def test_a_change_that_changes_nothing_says_nothing(store: SqlStore) -> None:
+async def test_a_change_that_changes_nothing_says_nothing(store: Store) -> None:
     await active(store)
     before = await store.last_event_id()
     same = ProjectChange("title", {"title": "Vision"})
@@ -122,7 +123,7 @@ async def test_a_change_that_changes_nothing_says_nothing(store: SqlStore) -> No
     assert gone.budget is None
 
 
-async def test_a_wish_for_time_waits_until_it_is_answered(store: SqlStore) -> None:
+async def test_a_wish_for_time_waits_until_it_is_answered(store: Store) -> None:
     await active(store)
     wish = ExtensionRequest(until=NOW, reason="A paper", by="ada", at=CREATED_AT)
     assert (await store.ask_for_time("vision", wish)).extension == wish
@@ -132,7 +133,7 @@ async def test_a_wish_for_time_waits_until_it_is_answered(store: SqlStore) -> No
     assert (renewed.extension, renewed.expires_at) == (None, NOW)
 
 
-async def test_an_end_is_reminded_of_once_at_each_step(store: SqlStore) -> None:
+async def test_an_end_is_reminded_of_once_at_each_step(store: Store) -> None:
     await active(store)
     lease = await store.take_lease("controller", "test", duration_s=60)
     assert lease is not None
@@ -154,7 +155,7 @@ async def test_an_end_is_reminded_of_once_at_each_step(store: SqlStore) -> None:
         await store.remind("vision", NOW + timedelta(365), 7, epoch=lease.epoch + 1)
 
 
-async def test_projects_that_expire_soon_are_listed(store: SqlStore) -> None:
+async def test_projects_that_expire_soon_are_listed(store: Store) -> None:
     await active(store)
     end = {"expires_at": NOW}
     await store.step_project("vision", Step.RENEW, actor="root", fields=end)
@@ -167,7 +168,7 @@ async def test_projects_that_expire_soon_are_listed(store: SqlStore) -> None:
     assert await store.ending_projects(NOW + timedelta(1)) == []
 
 
-async def test_project_keeps_at_least_one_manager(store: SqlStore) -> None:
+async def test_project_keeps_at_least_one_manager(store: Store) -> None:
     await active(store)
     with pytest.raises(Conflict, match="only manager"):
         await store.set_role("vision", "ada", MEMBER, actor="ada")
@@ -184,13 +185,13 @@ async def test_project_keeps_at_least_one_manager(store: SqlStore) -> None:
         await store.set_role("vision", "eve", MANAGER, actor="root")
 
 
-async def test_added_member_gets_invitation_event(store: SqlStore) -> None:
+async def test_added_member_gets_invitation_event(store: Store) -> None:
     await active(store)
     said = [each for each in await store.events_after(0) if each.kind == "project.invited"]
     assert [(e.owner, e.project, e.data["actor"]) for e in said] == [("bob", "vision", "ada")]
 
 
-async def test_managers_limits_stand_beside_the_granted_ones(store: SqlStore) -> None:
+async def test_managers_limits_stand_beside_the_granted_ones(store: Store) -> None:
     await active(store)
     await store.set_limits("vision", Limits(max_gpus=8), actor="root")
     await store.set_own_limits("vision", Limits(max_gpus=4), actor="ada")
@@ -201,7 +202,7 @@ async def test_managers_limits_stand_beside_the_granted_ones(store: SqlStore) ->
         await store.set_own_limits("nothing", Limits(), actor="ada")
 
 
-async def test_fields_that_a_later_release_has_stored_are_ignored(store: SqlStore) -> None:
+async def test_fields_that_a_later_release_has_stored_are_ignored(store: Store) -> None:
     await active(store)
     await store.set_limits("vision", Limits(max_gpus=8), actor="root")
     await store.set_own_limits("vision", Limits(max_gpus=4), actor="ada")
@@ -244,7 +245,7 @@ def invitation(id_: str = "i1", **fields: object) -> Invitation:
     return Invitation.model_validate({**given, **fields})
 
 
-async def test_an_invitation_lets_as_many_in_as_it_says(store: SqlStore) -> None:
+async def test_an_invitation_lets_as_many_in_as_it_says(store: Store) -> None:
     await active(store)
     await store.create_invitation(invitation(), "h1")
     assert await store.invitation_of("h1") == invitation()
@@ -261,7 +262,7 @@ async def test_an_invitation_lets_as_many_in_as_it_says(store: SqlStore) -> None
     assert [each.uses for each in await store.invitations("vision")] == [1]
 
 
-async def test_two_at_once_do_not_both_take_the_last_place(store: SqlStore) -> None:
+async def test_two_at_once_do_not_both_take_the_last_place(store: Store) -> None:
     await active(store)
     await add(store, user("zoe", "zoe"))
     await store.create_invitation(invitation(), "h1")
@@ -273,7 +274,7 @@ async def test_two_at_once_do_not_both_take_the_last_place(store: SqlStore) -> N
     assert len(await store.memberships("vision")) == 3
 
 
-async def test_an_invitation_makes_a_member_a_manager(store: SqlStore) -> None:
+async def test_an_invitation_makes_a_member_a_manager(store: Store) -> None:
     await active(store)
     await store.create_invitation(invitation(role=MANAGER), "h1")
     assert (await store.accept_invitation("h1", "bob", NOW)).role is MANAGER
@@ -281,7 +282,7 @@ async def test_an_invitation_makes_a_member_a_manager(store: SqlStore) -> None:
     assert [each.uses for each in await store.invitations("vision")] == [1]
 
 
-async def test_an_invitation_ends(store: SqlStore) -> None:
+async def test_an_invitation_ends(store: Store) -> None:
     await active(store)
     await store.create_invitation(invitation("i1", expires_at=NOW), "h1")
     await store.create_invitation(invitation("i2"), "h2")
@@ -304,7 +305,7 @@ async def test_an_invitation_ends(store: SqlStore) -> None:
     assert [m.user for m in await store.memberships("vision")] == ["ada"]
 
 
-async def test_a_months_usage_is_kept(store: SqlStore) -> None:
+async def test_a_months_usage_is_kept(store: Store) -> None:
     rows = [Usage(account="vision", user="ada", cpu_s=7, gpu_s=9, gpu_s_by_type={"a": 9}, jobs=1)]
     await store.keep_usage("2026-03", StoredMonth(NOW, "platform", []))
     await store.keep_usage("2026-03", StoredMonth(NOW, "scheduler", rows))
@@ -313,7 +314,7 @@ async def test_a_months_usage_is_kept(store: SqlStore) -> None:
     }
 
 
-async def test_times_waits_and_outcomes_of_jobs(store: SqlStore, clock: Clock) -> None:
+async def test_times_waits_and_outcomes_of_jobs(store: Store, clock: Clock) -> None:
     march, april = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC)
     spec = make_job(project="vision").spec
     wish = spec.resources.model_copy(
@@ -358,7 +359,7 @@ async def test_times_waits_and_outcomes_of_jobs(store: SqlStore, clock: Clock) -
     assert await store.outcomes("speech", march, april) == {}
 
 
-async def test_energy_is_stored_for_the_run_that_ended_then(store: SqlStore, epoch: int) -> None:
+async def test_energy_is_stored_for_the_run_that_ended_then(store: Store, epoch: int) -> None:
     ended = {
         "ended": (JobState.COMPLETED, "7", NOW),
         "of an array": (JobState.FAILED, "8_3", NOW),

@@ -14,7 +14,7 @@ from aitne.core.errors import Conflict, NotFound, StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.sample import Sample
-from aitne.store import SqlStore
+from aitne.store import Store
 from tests.support.jobs import CREATED_AT, make_job, make_session, store_job_token
 
 
@@ -30,7 +30,7 @@ def sample(second: float, node: str = "n1") -> Sample:
     )
 
 
-async def test_the_token_of_a_job(store: SqlStore, epoch: int) -> None:
+async def test_the_token_of_a_job(store: Store, epoch: int) -> None:
     job = (await store.create_job(make_job())).job
     assert await store.job_of_token("one") is None
     await store_job_token(store, job.id, "one", epoch=epoch)
@@ -42,7 +42,7 @@ async def test_the_token_of_a_job(store: SqlStore, epoch: int) -> None:
         await store_job_token(store, job.id, "three", epoch=epoch + 1)
 
 
-async def test_the_hand_over(store: SqlStore, epoch: int) -> None:
+async def test_the_hand_over(store: Store, epoch: int) -> None:
     job = (await store.create_job(make_job())).job
     assert await store.get_handover(job.id) is None
     assert await store.get_handover(uuid4()) is None
@@ -56,7 +56,7 @@ async def test_the_hand_over(store: SqlStore, epoch: int) -> None:
 
 
 async def test_session_token_ends_with_its_session_and_is_kept_by_repeated_hand_over(
-    store: SqlStore,
+    store: Store,
 ) -> None:
     job, other = [(await store.create_job(make_job())).job for _ in range(2)]
     assert await store.job_of_session_token("hash") is None
@@ -70,7 +70,7 @@ async def test_session_token_ends_with_its_session_and_is_kept_by_repeated_hand_
     assert await store.job_of_session_token("other") == other
 
 
-async def test_concurrent_hand_overs_store_the_first(store: SqlStore) -> None:
+async def test_concurrent_hand_overs_store_the_first(store: Store) -> None:
     job = (await store.create_job(make_job())).job
     names = [f"token{number}" for number in range(4)]
     stored = await asyncio.gather(
@@ -86,7 +86,7 @@ async def test_concurrent_hand_overs_store_the_first(store: SqlStore) -> None:
 
 
 async def test_session_token_of_a_concurrent_hand_over_ends_with_the_logins(
-    store: SqlStore,
+    store: Store,
 ) -> None:
     sessions = [(await store.create_job(make_session())).job for _ in range(8)]
     (owner,) = {job.owner for job in sessions}
@@ -105,7 +105,7 @@ async def test_session_token_of_a_concurrent_hand_over_ends_with_the_logins(
         assert await store.job_of_session_token(str(job.id)) is None
 
 
-async def test_the_last_profile_of_a_job(store: SqlStore) -> None:
+async def test_the_last_profile_of_a_job(store: Store) -> None:
     job, other = [(await store.create_job(make_job())).job for _ in range(2)]
     assert await store.profile(job.id) is None
     before = await store.last_event_id()
@@ -125,7 +125,7 @@ async def test_the_last_profile_of_a_job(store: SqlStore) -> None:
         await store.put_profile(uuid4(), {})
 
 
-async def test_an_ended_job_takes_no_secrets(store: SqlStore, epoch: int) -> None:
+async def test_an_ended_job_takes_no_secrets(store: Store, epoch: int) -> None:
     job = (await store.create_job(make_job(state=JobState.FAILED))).job
     for job_id, error in ((job.id, Conflict), (uuid4(), NotFound)):
         with pytest.raises(error):
@@ -134,7 +134,7 @@ async def test_an_ended_job_takes_no_secrets(store: SqlStore, epoch: int) -> Non
     assert await store.job_of_token("hash") is None
 
 
-async def test_samples(store: SqlStore) -> None:
+async def test_samples(store: Store) -> None:
     job = (await store.create_job(make_job())).job
     assert await store.samples(job.id) == []
     await store.add_samples(job.id, [])
@@ -152,7 +152,7 @@ async def test_samples(store: SqlStore) -> None:
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(total=st.integers(1, 120), limit=st.integers(1, 60))
-async def test_samples_are_thinned_evenly(store: SqlStore, total: int, limit: int) -> None:
+async def test_samples_are_thinned_evenly(store: Store, total: int, limit: int) -> None:
     job = (await store.create_job(make_job())).job
     await store.add_samples(job.id, [sample(second) for second in range(total)])
     found = await store.samples(job.id, limit=limit)
@@ -163,7 +163,7 @@ async def test_samples_are_thinned_evenly(store: SqlStore, total: int, limit: in
     assert not gaps or max(gaps) - min(gaps) <= 1
 
 
-async def test_samples_of_each_node_are_thinned_on_their_own(store: SqlStore) -> None:
+async def test_samples_of_each_node_are_thinned_on_their_own(store: Store) -> None:
     job = (await store.create_job(make_job())).job
     measured = [sample(second, node) for second in range(40) for node in ("n1", "n2")]
     await store.add_samples(job.id, [*measured, sample(40, "n3")])
@@ -171,7 +171,7 @@ async def test_samples_of_each_node_are_thinned_on_their_own(store: SqlStore) ->
     assert Counter(one.node for one in found) == {"n1": 20, "n3": 1}
 
 
-async def waiting(store: SqlStore, priority: int | None, partition: str, at: float) -> Job:
+async def waiting(store: Store, priority: int | None, partition: str, at: float) -> Job:
     created_at = CREATED_AT + timedelta(seconds=at)
     job = (await store.create_job(make_job(created_at=created_at))).job
     await store.transition(job.id, JobState.SUBMITTING)
@@ -179,7 +179,7 @@ async def waiting(store: SqlStore, priority: int | None, partition: str, at: flo
     return await store.transition(job.id, JobState.QUEUED, changes)
 
 
-async def test_the_place_in_line(store: SqlStore) -> None:
+async def test_the_place_in_line(store: Store) -> None:
     late = await waiting(store, 50, "gpu", 3)
     early = await waiting(store, 50, "gpu", 1)
     first = await waiting(store, 90, "gpu", 9)
@@ -201,7 +201,7 @@ async def test_the_place_in_line(store: SqlStore) -> None:
     assert place.position == 2
 
 
-async def test_an_event_that_changes_nothing(store: SqlStore) -> None:
+async def test_an_event_that_changes_nothing(store: Store) -> None:
     job = (await store.create_job(make_job())).job
     await store.add_job_event(job.id, "job.ending", {"left_s": 120})
     event = (await store.job_events(job.id))[-1]

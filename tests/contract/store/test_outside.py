@@ -11,9 +11,11 @@ from aitne.core.errors import StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges, JobFilter, JobOrigin
 from aitne.core.models.user import Project, User
-from aitne.core.ports.store import JobOwner, OutboxKind, TransitionRequest
-from aitne.store import SqlStore
-from aitne.store import outside as records
+from aitne.store import Store
+from aitne.store import outside_jobs as records
+from aitne.store.outbox import OutboxKind
+from aitne.store.outside_jobs import JobOwner
+from aitne.store.transitions import TransitionRequest
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 
@@ -32,7 +34,7 @@ def outside(clock: Clock, number: int = 7, **overrides: Any) -> Job:
 
 
 async def test_outside_job_is_stored_once_and_queues_nothing(
-    store: SqlStore, epoch: int, clock: Clock
+    store: Store, epoch: int, clock: Clock
 ) -> None:
     job = outside(clock)
     assert [added.id for added in await store.add_outside_jobs([job], epoch=epoch)] == [job.id]
@@ -50,7 +52,7 @@ async def test_outside_job_is_stored_once_and_queues_nothing(
 
 
 async def test_outside_jobs_are_listed_but_are_none_of_the_platforms_live_jobs(
-    store: SqlStore, epoch: int, clock: Clock
+    store: Store, epoch: int, clock: Clock
 ) -> None:
     own, job = make_job(), outside(clock)
     await store.create_job(own)
@@ -67,7 +69,7 @@ async def test_outside_jobs_are_listed_but_are_none_of_the_platforms_live_jobs(
 
 
 async def test_outside_array_is_cancelled_by_one_item_of_its_row(
-    store: SqlStore, epoch: int, clock: Clock
+    store: Store, epoch: int, clock: Clock
 ) -> None:
     job = outside(clock, spec={"array": "0-99999"}, state=JobState.RUNNING)
     await store.add_outside_jobs([job], epoch=epoch)
@@ -82,7 +84,7 @@ async def test_outside_array_is_cancelled_by_one_item_of_its_row(
 
 
 async def test_ended_outside_jobs_are_pruned_by_age_and_number(
-    store: SqlStore, epoch: int, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    store: Store, epoch: int, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(records, "MOST_ENDED", 3)
     end = {"state": JobState.COMPLETED}
@@ -103,7 +105,7 @@ async def test_ended_outside_jobs_are_pruned_by_age_and_number(
     assert await store.job_events(own.id) != []
 
 
-async def test_job_owners_are_the_users_with_their_projects(store: SqlStore, clock: Clock) -> None:
+async def test_job_owners_are_the_users_with_their_projects(store: Store, clock: Clock) -> None:
     user = User(name="ada", display_name="Ada", default_project="ada", created_at=clock.now)
     project = Project(name="ada", title="Ada", created_at=clock.now)
     await store.create_user(user, None, project)

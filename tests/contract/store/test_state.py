@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from aitne.store import SqlStore
+from aitne.store import Store
+from aitne.store.database_state import DatabaseState, database_state
 from aitne.store.migrations import HEAD
-from aitne.store.state import DatabaseState, database_state
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 
 
 async def test_state_has_the_schema_and_the_jobs_since_a_time(
-    store: SqlStore, url: str, clock: Clock
+    store: Store, url: str, clock: Clock
 ) -> None:
     await store.create_job(make_job(created_at=clock.now - timedelta(seconds=1)))
     assert await database_state(url, clock.now) == DatabaseState(HEAD, 0)

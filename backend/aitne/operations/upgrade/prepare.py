@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
+from aitne.store.database_state import database_state
 from aitne.store.migrate import is_known
-from aitne.store.state import database_state
 from aitne.supervisor import control
 from aitne.supervisor.own_accounts import as_platform
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import delete, func, insert, or_, select
-from typing_extensions import override
 
 from aitne.core.models.job import Job, JobOrigin
-from aitne.core.ports.store.outside import JobOwner, OutsideStore
 from aitne.store import tables
 from aitne.store.base import MOST_IDS, StorePart, batched, require_epoch
 from aitne.store.engine import Transaction
@@ -26,13 +25,25 @@ _events = tables.events
 _is_outside = _jobs.c.origin == JobOrigin.OUTSIDE
 
 
-class OutsideRecords(StorePart, OutsideStore):
-    """Part of the store about jobs that were not submitted through the platform. Each belongs to
-    the user whose Unix account submitted it.
+@dataclass(frozen=True, slots=True)
+class JobOwner:
+    """User who may own jobs that were not submitted through the platform, with the projects of
+    which the user is a member.
     """
 
-    @override
+    name: str
+    default_project: str
+    projects: frozenset[str]
+
+
+class OutsideJobStore(StorePart):
+    """Storage of jobs that users submitted directly to the scheduler. Each belongs to the user whose
+    Unix account submitted it. They have no secrets, no rows for tasks, and no outbox item when they
+    are stored; otherwise they are stored like other jobs.
+    """
+
     async def job_owners(self) -> Mapping[str, JobOwner]:
+        """Return all users of the platform by name."""
         users, members = tables.users, tables.members
         projects: dict[str, set[str]] = defaultdict(set)
         async with self._db.read() as connection:
@@ -44,8 +55,12 @@ class OutsideRecords(StorePart, OutsideStore):
                 for row in rows
             }
 
-    @override
     async def add_outside_jobs(self, jobs: Sequence[Job], *, epoch: int) -> Sequence[Job]:
+        """Store the jobs that are not stored yet, each with an event, and return the added ones. A
+        job is identified by scheduler ID, account and submission time.
+
+        Raises ``StaleEpoch`` if another controller is the leader.
+        """
         identity = (_jobs.c.scheduler_id, _jobs.c.account, _jobs.c.submitted_at)
         added: list[Job] = []
         async with self._db.write() as tx:
@@ -72,8 +87,10 @@ class OutsideRecords(StorePart, OutsideStore):
                 added += new
         return added
 
-    @override
     async def live_outside_jobs(self) -> Sequence[Job]:
+        """Return the jobs that were not submitted through the platform and have not ended, oldest
+        first.
+        """
         query = select(*JOB_COLUMNS).where(_is_outside, _jobs.c.state.in_(LIVE_STATES))
         async with self._db.read() as connection:
             rows = await connection.execute(query.order_by(_jobs.c.created_at, _jobs.c.id))

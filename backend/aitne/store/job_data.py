@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from sqlalchemy import and_, case, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
-from typing_extensions import override
 
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.arrays import task_group_id, task_index
 from aitne.core.jobs.states import JobState
+from aitne.core.models.base import Frozen, deprecated_copy
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job
 from aitne.core.models.sample import Sample
-from aitne.core.ports.store import JobStore
-from aitne.core.ports.store.records import QueuePosition
 from aitne.core.units import parse_array
 from aitne.store import tables
 from aitne.store.base import StorePart
-from aitne.store.deletion import FOLDER
+from aitne.store.job_folders import FOLDER
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.portable import insert_if_absent, upsert
 from aitne.store.rows import JOB_COLUMNS, event_of, job_of, sample_of
@@ -39,13 +37,27 @@ history.
 _NO_HISTORY = (PROFILE, SNAPSHOT, PLACEMENT, SWEEP, SPLIT, FOLDER)
 
 
-class JobHistory(StorePart, JobStore):
-    """Part of ``JobStore`` about a job's data outside its row: job token, hub handover (what
-    JupyterHub passes to a session), measurements, profile and events.
+class QueuePosition(Frozen):
+    """Position of a job among the pending jobs of this platform in one partition."""
+
+    position: int
+    """Position in the queue, counted from 1."""
+    waiting: int
+    """Number of pending jobs in the partition."""
+    partition: str
+    """Name of the partition."""
+    place: ClassVar = deprecated_copy("position", int)
+
+
+class JobDataStore(StorePart):
+    """Storage of a job's data outside its row: job token, hub handover (what JupyterHub passes to a
+    session), measurements, profile and events.
     """
 
-    @override
     async def job_of_token(self, token_hash: str) -> Job | None:
+        """Return the job (or array job) that has this job token; None if there is none or it has
+        ended.
+        """
         query = (
             select(*JOB_COLUMNS)
             .join(_secrets, _secrets.c.job_id == _jobs.c.id)
@@ -55,8 +67,10 @@ class JobHistory(StorePart, JobStore):
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else job_of(row)
 
-    @override
     async def job_of_session_token(self, token_hash: str) -> Job | None:
+        """Return the session whose programs have this session token; None if there is none, if the
+        session has ended, or if the token was revoked.
+        """
         query = (
             select(*JOB_COLUMNS)
             .join(_secrets, _secrets.c.job_id == _jobs.c.id)
@@ -66,7 +80,6 @@ class JobHistory(StorePart, JobStore):
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else job_of(row)
 
-    @override
     async def put_handover(
         self,
         job_id: UUID,
@@ -75,6 +88,18 @@ class JobHistory(StorePart, JobStore):
         replaces: str | None,
         session_token_hash: str | None = None,
     ) -> bool:
+        """Store the hand-over: the environment and arguments that JupyterHub passes to the waiting
+        agent of a session, encrypted. Return False, and store nothing, if the stored hand-over is
+        not ``replaces`` (None: there is none).
+
+        ``session_token_hash`` is the hash of the session token in it; None: the token is the one of
+        the hand-over that is replaced, and as valid as before. The token is not valid if the logins
+        of the owner have ended since the session was stored.
+
+        Raises:
+            NotFound: there is no such job.
+            Conflict: the job has ended.
+        """
         async with self._db.write() as tx:
             # The row is locked so that the job cannot end meanwhile: its end removes its secrets.
             query = select(_jobs.c.state.in_(LIVE_STATES)).where(_jobs.c.id == job_id)
@@ -96,19 +121,15 @@ class JobHistory(StorePart, JobStore):
             await tx.execute(update(_secrets).where(own).values(values))
         return True
 
-    @override
     async def get_handover(self, job_id: UUID) -> str | None:
-        """Return the encrypted data that JupyterHub passes to the session; None if there are none
-        yet.
-        """
+        """Return the hand-over that ``put_handover`` stored; None if there is none yet."""
         query = select(_secrets.c.handover).where(_secrets.c.job_id == job_id)
         async with self._db.read() as connection:
             handover: str | None = (await connection.execute(query)).scalar()
         return handover
 
-    @override
     async def add_samples(self, job_id: UUID, samples: Sequence[Sample]) -> None:
-        """Store measurements of a job; existing ones for the same time are not changed. Raises
+        """Add samples of the job's resource usage; those that are stored already are ignored. Raises
         ``NotFound``.
         """
         if not samples:
@@ -120,7 +141,6 @@ class JobHistory(StorePart, JobStore):
         except IntegrityError as error:
             raise NotFound("job", job_id) from error
 
-    @override
     async def samples(
         self,
         job_id: UUID,
@@ -129,6 +149,10 @@ class JobHistory(StorePart, JobStore):
         limit: int = 2_000,
         nodes: Collection[str] | None = None,
     ) -> Sequence[Sample]:
+        """List the job's samples after ``since`` (None: all), oldest first; if there are more than
+        ``limit``, an evenly spaced selection. With ``nodes``, only the samples of these nodes are
+        listed, and ``limit`` is that of each node.
+        """
         # If there are too many samples, the newest one is always selected.
         order = (_samples.c.time, _samples.c.node)
         part = None if nodes is None else _samples.c.node
@@ -152,8 +176,12 @@ class JobHistory(StorePart, JobStore):
             result = await connection.execute(query.order_by(rows.c.time, rows.c.node))
             return [sample_of(row) for row in result.mappings()]
 
-    @override
     async def put_profile(self, job_id: UUID, profile: dict[str, Any]) -> None:
+        """Store the profile of the job's ranks in place of the previous one, and replace the job's
+        event ``job.profile``.
+
+        Raises ``NotFound``.
+        """
         query = select(_jobs.c.owner, _jobs.c.project).where(_jobs.c.id == job_id)
         events = tables.events.c
         async with self._db.write() as tx:
@@ -168,15 +196,18 @@ class JobHistory(StorePart, JobStore):
             )
             tx.append_event(PROFILE, {}, job_id=job_id, owner=row.owner, project=row.project)
 
-    @override
     async def profile(self, job_id: UUID) -> dict[str, Any] | None:
+        """Return the latest profile, or None if there is none."""
         query = select(tables.profiles.c.data).where(tables.profiles.c.job_id == job_id)
         async with self._db.read() as connection:
             profile: dict[str, Any] | None = (await connection.execute(query)).scalar()
         return profile
 
-    @override
     async def add_job_event(self, job_id: UUID, kind: str, data: dict[str, Any]) -> None:
+        """Add an event to the job's history without changing the job.
+
+        All users who may see the job may see the event. Raises ``NotFound``.
+        """
         query = select(_jobs.c.owner, _jobs.c.project).where(_jobs.c.id == job_id)
         async with self._db.write() as tx:
             row = (await tx.execute(query)).first()
@@ -184,8 +215,13 @@ class JobHistory(StorePart, JobStore):
                 raise NotFound("job", job_id)
             tx.append_event(kind, data, job_id=job_id, owner=row.owner, project=row.project)
 
-    @override
     async def queue_position(self, job: Job) -> QueuePosition | None:
+        """Return the job's position among the pending jobs of its partition, ordered by the
+        scheduler's priority.
+
+        None if the job is not pending, or the scheduler has not reported its partition and priority
+        yet.
+        """
         # At equal priority, the older job is first, as in Slurm.
         if job.state is not JobState.QUEUED or job.partition is None or job.priority is None:
             return None
@@ -211,8 +247,8 @@ class JobHistory(StorePart, JobStore):
             others, before = (await connection.execute(query)).one()
         return QueuePosition(position=before + 1, waiting=others + 1, partition=job.partition)
 
-    @override
     async def job_events(self, job_id: UUID) -> Sequence[Event]:
+        """List the events of the job, oldest first."""
         # The history of a task includes that of its task group until it left the group.
         own_events = await self._events_of(job_id)
         if task_index(job_id) is None:

@@ -7,11 +7,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import case, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from typing_extensions import override
 
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.sign_in import LoginAttempt, SecondFactor
-from aitne.core.ports.store import SignInStore
 from aitne.store.base import StorePart
 from aitne.store.engine import Transaction
 from aitne.store.portable import insert_if_absent
@@ -24,13 +22,19 @@ the maximum duration.
 """
 
 
-class Factors(StorePart, SignInStore):
-    """Part of ``SignInStore`` about second factors and lockouts."""
+class SecondFactorStore(StorePart):
+    """Storage of second factors, and of lockouts after failed logins."""
 
-    @override
     async def begin_attempt(
         self, key: str, now: datetime, *, most: int, window_s: float, longest_s: float
     ) -> LoginAttempt:
+        """Count a login with a password or code under ``key`` before it is checked, unless ``key``
+        is locked; the result says which.
+
+        Attempt number ``most`` locks ``key`` for ``window_s`` seconds, and each further one for
+        twice as long, at most ``longest_s`` seconds. The count starts again after a pause of
+        ``window_s`` or, after a lock, of ``longest_s`` seconds.
+        """
         condition = lockouts.c.key == key
         async with self._db.write() as tx:
             # The row is inserted first, so that two concurrent attempts are counted as two.
@@ -54,8 +58,8 @@ class Factors(StorePart, SignInStore):
             await tx.execute(update(lockouts).where(condition).values(values))
         return LoginAttempt(failures=failures, locked_until=locked_until, counted=True)
 
-    @override
     async def take_back_attempt(self, key: str, now: datetime, *, most: int) -> None:
+        """Undo the last ``begin_attempt`` under ``key`` and the lock that it caused."""
         condition = (lockouts.c.key == key) & (lockouts.c.failures > 0)
         failures = lockouts.c.failures - 1
         # A lockout that had expired before that attempt is kept.
@@ -65,15 +69,17 @@ class Factors(StorePart, SignInStore):
                 update(lockouts).where(condition).values(failures=failures, locked_until=over)
             )
 
-    @override
     async def locked_until(self, key: str, now: datetime) -> datetime | None:
+        """Return the time at which the lock of ``key`` ends; None if it is not locked."""
         query = select(lockouts.c.locked_until).where(lockouts.c.key == key)
         async with self._db.read() as connection:
             until: datetime | None = (await connection.execute(query)).scalar()
         return until if until is not None and until > now else None
 
-    @override
     async def clear_lockout(self, key: str, *, below: bool = False) -> bool:
+        """Delete the count and lock of ``key`` and, with ``below``, of keys that begin with ``key``
+        and ``/``. Return whether there were any.
+        """
         which = lockouts.c.key == key
         if below:
             which |= lockouts.c.key.startswith(f"{key}/", autoescape=True)
@@ -81,15 +87,20 @@ class Factors(StorePart, SignInStore):
             result = await tx.execute(delete(lockouts).where(which))
         return result.rowcount > 0
 
-    @override
     async def second_factor(self, owner: str) -> SecondFactor | None:
+        """Return the user's second factor, which may not be confirmed yet; None if there is
+        none.
+        """
         query = select(second_factors).where(second_factors.c.owner == owner)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else SecondFactor.model_validate(dict(row))
 
-    @override
     async def enrol_second_factor(self, factor: SecondFactor) -> None:
+        """Store a new second factor; it replaces one that was never confirmed.
+
+        Raises ``Conflict`` if there is a confirmed one, ``NotFound`` if there is no such user.
+        """
         unconfirmed = delete(second_factors).where(
             second_factors.c.owner == factor.owner, second_factors.c.confirmed_at.is_(None)
         )
@@ -106,10 +117,15 @@ class Factors(StorePart, SignInStore):
         except IntegrityError as error:
             raise NotFound("user", factor.owner) from error
 
-    @override
     async def confirm_second_factor(
         self, owner: str, now: datetime, step: int, code_hashes: Collection[str]
     ) -> bool:
+        """Confirm the second factor and store hashes of its recovery codes; from then on, logins
+        require a code.
+
+        ``step`` is the time step of the code that was entered, which cannot be used again. Returns
+        False if there is no second factor to confirm.
+        """
         pending = (
             update(second_factors)
             .where(second_factors.c.owner == owner, second_factors.c.confirmed_at.is_(None))
@@ -121,36 +137,40 @@ class Factors(StorePart, SignInStore):
             await _replace_codes(tx, owner, code_hashes)
         return True
 
-    @override
     async def use_step(self, owner: str, step: int) -> bool:
+        """Mark the time step of a one-time code, and all earlier ones, as used; return False if it
+        was used before.
+        """
         unused = update(second_factors).where(
             second_factors.c.owner == owner, second_factors.c.last_step < step
         )
         async with self._db.write() as tx:
             return (await tx.execute(unused.values(last_step=step))).rowcount > 0
 
-    @override
     async def put_recovery_codes(self, owner: str, code_hashes: Collection[str]) -> None:
+        """Replace all recovery codes of the owner."""
         async with self._db.write() as tx:
             await _replace_codes(tx, owner, code_hashes)
 
-    @override
     async def use_recovery_code(self, owner: str, code_hash: str) -> bool:
+        """Delete a recovery code because it was used; return False if the owner has no
+        such code.
+        """
         statement = delete(recovery_codes).where(
             recovery_codes.c.owner == owner, recovery_codes.c.code_hash == code_hash
         )
         async with self._db.write() as tx:
             return (await tx.execute(statement)).rowcount > 0
 
-    @override
     async def count_recovery_codes(self, owner: str) -> int:
+        """Count the recovery codes that are left."""
         query = select(func.count()).where(recovery_codes.c.owner == owner)
         async with self._db.read() as connection:
             count: int = (await connection.execute(query)).scalar_one()
         return count
 
-    @override
     async def delete_second_factor(self, owner: str) -> bool:
+        """Delete the second factor with its recovery codes. Return whether there was one."""
         async with self._db.write() as tx:
             await tx.execute(delete(recovery_codes).where(recovery_codes.c.owner == owner))
             result = await tx.execute(delete(second_factors).where(second_factors.c.owner == owner))

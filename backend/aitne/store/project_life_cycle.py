@@ -1,20 +1,19 @@
-"""Store of requests for projects, of their managers, and of invitations."""
+"""Store of the life cycle of projects: requests, states, extensions and managers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from typing_extensions import override
 
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.limits import Limits, Membership
 from aitne.core.models.project import (
     ExtensionRequest,
-    Invitation,
     ProjectRole,
     ProjectState,
     ProjectStatus,
@@ -22,13 +21,11 @@ from aitne.core.models.project import (
     after,
 )
 from aitne.core.models.user import Project
-from aitne.core.ports.store import Check, GroupStore
-from aitne.core.ports.store.groups import ProjectChange
 from aitne.store import tables
-from aitne.store.base import StorePart, require_epoch
+from aitne.store.base import Check, StorePart, require_epoch
 from aitne.store.engine import Transaction
-from aitne.store.group_tables import invitations
-from aitne.store.portable import insert_if_absent, upsert
+from aitne.store.invitations import revoke_invitations_of
+from aitne.store.portable import upsert
 from aitne.store.project_rows import (
     MANAGERS,
     REQUESTED,
@@ -44,7 +41,6 @@ from aitne.store.project_rows import (
 _projects = tables.projects
 _members = tables.members
 _limits = tables.limits
-_COLUMNS = [invitations.c[name] for name in Invitation.model_fields]
 INVITED = "project.invited"
 EXPIRING = "project.expiring"
 
@@ -57,11 +53,21 @@ _STANDING = select(*(_projects.c[name] for name in ProjectStatus.model_fields)).
 )
 
 
-class Groups(StorePart, GroupStore):
-    """Part of ``GroupStore`` about requests for projects, and projects' managers."""
+@dataclass(frozen=True, slots=True)
+class ProjectChange:
+    """Change of some fields of a project, by the names of the fields in ``Project``."""
 
-    @override
+    what: str
+    """Description of the change in the event, such as ``title`` or ``budget``."""
+    fields: Mapping[str, Any]
+
+
+class ProjectLifeCycleStore(StorePart):
+    """Storage of the life cycle of projects: requests for them, their terms and their managers."""
+
     async def request_project(self, project: Project, *, actor: str) -> None:
+        """Create the project with the actor as its manager. Raises ``Conflict`` if the name is
+        taken."""
         kind = REQUESTED if project.state is ProjectState.REQUESTED else None
         try:
             async with self._db.write() as tx:
@@ -79,19 +85,20 @@ class Groups(StorePart, GroupStore):
                 f"The project {project.name} already exists. Choose another name."
             ) from error
 
-    @override
     async def roles_of(self, user: str) -> Mapping[str, ProjectRole]:
+        """Return the user's projects, with the user's role in each."""
         async with self._db.read(brief=True) as connection:
             rows = await connection.execute(_ROLES_OF, {"user": user})
             return {row.project: ProjectRole(row.role) for row in rows}
 
-    @override
     async def standing(self, name: str) -> ProjectStatus | None:
+        """Return the state, end and budget of the project, which determine whether it accepts jobs;
+        None if there is no such project.
+        """
         async with self._db.read(brief=True) as connection:
             row = (await connection.execute(_STANDING, {"project": name})).mappings().first()
         return None if row is None else ProjectStatus.model_validate(dict(row), extra="ignore")
 
-    @override
     async def step_project(
         self,
         name: str,
@@ -104,6 +111,16 @@ class Groups(StorePart, GroupStore):
         due: datetime | None = None,
         check: Check[Project] = None,
     ) -> Project:
+        """Perform a step of the project's life cycle, such as its approval, and set ``fields`` and
+        ``limits``.
+
+        With ``due``, this is done only if the project's end is not later than ``due``.
+
+        Raises:
+            NotFound: there is no such project.
+            IllegalTransition: the project's state does not permit the step.
+            StaleEpoch: another controller is the leader.
+        """
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             present = await lock_project(tx, name)
@@ -127,10 +144,13 @@ class Groups(StorePart, GroupStore):
             )
             return await read_project(tx, name)
 
-    @override
     async def change_project(
         self, name: str, change: ProjectChange, *, actor: str, check: Check[Project] = None
     ) -> Project:
+        """Set fields of the project without changing its state; add an event if a field changed.
+
+        Raises ``NotFound``.
+        """
         async with self._db.write() as tx:
             present = await lock_project(tx, name)
             if check is not None:
@@ -141,8 +161,8 @@ class Groups(StorePart, GroupStore):
                 note(tx, name, actor, change.what)
             return await read_project(tx, name)
 
-    @override
     async def ask_for_time(self, name: str, wish: ExtensionRequest) -> Project:
+        """Store a manager's request to extend the project. Raises ``NotFound``."""
         values = stored({"extension": wish})
         about = {"what": "extension", "reason": wish.reason, "until": wish.until.isoformat()}
         async with self._db.write() as tx:
@@ -152,8 +172,14 @@ class Groups(StorePart, GroupStore):
             tx.append_event(REQUESTED, {"actor": wish.by, **about}, owner=wish.by, project=name)
             return await read_project(tx, name)
 
-    @override
     async def set_role(self, name: str, user: str, role: ProjectRole, *, actor: str) -> Membership:
+        """Set the role of a member. If a manager loses that role, the manager's open invitations
+        are revoked.
+
+        Raises:
+            NotFound: there is no such member.
+            Conflict: the project would have no manager left.
+        """
         condition = (_members.c.project == name) & (_members.c.user_name == user)
         limits_query = select(_limits.c.data).where(
             _limits.c.project == name, _limits.c.user_name == user
@@ -172,23 +198,25 @@ class Groups(StorePart, GroupStore):
             limits = read_limits((await tx.execute(limits_query)).scalar())
         return Membership(project=name, user=user, limits=limits, role=role)
 
-    @override
     async def own_limits_of(self, project: str) -> Limits:
+        """Return the limits that the project's managers have set, which do not exceed those that
+        administrators granted.
+        """
         query = select(_limits.c.data).where(
             _limits.c.project == project, _limits.c.user_name == MANAGERS
         )
         async with self._db.read() as connection:
             return read_limits((await connection.execute(query)).scalar())
 
-    @override
     async def set_own_limits(self, project: str, limits: Limits, *, actor: str) -> None:
+        """Replace the limits that the project's managers set. Raises ``NotFound``."""
         async with self._db.write() as tx:
             await lock_project(tx, project)
             await _put_limits(tx, project, MANAGERS, limits)
             note(tx, project, actor, "own limits", limits=dump_limits(limits))
 
-    @override
     async def ending_projects(self, before: datetime) -> Sequence[Project]:
+        """List the active projects that end by ``before``, without their members."""
         query = select(_projects).where(
             _projects.c.state == ProjectState.ACTIVE, _projects.c.expires_at <= before
         )
@@ -196,8 +224,12 @@ class Groups(StorePart, GroupStore):
             rows = (await connection.execute(query.order_by(_projects.c.name))).mappings()
             return [Project.model_validate(dict(row), extra="ignore") for row in rows]
 
-    @override
     async def remind(self, name: str, ends: datetime, days: int, *, epoch: int) -> bool:
+        """Record that the reminder ``days`` days before the project's end ``ends`` was sent.
+
+        Returns False if this reminder or a later one was recorded before. Raises ``StaleEpoch`` if
+        another controller is the leader.
+        """
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             statement = (
@@ -217,97 +249,6 @@ class Groups(StorePart, GroupStore):
             return True
 
 
-class Invitations(StorePart, GroupStore):
-    """Part of ``GroupStore`` about invitations."""
-
-    @override
-    async def create_invitation(self, invitation: Invitation, token_hash: str) -> None:
-        async with self._db.write() as tx:
-            await lock_project(tx, invitation.project)
-            row = {**invitation.model_dump(), "token_hash": token_hash}
-            await tx.execute(insert(invitations), row)
-            note(
-                tx,
-                invitation.project,
-                invitation.created_by,
-                "invitation made",
-                role=invitation.role,
-            )
-
-    @override
-    async def invitations(self, project: str) -> Sequence[Invitation]:
-        query = (
-            select(*_COLUMNS)
-            .where(invitations.c.project == project)
-            .order_by(invitations.c.created_at.desc(), invitations.c.id)
-        )
-        async with self._db.read() as connection:
-            rows = (await connection.execute(query)).mappings()
-            return [Invitation.model_validate(dict(row)) for row in rows]
-
-    @override
-    async def revoke_invitation(self, project: str, id_: str, now: datetime, *, actor: str) -> None:
-        condition = (invitations.c.project == project) & (invitations.c.id == id_)
-        async with self._db.write() as tx:
-            if (await tx.execute(select(invitations.c.id).where(condition))).first() is None:
-                raise NotFound("invitation", id_)
-            open_ = condition & invitations.c.revoked_at.is_(None)
-            result = await tx.execute(update(invitations).where(open_).values(revoked_at=now))
-            if result.rowcount:
-                note(tx, project, actor, "invitation revoked")
-
-    @override
-    async def invitation_of(self, token_hash: str) -> Invitation | None:
-        query = select(*_COLUMNS).where(invitations.c.token_hash == token_hash)
-        async with self._db.read() as connection:
-            row = (await connection.execute(query)).mappings().first()
-        return None if row is None else Invitation.model_validate(dict(row))
-
-    @override
-    async def accept_invitation(self, token_hash: str, user: str, now: datetime) -> Membership:
-        query = select(*_COLUMNS).where(invitations.c.token_hash == token_hash)
-        async with self._db.write() as tx:
-            # Two users who accept concurrently must not both get the last place.
-            row = (await tx.execute(query.with_for_update())).mappings().first()
-            if row is None:
-                raise NotFound("invitation", "of this link", "No invitation has this link.")
-            invitation = Invitation.model_validate(dict(row))
-            project = await lock_project(tx, invitation.project)
-            if project.state is not ProjectState.ACTIVE:
-                raise Conflict(
-                    f"Project {invitation.project} is {project.state}: it accepts no new members now."
-                )
-            condition = (_members.c.project == invitation.project) & (_members.c.user_name == user)
-            present = (await tx.execute(select(_members.c.role).where(condition))).scalar()
-            role = ProjectRole(present) if present is not None else None
-            if role is None or (
-                role is ProjectRole.MEMBER and invitation.role is ProjectRole.MANAGER
-            ):
-                if not invitation.open_at(now):
-                    raise Conflict(
-                        "This invitation is no longer valid: it was used up, has expired or was revoked. "
-                        f"Ask {invitation.created_by} for a new one."
-                    )
-                await self._join(tx, invitation, user, joined=role is not None)
-                role = invitation.role
-        return Membership(project=invitation.project, user=user, role=role)
-
-    async def _join(
-        self, tx: Transaction, invitation: Invitation, user: str, *, joined: bool
-    ) -> None:
-        if joined:
-            condition = (_members.c.project == invitation.project) & (_members.c.user_name == user)
-            await tx.execute(update(_members).where(condition).values(role=invitation.role))
-        else:
-            statement = insert_if_absent(tx.dialect, _members)
-            row = {"user_name": user, "project": invitation.project, "role": invitation.role}
-            await tx.execute(statement.values(row))
-        used = update(invitations).where(invitations.c.id == invitation.id)
-        await tx.execute(used.values(uses=invitations.c.uses + 1))
-        about = {"user": user, "role": invitation.role, "invited_by": invitation.created_by}
-        note(tx, invitation.project, user, "role" if joined else "member added", **about)
-
-
 async def keep_a_manager(tx: Transaction, project: str, user: str) -> None:
     """Check that ``user`` may cease to be a manager of the project: another manager remains, or the
     project has no other members.
@@ -322,16 +263,6 @@ async def keep_a_manager(tx: Transaction, project: str, user: str) -> None:
         raise Conflict(
             f"{user} is the only manager of {project}. Make another member its manager first."
         )
-
-
-async def revoke_invitations_of(tx: Transaction, project: str, user: str, now: datetime) -> None:
-    """Revoke the invitations that a former manager of the project created."""
-    theirs = (
-        (invitations.c.project == project)
-        & (invitations.c.created_by == user)
-        & invitations.c.revoked_at.is_(None)
-    )
-    await tx.execute(update(invitations).where(theirs).values(revoked_at=now))
 
 
 async def _put_limits(tx: Transaction, project: str, whose: str, limits: Limits) -> None:

@@ -8,10 +8,8 @@ from itertools import groupby
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, delete, func, or_, select, update
-from typing_extensions import override
 
 from aitne.core.models.sign_in import HubLogout
-from aitne.core.ports.store import SignInStore
 from aitne.core.users.credentials import impersonation_id
 from aitne.store import sign_in_tables, tables
 from aitne.store.base import StorePart
@@ -24,11 +22,13 @@ _sessions = sign_in_tables.web_sessions
 _tokens = sign_in_tables.tokens
 
 
-class Expiry(StorePart, SignInStore):
-    """Part of ``SignInStore`` about the ends of credentials."""
+class CredentialExpiryStore(StorePart):
+    """Storage of the ends of credentials."""
 
-    @override
     async def hub_logouts(self, now: datetime) -> Sequence[HubLogout]:
+        """Return what JupyterHub has to end, for each user whose sign-ins were revoked, or have
+        expired before ``now``, since its last ``hub_logged_out``.
+        """
         over = select(_sessions.c.owner).where(_sessions.c.expires_at <= now)
         due = (
             select(
@@ -51,16 +51,20 @@ class Expiry(StorePart, SignInStore):
             logouts.append(HubLogout(owner=owner, count=count, expired=expired, valid=valid))
         return logouts
 
-    @override
     async def hub_logged_out(self, logout: HubLogout) -> None:
-        """Set the owner's counter to 0 if it has not changed, and delete the expired sign-ins."""
+        """Record that JupyterHub has carried out the logout. What was revoked or has expired since
+        it was read is still to be ended.
+        """
         same = (_users.c.name == logout.owner, _users.c.hub_logouts == logout.count)
         async with self._db.write() as tx:
             await tx.execute(update(_users).where(*same).values(hub_logouts=0))
             await tx.execute(delete(_sessions).where(_sessions.c.id.in_(logout.expired)))
 
-    @override
     async def expired_credentials(self, after: datetime, until: datetime) -> frozenset[str]:
+        """Return the IDs, as ``Actor.credential``, of the sign-ins, impersonations and access tokens
+        whose time was over later than ``after``, and at ``until`` at the latest.
+        """
+
         def over(column: ColumnElement[datetime]) -> ColumnElement[bool]:
             return (column > after) & (column <= until)
 
@@ -78,8 +82,10 @@ class Expiry(StorePart, SignInStore):
             rows = (await connection.execute(impersonations)).all()
         return frozenset(ids | {impersonation_id(row.id, row.acting_as) for row in rows})
 
-    @override
     async def next_expiry(self, after: datetime) -> datetime | None:
+        """Return the first time later than ``after`` at which the time of a sign-in, an
+        impersonation or an access token is over; None if there is none.
+        """
         columns = (
             _sessions.c.expires_at,
             _sessions.c.idle_ends_at,
@@ -93,8 +99,10 @@ class Expiry(StorePart, SignInStore):
             ]
         return min((time for time in times if time is not None), default=None)
 
-    @override
     async def credential_valid(self, credential: str, now: datetime) -> bool:
+        """Return whether the credential with this ID (``Actor.credential``) exists and has not
+        ended. Whether its user is disabled is not checked.
+        """
         sign_in_id, _, acting_as = credential.partition("/")
         sign_in = (_sessions.c.id == sign_in_id) & valid_at(now)
         if acting_as:
