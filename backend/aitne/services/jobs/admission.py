@@ -22,7 +22,6 @@ from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.node import Cluster
 from aitne.core.models.user import Actor
 from aitne.core.ports.accounts import Accounts, UnixAccount
-from aitne.core.ports.store import Store
 from aitne.core.ports.topology import CurrentTopology
 from aitne.core.settings import Settings
 from aitne.core.units import ArrayRange, parse_array
@@ -45,6 +44,7 @@ from aitne.services.jobs.resolve import image_reference, resolve
 from aitne.services.jobs.templates import TemplateCatalog
 from aitne.services.projects.limits import LimitCheck
 from aitne.services.users.secrets import UserSecretService
+from aitne.store import Store
 from aitne_train.topology.tree import TopologyTree
 
 NO_ID = UUID(int=0)
