@@ -50,7 +50,7 @@ distrib: $(VENV)/.distrib
 
 # For images, on Debian as root; elsewhere its own packages: docs/howto/images.md.
 apptainer: $(VENV)/.installed
-	@$(BIN)/python scripts/apptainer.py
+	@$(BIN)/python -m aitne_apptainer
 
 frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(VENV)/.installed
 	@echo "Installing the portal's packages …"
