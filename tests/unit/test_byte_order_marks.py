@@ -17,12 +17,12 @@ from aitne.broker.config import load_config
 from aitne.cli import job_source
 from aitne.client.working_tree import collect
 from aitne.core.errors import InvalidInput
-from aitne.dev.topology import from_file
 from aitne.host import settings_source
 from aitne.host.password_file import read_password
 from aitne.host.settings import load_settings
 from aitne.operations.setup.answers import read_answers
 from aitne.services.jobs.template_file import load_template
+from aitne_devcluster.topology import from_file
 from aitne_train.launcher import main as launcher
 from aitne_train.launcher import options, order
 from aitne_train.launcher.hosts import Host

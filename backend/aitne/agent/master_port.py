@@ -57,6 +57,7 @@ class MasterPort:
 
     Args:
         programs: programs of the agent, which are ended when another account listens on the port.
+
     Raises:
         LaunchError: no port is free.
     """

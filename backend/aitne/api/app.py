@@ -47,7 +47,6 @@ def create_app(platform: PlatformServices) -> FastAPI:
     ``app.state.streams.close()`` ends streams that would not end by themselves; a server calls it
     when it stops.
     """
-
     expiry = ExpiryWatch(platform.store, platform.clock, platform.credentials_ended)
 
     @asynccontextmanager

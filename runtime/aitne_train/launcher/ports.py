@@ -43,6 +43,7 @@ class HeldPort:
         fastest_s: seconds between two looks for listeners in the first ten seconds after ``open``.
             Later looks are rarer in proportion to the time since then, down to four per second, as
             they are while a program of this account listens.
+
     Raises:
         LaunchError: no port is free.
     """

@@ -157,6 +157,7 @@ def node(index: int, ranks: Sequence[int], run_dir: str, key: str, settings: Lau
         run_dir: shared folder, in which the first node publishes its address.
         key: id of the run, so that no node uses the address of an earlier run.
         settings: settings from the command line.
+
     Raises:
         LaunchError: the first node does not join, or the folder cannot be used.
     """

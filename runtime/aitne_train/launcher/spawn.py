@@ -85,6 +85,7 @@ class RankProcesses:
             prefix: whether the number of the rank is put before each line of output.
             cpus: CPUs that each rank is bound to; empty: ranks are not bound.
             stdin_rank: rank that gets this process's standard input, unless that is a terminal.
+
         Raises:
             NotStarted: there is no such program, or it cannot be run. Ranks that were started
                 already are killed.

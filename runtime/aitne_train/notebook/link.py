@@ -143,6 +143,7 @@ class GroupConnection:
         info: content of ``client.json``.
         notify: called on another thread with the kind of a notice of the controller (``death``,
             ``end`` or ``idle``) and its content.
+
     Raises:
         RankAnswerError: the controller does not answer.
     """

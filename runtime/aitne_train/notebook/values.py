@@ -42,6 +42,7 @@ class Encoder:
         Args:
             value: any value.
             path: how a program names it, for error messages.
+
         Raises:
             ValueTransferError: it, or something in it, cannot be pickled.
         """

@@ -1,4 +1,6 @@
-"""Layout of the shared memory, and division of messages into pieces; arithmetic only. The regions are:
+"""Layout of the shared memory, and division of messages into pieces; arithmetic only.
+
+The regions are:
 
 header      abort flag and reason, and a random number of each rank's process
 lines       counters of each rank, used by the compiled kernel

@@ -1,7 +1,7 @@
-"""The launcher of one container: ``python -m ..._docker_run JSON TMP [--gpus] -- PROGRAM
-ARGUMENT...``
+"""Launcher of one container.
 
-The agent starts the launcher instead of the program. The launcher first starts a guard, a process
+The agent starts the launcher (``python -m ..._docker_run JSON TMP [--gpus] -- PROGRAM ARGUMENT...``)
+instead of the program. The launcher first starts a guard, a process
 in a session of its own that removes the container when the launcher has ended for any reason. If
 even the guard could not remove it, because the machine failed, a later launcher's guard finds the
 container by its label.

@@ -21,8 +21,8 @@ from aitne.adapters.debian import Progress
 from aitne.adapters.images.requirements import ADVICE, PROGRAM, require_apptainer
 from aitne.adapters.programs import run
 from aitne.core.errors import SetupError
-from aitne.dev import elf
 from aitne.host.folders import cache_dir
+from aitne_apptainer import elf
 
 HELPERS = (
     "squashfs-tools",

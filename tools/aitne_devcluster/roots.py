@@ -16,11 +16,11 @@ from aitne.adapters import debian
 from aitne.adapters.debian import Progress
 from aitne.adapters.programs import PATH, run
 from aitne.core.errors import SetupError
-from aitne.dev import packages
-from aitne.dev.plan import DevClusterPlan
-from aitne.dev.processes import wait_until
 from aitne.host.dev_cluster import DESCRIPTORS
 from aitne.host.folders import cache_dir
+from aitne_devcluster import packages
+from aitne_devcluster.plan import DevClusterPlan
+from aitne_devcluster.processes import wait_until
 
 PACKAGES = (*packages.SLURM, "python3", "python3-venv", "python3-pip", "ca-certificates")
 _MAKE_S = 1_200

@@ -12,8 +12,8 @@ from typing import Literal
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen
 from aitne.core.platform.dev_cluster import DevPorts
-from aitne.dev.topology import DevTopology
 from aitne.host.state_file import DamagedState, read_state
+from aitne_devcluster.topology import DevTopology
 
 HOME = Path("/var/lib/aitne-dev")
 """Folder of all clusters on this machine. It belongs to root; all users may enter it."""

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.dev import elf
-from aitne.dev.apptainer import refit_control
+from aitne_apptainer import elf
+from aitne_apptainer.installation import refit_control
 
 PROGRAM = Path(sys.executable).resolve().read_bytes()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aitne.dev.plan import GPU_TYPE, DevClusterPlan
+from aitne_devcluster.plan import GPU_TYPE, DevClusterPlan
 from aitne_train.topology.hostlist import compress_hostlist
 
 CPUS = 8

@@ -9,8 +9,8 @@ import stat
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.dev import broker, config
-from aitne.dev.plan import DevClusterPlan
+from aitne_devcluster import broker, config
+from aitne_devcluster.plan import DevClusterPlan
 
 _NULL_DEVICE = os.makedev(1, 3)
 

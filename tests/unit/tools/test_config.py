@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.core.errors import InvalidInput, SetupError
-from aitne.dev import config
-from aitne.dev.accounting import associations
-from aitne.dev.plan import DevClusterPlan, names_of_nodes
-from aitne.dev.topology import ARRANGEMENTS, DevTopology, arranged, from_file
+from aitne_devcluster import config
+from aitne_devcluster.accounting import associations
+from aitne_devcluster.plan import DevClusterPlan, names_of_nodes
+from aitne_devcluster.topology import ARRANGEMENTS, DevTopology, arranged, from_file
 from aitne_train.topology.hostlist import expand_hostlist
 from aitne_train.topology.slurm import read_conf
 from aitne_train.topology.tree import TopologyTree

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster, NoDevCluster
-from aitne.dev import daemons, processes, state
-from aitne.dev.plan import DevClusterPlan, read_plan
+from aitne_devcluster import daemons, processes, state
+from aitne_devcluster.plan import DevClusterPlan, read_plan
 
 GONE_S = 10.0
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aitne.core.errors import InvalidInput, SetupError
-from aitne.dev import broker, processes
-from aitne.dev.plan import DevClusterPlan
-from aitne.dev.processes import environment
+from aitne_devcluster import broker, processes
+from aitne_devcluster.plan import DevClusterPlan
+from aitne_devcluster.processes import environment
 
 READY_S = 60.0
 DIED_S = 1.0

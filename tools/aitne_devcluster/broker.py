@@ -8,8 +8,8 @@ import json
 import os
 import sys
 
-from aitne.dev.plan import DevClusterPlan
-from aitne.dev.users import OPERATOR
+from aitne_devcluster.plan import DevClusterPlan
+from aitne_devcluster.users import OPERATOR
 
 ADAPTER = "slurm"
 

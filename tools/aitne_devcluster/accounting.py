@@ -5,9 +5,9 @@ creates Slurm's schema.
 from __future__ import annotations
 
 from aitne.adapters.programs import run
-from aitne.dev.plan import DevClusterPlan
-from aitne.dev.processes import environment, wait_until
-from aitne.dev.users import ACCOUNTS, OPERATOR, USERS
+from aitne_devcluster.plan import DevClusterPlan
+from aitne_devcluster.processes import environment, wait_until
+from aitne_devcluster.users import ACCOUNTS, OPERATOR, USERS
 
 QOS_MAX_WALL = "00:10:00"
 QOS_MAX_GPUS = 8

@@ -1,11 +1,11 @@
-"""Install Apptainer where it is missing, as root on Debian: ``make apptainer``."""
+"""Installation of Apptainer where it is missing: ``make apptainer``."""
 
 from __future__ import annotations
 
 import sys
 
 from aitne.core.errors import SetupError
-from aitne.dev.apptainer import ensure_apptainer
+from aitne_apptainer.installation import ensure_apptainer
 
 
 def say(text: str) -> None:

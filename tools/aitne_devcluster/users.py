@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aitne.adapters.programs import PATH, run
 from aitne.core.platform.dev_cluster import DevUser
-from aitne.dev.plan import HOME
+from aitne_devcluster.plan import HOME
 
 OPERATOR = "aitne-op"
 USERS = (

@@ -7,8 +7,8 @@ import tomllib
 import pytest
 
 from aitne.broker.config import BrokerConfig
-from aitne.dev import broker
-from aitne.dev.plan import DevClusterPlan
+from aitne_devcluster import broker
+from aitne_devcluster.plan import DevClusterPlan
 
 
 @pytest.mark.parametrize("release", ["system", "trixie"])

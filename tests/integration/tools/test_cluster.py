@@ -17,12 +17,12 @@ from aitne.adapters.broker import BrokerScheduler
 from aitne.adapters.places import BrokerUserFolders
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.storage.areas import AreaOwner, areas_of
-from aitne.dev import faults, processes, roots, state
-from aitne.dev.locks import ALL, locked
-from aitne.dev.plan import HOME, DevClusterPlan, read_plan
-from aitne.dev.processes import wait_until
 from aitne.host.dev_cluster import DESCRIPTORS, find_dev_cluster
 from aitne.host.settings import load_settings
+from aitne_devcluster import faults, processes, roots, state
+from aitne_devcluster.locks import ALL, locked
+from aitne_devcluster.plan import HOME, DevClusterPlan, read_plan
+from aitne_devcluster.processes import wait_until
 from tests.support import realtime
 from tests.support.slurm import (
     both_releases,
@@ -295,7 +295,7 @@ def test_a_daemon_that_ends_at_once_is_shown_with_its_last_words(slurm_cluster: 
 def test_user_without_root_is_told_that_dev_cluster_needs_root() -> None:
     root_or_skip()
     program = (
-        "import os, sys; import aitne.dev.cluster, aitne.cli.app, aitne.cli.commands.dev, "
+        "import os, sys; import aitne_devcluster.cluster, aitne.cli.app, aitne.cli.commands.dev, "
         "aitne.cli.failure; from aitne.cli.main import main; os.setgroups([]); os.setuid(65534); "
         "sys.exit(main(['dev', 'cluster', 'up', '--name', 'nobodys']))"
     )

@@ -11,10 +11,10 @@ from aitne.adapters.programs import run
 from aitne.core.errors import SetupError
 from aitne.core.models.base import Frozen
 from aitne.core.platform.dev_cluster import DevCluster, NoDevCluster
-from aitne.dev import daemons, processes
-from aitne.dev.plan import DevClusterPlan, read_plan
-from aitne.dev.processes import environment
 from aitne.host.dev_cluster import find_dev_cluster
+from aitne_devcluster import daemons, processes
+from aitne_devcluster.plan import DevClusterPlan, read_plan
+from aitne_devcluster.processes import environment
 
 IDLE_S = 120.0
 _ASK_S = 15.0

@@ -12,7 +12,8 @@ from aitne.adapters.debian import Progress
 from aitne.adapters.programs import run
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.dev import (
+from aitne.host.dev_cluster import DESCRIPTORS, find_dev_cluster
+from aitne_devcluster import (
     accounting,
     broker,
     daemons,
@@ -24,8 +25,8 @@ from aitne.dev import (
     state,
     users,
 )
-from aitne.dev.locks import ALL, locked
-from aitne.dev.plan import (
+from aitne_devcluster.locks import ALL, locked
+from aitne_devcluster.plan import (
     HOME,
     DevClusterPlan,
     ReleaseName,
@@ -34,9 +35,8 @@ from aitne.dev.plan import (
     names_of_nodes,
     read_plan,
 )
-from aitne.dev.processes import environment
-from aitne.dev.topology import ARRANGEMENTS, DevTopology, arranged, from_file
-from aitne.host.dev_cluster import DESCRIPTORS, find_dev_cluster
+from aitne_devcluster.processes import environment
+from aitne_devcluster.topology import ARRANGEMENTS, DevTopology, arranged, from_file
 
 PYTHON = "/usr/bin/python3"
 _STEPS_END_S = 5.0

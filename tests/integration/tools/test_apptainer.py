@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import SetupError
-from aitne.dev import apptainer
+from aitne_apptainer import installation
 from tests.support.slurm import root_or_skip
 
 pytestmark = pytest.mark.timeout(300)
@@ -24,7 +24,7 @@ def on_debian_12() -> bool:
 @pytest.mark.skipif(not on_debian_12(), reason="elsewhere the package is taken as it is")
 def test_the_package_of_a_newer_release_runs_on_this_one(tmp_path: Path) -> None:
     root_or_skip()
-    package = apptainer.repacked(print)
+    package = installation.repacked(print)
     subprocess.run(["dpkg-deb", "-x", str(package), str(tmp_path)], check=True, timeout=60)
     done = subprocess.run(
         [tmp_path / "usr/bin/apptainer", "--version"], capture_output=True, text=True, timeout=30
@@ -39,7 +39,7 @@ def test_the_package_of_a_newer_release_runs_on_this_one(tmp_path: Path) -> None
     )
     assert "~aitne1" in said.stdout
     assert "libc6 (>= 2.36)" in said.stdout
-    assert apptainer.repacked(print) == package
+    assert installation.repacked(print) == package
 
 
 def test_installation_error_explains_what_is_missing(
@@ -48,4 +48,4 @@ def test_installation_error_explains_what_is_missing(
     monkeypatch.setenv("PATH", str(tmp_path))
     root = os.geteuid() == 0
     with pytest.raises(SetupError, match="no apt-get here" if root else "only root can install"):
-        apptainer.ensure_apptainer(print)
+        installation.ensure_apptainer(print)

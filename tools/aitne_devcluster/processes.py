@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aitne.adapters.programs import PATH, tail
-from aitne.dev.plan import DevClusterPlan
+from aitne_devcluster.plan import DevClusterPlan
 
 ROOT_MARK = "AITNE_DEV_ROOT"
 DAEMON_MARK = "AITNE_DEV_DAEMON"

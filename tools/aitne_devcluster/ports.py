@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from aitne.core.errors import SetupError
-from aitne.dev import processes
-from aitne.dev.plan import HOME, PLAN, ports_from, read_plan
+from aitne_devcluster import processes
+from aitne_devcluster.plan import HOME, PLAN, ports_from, read_plan
 
 FIRST, LAST = 26_500, 32_767
 """Range of ports that are assigned by default: above those of services, and below those that the
