@@ -18,7 +18,7 @@ from aitne.adapters.store import tables
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.jobs.states import JobState
 from aitne.core.settings import Settings
-from aitne.services.platform.measurements import FRESH_S
+from aitne.services.monitoring.measurements import FRESH_S
 from aitne.services.platform.secrets import hashed
 from aitne.supervisor.secret_files import ensure_secrets
 from benchmarks import jobs_table

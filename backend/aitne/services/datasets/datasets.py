@@ -19,6 +19,7 @@ from aitne.core.errors import (
     NotAllowed,
     NotFound,
 )
+from aitne.core.jobs.parameters import suggestion
 from aitne.core.models.dataset import (
     Dataset,
     DatasetFile,
@@ -31,7 +32,6 @@ from aitne.core.ports.catalogue_files import Manifests
 from aitne.core.ports.store import CatalogStore
 from aitne.core.users.policy import PolicyAction, decide, require
 from aitne.services.datasets.paths import DatasetPaths
-from aitne.services.jobs.parameters import suggestion
 
 
 class NewDataset(DatasetFile):

@@ -32,13 +32,13 @@ from aitne.services.jobs.amounts import with_defaults
 from aitne.services.jobs.beside_session import session_problems
 from aitne.services.jobs.cluster_check import (
     ClusterRequest,
-    Problems,
     check_cluster,
     check_platform_limits,
 )
 from aitne.services.jobs.enforcement import hold
 from aitne.services.jobs.offers import AvailabilityService
 from aitne.services.jobs.placement import with_leaves
+from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.rank_python import needs_ranks_python, python_problems
 from aitne.services.jobs.render import Renderer
 from aitne.services.jobs.resolve import image_reference, resolve

@@ -15,7 +15,8 @@ from aitne.core.models.template import Template, TemplateResources
 from aitne.core.settings import LimitSettings, Settings
 from aitne.core.sizes import describe_bytes
 from aitne.core.units import format_duration
-from aitne.services.jobs.cluster_check import Problems, check_most
+from aitne.services.jobs.cluster_check import check_most
+from aitne.services.jobs.problems import Problems
 
 _FREE = TemplateResources()
 """Resources of a job without a template; only the platform's limits apply to them."""

@@ -18,9 +18,9 @@ from aitne.core.storage.areas import areas_of, cache_folder, owner_of, within
 from aitne.services.datasets.datasets import DatasetService
 from aitne.services.images.choice import ImageChooser, ImageRequest
 from aitne.services.images.images import ImageService
-from aitne.services.jobs.cluster_check import Problems
 from aitne.services.jobs.containers import own_roots
 from aitne.services.jobs.paths import judge, named_paths
+from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.resolve import AvailableResources
 from aitne.services.jobs.trees import TreeService
 from aitne.services.storage import StorageService

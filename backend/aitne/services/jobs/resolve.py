@@ -14,6 +14,7 @@ from aitne.core.cluster.capacity import Fit
 from aitne.core.cluster.job_limits import max_array_tasks
 from aitne.core.cluster.queue_defaults import QueueDefaults
 from aitne.core.errors import FieldProblem, InvalidInput, NotFound
+from aitne.core.jobs.parameters import suggestion
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import BARE, Image
 from aitne.core.models.job import (
@@ -36,11 +37,11 @@ from aitne.core.sweeps import array_of, expand
 from aitne.services.images.choice import ImageChoice, ImageChooser, ImageRequest
 from aitne.services.jobs import distributed
 from aitne.services.jobs.amounts import cpu_notes, duration_of, resources_of
-from aitne.services.jobs.cluster_check import ClusterRequest, Problems, check_array, check_cluster
-from aitne.services.jobs.parameters import suggestion
+from aitne.services.jobs.cluster_check import ClusterRequest, check_array, check_cluster
+from aitne.services.jobs.inactivity import inactivity
 from aitne.services.jobs.placement import placement_problems
+from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.templates import ExpandedTemplate, TemplateCatalog
-from aitne.services.sessions.inactivity import inactivity
 
 DEFAULT_SESSION_TEMPLATE = "jupyterlab"
 NOTEBOOK_APP = "jupyterlab"

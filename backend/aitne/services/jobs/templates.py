@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aitne.core.errors import InvalidInput, NotFound, TemplateError
+from aitne.core.jobs.parameters import check_parameters
 from aitne.core.models.job import Scalar
 from aitne.core.models.template import Template
 from aitne.host.folders import shipped
-from aitne.services.jobs.parameters import check_parameters
 from aitne.services.jobs.template_file import load_template
 
 RECHECK_S = 1.0

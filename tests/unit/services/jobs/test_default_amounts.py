@@ -23,8 +23,8 @@ from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.settings import LimitSettings, Settings
 from aitne.services.controller.judge import too_many_starts
 from aitne.services.jobs.amounts import cpu_notes, duration_of, resources_of, with_defaults
-from aitne.services.jobs.cluster_check import Problems
 from aitne.services.jobs.enforcement import hold, limits_of
+from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.render import max_requeues
 from tests.support.jobs import make_job, make_session, make_spec
 from tests.unit.core.cluster.test_queues import node

@@ -16,8 +16,8 @@ from aitne.core.models.node import Cluster, Holder
 from aitne.core.models.resources import Resources
 from aitne.core.settings import LimitSettings, Settings
 from aitne.services.jobs.amounts import resources_of
-from aitne.services.jobs.cluster_check import Problems
 from aitne.services.jobs.enforcement import hold
+from aitne.services.jobs.problems import Problems
 from tests.support.jobs import make_spec
 from tests.unit.slurm_rest.test_submission import FULL
 

@@ -8,7 +8,7 @@ from aitne.core.models.job_file import JobFile
 from aitne.core.models.template import InactivityLimit, Template
 from aitne.core.notifications.settings import IdleSettings
 from aitne.core.units import format_duration
-from aitne.services.jobs.cluster_check import Problems
+from aitne.services.jobs.problems import Problems
 
 
 def inactivity(

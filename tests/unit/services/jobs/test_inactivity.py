@@ -8,8 +8,8 @@ from aitne.core.models.job import JobType
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.template import Template
 from aitne.core.notifications.settings import IdleSettings
-from aitne.services.jobs.cluster_check import Problems
-from aitne.services.sessions.inactivity import inactivity
+from aitne.services.jobs.inactivity import inactivity
+from aitne.services.jobs.problems import Problems
 
 H = 3_600
 
