@@ -55,7 +55,7 @@ class ClusterRequest:
         )
 
 
-def check_cluster(
+def fit_cluster(
     request: ClusterRequest, cluster: Cluster, settings: Settings, problems: Problems
 ) -> Fit:
     """Return how the cluster can run the job (``request``), and add problems for resources that its
@@ -137,7 +137,7 @@ def check_most(
         problems.add(name, f"{value} is more than the limit", shown or value, f"at most {maximum}")
 
 
-def check_array(array: str | None, maximum: int, problems: Problems) -> None:
+def check_array_size(array: str | None, maximum: int, problems: Problems) -> None:
     """Add a problem if the array has more than ``maximum`` tasks."""
     if array is not None and (tasks := len(parse_array(array).indices)) > maximum:
         problems.add(
@@ -163,4 +163,4 @@ def check_platform_limits(
             format_duration(spec.max_duration_s),
             f"at most {format_duration(limits.max_duration)}",
         )
-    check_array(spec.array, max_array_tasks(settings, cluster), problems)
+    check_array_size(spec.array, max_array_tasks(settings, cluster), problems)

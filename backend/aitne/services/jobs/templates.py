@@ -76,10 +76,14 @@ class TemplateCatalog:
         Raises:
             NotFound: there is none, or its file was refused.
         """
-        loaded = self._fresh().templates
-        if name not in loaded:
+        template = self.find(name)
+        if template is None:
             raise NotFound("template", name)
-        return loaded[name]
+        return template
+
+    def find(self, name: str | None) -> Template | None:
+        """Return the template called ``name``; None: there is none, or its file was refused."""
+        return None if name is None else self._fresh().templates.get(name)
 
     def expand(self, template: Template, parameters: dict[str, Scalar]) -> ExpandedTemplate:
         """Check the values against the parameters' types and limits and fill in the defaults.
