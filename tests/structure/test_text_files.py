@@ -41,6 +41,7 @@ WRITTEN_BY_PROGRAMS = {
     "operations/backup/create.py": "the machine's identity",
     "operations/upgrade/": "/proc and pip's files",
     "services/platform/": "the platform's secrets, /proc",
+    "services/users/first_run.py": "the access token of the command line",
     "supervisor/": "the platform's state, /proc and the locks of its environments",
     "aitne_train/activity.py": "/proc",
     "aitne_train/launcher/cpus.py": "the control groups of /sys",
