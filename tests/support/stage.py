@@ -22,7 +22,6 @@ from aitne.adapters.node_software import own_software
 from aitne.adapters.places import OwnUserFolders
 from aitne.adapters.probes import LocalProbes
 from aitne.adapters.runtimes.bare import BareRuntime
-from aitne.adapters.store.sql import SqlStore
 from aitne.api.app import create_app
 from aitne.api.deps import cookie_name
 from aitne.api.routers.alerts import ALERTS_TOKEN
@@ -107,6 +106,7 @@ from aitne.services.users.preferences import PreferenceService
 from aitne.services.users.second_factor import KEY_NAME, SecondFactors
 from aitne.services.users.secrets import UserSecretService
 from aitne.services.users.users import UserService
+from aitne.store import Store
 from tests.support.accounting import MemoryAccounting
 from tests.support.echo import EchoAttacher
 from tests.support.files import MemoryFiles
@@ -153,7 +153,7 @@ class Stage:
     """The platform, and what only tests may touch."""
 
     platform: PlatformServices
-    store: SqlStore
+    store: Store
     clock: Clock
     files: MemoryFiles
     app: FastAPI
@@ -275,7 +275,7 @@ def make_stage(
     settings.secrets_dir.mkdir(parents=True, exist_ok=True)
     for name, secret in SECRETS.items():
         (settings.secrets_dir / name).write_text(secret)
-    store = SqlStore(settings.database_url, clock=clock)
+    store = Store(settings.database_url, clock=clock)
     accounts = PasswordIdentity(hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
     audit = AuditService(store, clock)
     factors = SecondFactors(store, settings, clock)
@@ -432,7 +432,7 @@ def make_stage(
 
 async def make_blank(folder: Path) -> Path:
     """Create an empty, migrated database that stages are copied from."""
-    store = SqlStore(f"sqlite:///{folder / 'blank.db'}")
+    store = Store(f"sqlite:///{folder / 'blank.db'}")
     await store.start()
     await store.close()
     return folder / "blank.db"

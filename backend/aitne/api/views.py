@@ -32,12 +32,12 @@ from aitne.core.models.sample import Sample
 from aitne.core.models.template import Template
 from aitne.core.models.user import Project, Role, Scope, Token
 from aitne.core.notifications.settings import mail_address
-from aitne.core.ports.store import QueuePosition
 from aitne.core.retention import RetentionSettings
 from aitne.core.units import MAX_ARRAY_TASKS
 from aitne.core.users.settings import SourceName
 from aitne.services.cluster.cluster import PartitionSummary
 from aitne.services.users.passwords import MIN_CHARACTERS
+from aitne.store.job_data import QueuePosition
 
 Password = Annotated[str, Field(min_length=MIN_CHARACTERS, max_length=1_024)]
 

@@ -17,7 +17,6 @@ from aitne.adapters.identity.password import PasswordIdentity
 from aitne.adapters.image_files import ImagesFolder
 from aitne.adapters.manifests import ManifestFolder
 from aitne.adapters.probes import LocalProbes
-from aitne.adapters.store.sql import SqlStore
 from aitne.adapters.trees import TreeFolder
 from aitne.bootstrap.adapters import (
     CHANNELS,
@@ -119,6 +118,7 @@ from aitne.services.users.preferences import PreferenceService
 from aitne.services.users.second_factor import SecondFactors
 from aitne.services.users.secrets import UserSecretService
 from aitne.services.users.users import UserService
+from aitne.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class PlatformServices:
     """
 
     settings: Settings
-    store: SqlStore
+    store: Store
     scheduler: Scheduler | None
     """Scheduler for queries such as forecasts, if processes other than the controller may use it;
     otherwise None.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Project, User
 from aitne.core.settings import Settings
+from aitne.store import Store
 from aitne_train.topology.parts import TopologyPart
 from aitne_train.topology.record import to_record
 from aitne_train.topology.tree import SourceLine, Switch
@@ -17,7 +17,7 @@ from aitne_train.topology.tree import SourceLine, Switch
 
 async def add_user(data_dir: Path, name: str = "zoe-without") -> None:
     """Add a user, by default one without a Unix account."""
-    store = SqlStore(Settings(data_dir=data_dir).database_url)
+    store = Store(Settings(data_dir=data_dir).database_url)
     await store.start()
     now = datetime.now(UTC)
     user = User(name=name, default_project=name, created_at=now)
@@ -27,7 +27,7 @@ async def add_user(data_dir: Path, name: str = "zoe-without") -> None:
 
 async def save_topology(data_dir: Path) -> None:
     """Store a topology that lacks the node gpu02."""
-    store = SqlStore(Settings(data_dir=data_dir).database_url)
+    store = Store(Settings(data_dir=data_dir).database_url)
     await store.start()
     lease = await store.take_lease("controller", "planted", duration_s=60)
     assert lease is not None

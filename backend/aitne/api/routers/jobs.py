@@ -61,8 +61,8 @@ from aitne.core.models.job_placement import JobPlacement
 from aitne.core.models.job_search import JobSearch
 from aitne.core.models.profile import Profile
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import CreatedJob
 from aitne.services.jobs.rank_metrics import RankMetrics
+from aitne.store.new_jobs import CreatedJob
 
 router = APIRouter(prefix=V1, tags=["jobs"])
 VIEWS_AT_ONCE = 25

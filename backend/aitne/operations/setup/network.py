@@ -177,7 +177,7 @@ def _database(answers: Answers) -> CheckResult:
 def main() -> int:
     """Connect to the database whose URL is on standard input and print its release."""
     # Only this process needs the database's driver.
-    from aitne.adapters.store.probe import probe
+    from aitne.store.probe import probe
 
     try:
         sys.stdout.write(asyncio.run(probe(sys.stdin.read())))

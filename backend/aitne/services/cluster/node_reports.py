@@ -15,9 +15,9 @@ from aitne.core.jobs.states import ACTIVE
 from aitne.core.models.job import Job
 from aitne.core.models.node_report import ReportedNode
 from aitne.core.models.topology import StoredTopology, TopologyOrigin
-from aitne.core.ports.store import TopologyStore
 from aitne.core.settings import TopologySettings
 from aitne.services.cluster.topology import PYTHON_CONFIRMED, ClusterTopologies
+from aitne.store.topologies import TopologyStore
 from aitne_train.topology.node import link_weight
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from aitne.core.models.node import Cluster, Node
 from aitne.core.models.topology import (
@@ -19,10 +18,10 @@ from aitne.core.models.topology import (
     TopologySwitch,
 )
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import JobStore, TopologyStore
 from aitne.core.settings import TopologySettings
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.platform.fresh import TtlCache
+from aitne.store import Store
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.node import NodeTopology, cpu_text, merged_node
 from aitne_train.topology.parts import Topology, TopologyPart
@@ -49,10 +48,6 @@ class KnownTopology:
     """Origins of the switches; empty: no source describes the network."""
 
 
-class TopologyJobStore(TopologyStore, JobStore, Protocol):
-    """Interface of the parts of the store that ``ClusterTopologies`` needs."""
-
-
 @dataclass
 class _Rows:
     """Copy of the topology rows in the database, up to ``version``."""
@@ -67,7 +62,7 @@ class ClusterTopologies:
 
     def __init__(
         self,
-        store: TopologyJobStore,
+        store: Store,
         cluster: ClusterService,
         settings: TopologySettings,
         *,

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from aitne.core.errors import InvalidInput, NotFound
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import TopologyStore
 from aitne.core.users.policy import PolicyAction, require
+from aitne.store.topologies import TopologyStore
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.parts import TopologyPart, combined
 from aitne_train.topology.record import from_record, to_record

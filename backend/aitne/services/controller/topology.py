@@ -16,9 +16,9 @@ from aitne.core.errors import AitneError, SchedulerUnavailable
 from aitne.core.models.node import Cluster
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.ports.scheduler import Scheduler, TopologyReporter
-from aitne.core.ports.store import Store
 from aitne.core.settings import TopologySettings
 from aitne.services.controller.leader import Leader
+from aitne.store import Store
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.parts import TopologyPart
 from aitne_train.topology.record import to_record

@@ -29,9 +29,9 @@ from aitne.core.models.dataset import (
 )
 from aitne.core.models.user import Actor
 from aitne.core.ports.catalogue_files import Manifests
-from aitne.core.ports.store import CatalogStore
 from aitne.core.users.policy import PolicyAction, decide, require
 from aitne.services.datasets.paths import DatasetPaths
+from aitne.store.datasets import DatasetStore
 
 
 class NewDataset(DatasetFile):
@@ -45,7 +45,7 @@ class DatasetService:
 
     def __init__(
         self,
-        store: CatalogStore,
+        store: DatasetStore,
         manifests: Manifests,
         paths: DatasetPaths,
         clock: Callable[[], datetime],

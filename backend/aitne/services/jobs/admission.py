@@ -21,7 +21,6 @@ from aitne.core.models.job import Job, JobSpec, RankGroupSpec, ResubmitOptions
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.user import Actor
 from aitne.core.ports.accounts import Accounts, UnixAccount
-from aitne.core.ports.store import Store
 from aitne.core.ports.topology import CurrentTopology
 from aitne.core.settings import Settings
 from aitne.core.units import ArrayRange, parse_array
@@ -68,6 +67,7 @@ from aitne.services.jobs.resolve import Offer, resolve, specify, template_name
 from aitne.services.jobs.templates import TemplateCatalog
 from aitne.services.projects.limits import LimitCheck
 from aitne.services.users.secrets import UserSecretService
+from aitne.store import Store
 from aitne_train.topology.tree import TopologyTree
 
 NO_ID = UUID(int=0)

@@ -14,7 +14,6 @@ from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.node import Cluster
 from aitne.core.models.user import Actor
 from aitne.core.ports.accounts import UnixAccount
-from aitne.core.ports.store import Store
 from aitne.core.ports.topology import CurrentTopology
 from aitne.core.users.policy import PolicyAction, not_in_session, require
 from aitne.services.jobs.beside_session import session_problems
@@ -22,6 +21,7 @@ from aitne.services.jobs.offers import AvailabilityService
 from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.rank_python import needs_ranks_python, python_problems
 from aitne.services.users.secrets import UserSecretService
+from aitne.store import Store
 
 
 @dataclass(frozen=True, slots=True)

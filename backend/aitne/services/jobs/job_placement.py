@@ -16,9 +16,10 @@ from aitne.core.models.job_placement import (
     ReportedPlacement,
 )
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import DocumentKind, Store
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.cluster.topology import ClusterTopologies
+from aitne.store import Store
+from aitne.store.snapshots import DocumentKind
 from aitne_train.topology import mesh as meshes
 from aitne_train.topology.network import Cost, Network
 from aitne_train.topology.order import rank_order, ring

@@ -20,7 +20,6 @@ from aitne.core.models.snapshot import EnvironmentKind, Taken
 from aitne.core.models.storage import PathFacts
 from aitne.core.models.user import Actor
 from aitne.core.ports.storage import UserFolders
-from aitne.core.ports.store import CreatedJob, Store
 from aitne.core.sessions.names import goes_on
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.datasets.datasets import DatasetService
@@ -29,6 +28,8 @@ from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.outside import check_not_outside
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.jobs.templates import TemplateCatalog
+from aitne.store import Store
+from aitne.store.new_jobs import CreatedJob
 
 _MOST_SESSIONS = 200
 

@@ -14,7 +14,6 @@ from aitne.core.errors import AitneError, Unavailable
 from aitne.core.models.health import HealthState
 from aitne.core.models.node import Node
 from aitne.core.ports.probes import Probes
-from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
 from aitne.core.storage.settings import PLACEHOLDER
@@ -39,6 +38,7 @@ from aitne.services.platform.events import EventHub
 from aitne.services.platform.maintenance import held_because
 from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.users.isolation import isolation_notes
+from aitne.store import Store
 from aitne_train.topology.hostlist import compress_hostlist
 from aitne_train.topology.order import MOST_NAMED
 

@@ -26,7 +26,6 @@ from aitne.core.models.notification import DeliveryState
 from aitne.core.platform import metric_names as names
 from aitne.core.platform.metric_names import Metric
 from aitne.core.ports.probes import Probes
-from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import PLACEHOLDER
 from aitne.host import hung_processes, process_status
@@ -38,6 +37,7 @@ from aitne.services.platform.backup_record import last_backup
 from aitne.services.platform.doctor_report import read_report
 from aitne.services.platform.fresh import TtlCache
 from aitne.services.platform.presented_certificates import PresentedCertificates
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 from aitne.core.models.health import HealthState
 from aitne.core.platform.metric_names import SCHEDULER_STATE_LOST
-from aitne.core.ports.store import Store
 from aitne.core.units import describe_duration
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.monitoring.health_check_result import (
@@ -16,6 +15,7 @@ from aitne.services.monitoring.health_check_result import (
     Facts,
     HealthCheckResult,
 )
+from aitne.store import Store
 
 STATE_LOST_NOTICE = timedelta(hours=24)
 """Time for which a restart in which the scheduler lost its state is reported."""

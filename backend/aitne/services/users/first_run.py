@@ -12,12 +12,12 @@ from pathlib import Path
 
 from aitne.core.models.base import USER_NAME
 from aitne.core.models.user import Actor, Project, Role, Scope, User
-from aitne.core.ports.store import UserStore
 from aitne.core.settings import Settings
 from aitne.services.platform.secrets import hashed, write_private
 from aitne.services.projects.import_accounts import AccountImport
 from aitne.services.users.arrivals import free_project
 from aitne.services.users.users import UserService
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class FirstRun:
 
     def __init__(
         self,
-        store: UserStore,
+        store: Store,
         users: UserService,
         settings: Settings,
         clock: Callable[[], datetime],

@@ -165,8 +165,8 @@ aitne admin verify backup.tar --key aitne-backup-key        decrypts it, too
 def verify(path: BackupFile, key: Key = None, as_json: Json = False) -> int:
     """Check that a backup is complete and unchanged, and that this release can restore it."""
     server_part.require()
-    from aitne.adapters.store.backup import refuse_newer
     from aitne.operations.backup.archive import Archive
+    from aitne.store.backup import refuse_newer
 
     with Archive(path) as archive:
         manifest = archive.manifest
