@@ -16,7 +16,7 @@ from tests.support.ports import reserve_ports
 
 from aitne.core.jobs.states import JobState
 from aitne.core.settings import Settings
-from aitne.services.platform.measurements import FRESH_S
+from aitne.services.monitoring.measurements import FRESH_S
 from aitne.services.platform.secrets import hashed
 from aitne.store import Store, tables
 from aitne.supervisor.secret_files import ensure_secrets

@@ -44,6 +44,7 @@ WRITTEN_BY_PROGRAMS = {
     "operations/backup/create.py": "the machine's identity",
     "operations/upgrade/": "/proc and pip's files",
     "services/platform/": "the platform's secrets, /proc",
+    "services/users/first_run.py": "the access token of the command line",
     "store/": "mountinfo",
     "supervisor/": "the platform's state, /proc and the locks of its environments",
     "aitne_apptainer/installation.py": "a package's control file",

@@ -73,20 +73,19 @@ from aitne.services.jobs.reruns import RerunService
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
 from aitne.services.jobs.trees import TreeService
+from aitne.services.monitoring.audit_checks import AuditChecks
+from aitne.services.monitoring.file_checks import FileChecks
+from aitne.services.monitoring.health import HealthService
+from aitne.services.monitoring.health_checks import HealthChecks
+from aitne.services.monitoring.measurements import Measurements
 from aitne.services.notifications.alerts import AlertService
 from aitne.services.notifications.announcements import AnnouncementService
 from aitne.services.notifications.notifications import NotificationService
-from aitne.services.platform.audit_checks import AuditChecks
 from aitne.services.platform.certificates import session_signer
 from aitne.services.platform.encryption import KEY_NAME as ENCRYPTION_KEY
 from aitne.services.platform.encryption import Cipher
 from aitne.services.platform.events import EventHub
-from aitne.services.platform.file_checks import FileChecks
-from aitne.services.platform.first_run import FirstRun
-from aitne.services.platform.health import HealthService
-from aitne.services.platform.health_checks import HealthChecks
 from aitne.services.platform.maintenance import MaintenanceService
-from aitne.services.platform.measurements import Measurements
 from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.platform.process_restarts import ProcessRestarts
 from aitne.services.platform.secrets import read_secret
@@ -110,6 +109,7 @@ from aitne.services.sweeps import SweepService
 from aitne.services.users.account import AccountService
 from aitne.services.users.arrivals import LoginService
 from aitne.services.users.device_logins import DeviceLoginService
+from aitne.services.users.first_run import FirstRun
 from aitne.services.users.hub_logins import HubLogouts
 from aitne.services.users.identity import IdentityService
 from aitne.services.users.login_links import LoginLinks

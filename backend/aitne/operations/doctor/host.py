@@ -29,10 +29,10 @@ from aitne.operations.doctor.root_files import RootFiles, variables_of_last_star
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
+from aitne.services.monitoring.file_checks import FileChecks
+from aitne.services.monitoring.health_checks import HealthChecks
 from aitne.services.platform.certificates import authority_file
 from aitne.services.platform.events import EventHub
-from aitne.services.platform.file_checks import FileChecks
-from aitne.services.platform.health_checks import HealthChecks
 from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.platform.secret_files import SecretFiles
 from aitne.store import Store

@@ -19,6 +19,7 @@ from aitne.core.errors import (
     NotAllowed,
     NotFound,
 )
+from aitne.core.jobs.parameters import suggestion
 from aitne.core.models.dataset import (
     Dataset,
     DatasetFile,
@@ -30,7 +31,6 @@ from aitne.core.models.user import Actor
 from aitne.core.ports.catalogue_files import Manifests
 from aitne.core.users.policy import PolicyAction, decide, require
 from aitne.services.datasets.paths import DatasetPaths
-from aitne.services.jobs.parameters import suggestion
 from aitne.store.datasets import DatasetStore
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from aitne.core.cluster.capacity import Fit, fit, free_now, gpus_of
 from aitne.core.errors import FieldProblem
 from aitne.core.models.job import DistributedSpec, JobSpec
-from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Node
 from aitne.core.models.placement import (
@@ -49,13 +48,15 @@ _MOST_PATHS = 1_000
 
 
 def placement_problems(
-    file: JobFile, resources: Resources, ranks: DistributedSpec | None
+    placement: PlacementSpec,
+    slurm: SlurmOptions,
+    resources: Resources,
+    ranks: DistributedSpec | None,
 ) -> Iterator[FieldProblem]:
-    """Yield each conflict between ``placement`` and the job's resources, ranks and Slurm options.
+    """Yield each conflict between ``placement`` and the job's Slurm options, resources and ranks.
 
     ``ranks`` is None if the job is not distributed.
     """
-    placement = file.placement
     if len(placement.node_names) > resources.nodes:
         yield FieldProblem(
             "placement.nodes",
@@ -77,7 +78,7 @@ def placement_problems(
                 " x ".join(map(str, placement.mesh.sizes)),
                 f"sizes whose product is {count}" if count else "no mesh, or distributed",
             )
-    yield from _contradictions(file.slurm, placement)
+    yield from _contradictions(slurm, placement)
 
 
 def _contradictions(slurm: SlurmOptions, placement: PlacementSpec) -> Iterator[FieldProblem]:

@@ -88,7 +88,7 @@ class RerunService:
             PolicyAction.JOB_RESUBMIT, actor, "job", job_id, owner=job.owner, project=job.project
         )
         check_not_outside(job, "resubmitted")
-        resolved_job, problems = await self._admission.renewed(actor, job)
+        request, problems = await self._admission.renewed(actor, job)
         snapshot = await self._snapshots.of(job)
         changes = [*await self._newer_datasets(actor, job), *self._newer_template(job)]
         notes: list[str] = []
@@ -104,7 +104,7 @@ class RerunService:
                     f"It ran commit {commit}. {repo.ref} is fetched again, and may be another one now."
                 )
                 taken = taken.model_copy(update={"git": None})  # the clone is fetched anew
-            differences, unseen = await self._look(taken, resolved_job.account.name)
+            differences, unseen = await self._look(taken, request.account.name)
             changes += differences
             notes += unseen
         return Rerun(

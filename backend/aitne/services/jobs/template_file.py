@@ -10,9 +10,9 @@ import yaml
 from pydantic import ValidationError
 
 from aitne.core.errors import TemplateError
+from aitne.core.jobs.parameters import check_value
 from aitne.core.models.template import Template
 from aitne.core.validation import explain
-from aitne.services.jobs.parameters import check_value
 
 MAX_BYTES = 1 << 20
 

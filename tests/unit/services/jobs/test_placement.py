@@ -249,7 +249,7 @@ def test_contradiction_of_the_slurm_section_is_refused(
     placement: dict[str, object], slurm: dict[str, object], field: str
 ) -> None:
     file = JobFile.model_validate({"placement": placement, "slurm": slurm})
-    (problem,) = placement_problems(file, Resources(), None)
+    (problem,) = placement_problems(file.placement, file.slurm, Resources(), None)
     assert problem.field == field
 
 
@@ -257,4 +257,4 @@ def test_slurm_section_may_say_the_same() -> None:
     file = JobFile.model_validate(
         {"placement": {"exclude": "n[1-2]"}, "slurm": {"exclude": "n2,n1"}}
     )
-    assert list(placement_problems(file, Resources(), None)) == []
+    assert list(placement_problems(file.placement, file.slurm, Resources(), None)) == []

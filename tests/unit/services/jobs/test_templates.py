@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.core.errors import InvalidInput, NotFound, TemplateError
+from aitne.core.jobs.parameters import check_value
 from aitne.core.models.job import Scalar
 from aitne.core.models.template import Parameter, ParameterType, Template
-from aitne.services.jobs.parameters import check_value
 from aitne.services.jobs.template_file import load_template
 from aitne.services.jobs.templates import TemplateCatalog
 

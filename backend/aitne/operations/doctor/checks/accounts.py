@@ -12,7 +12,7 @@ from aitne.operations.doctor import root_files
 from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
-from aitne.services.platform.first_run import unix_user
+from aitne.services.users.first_run import unix_user
 
 _NO_BROKER = "There is no broker: all jobs run as the platform's own account."
 _SHOWN = 5

@@ -21,22 +21,22 @@ from aitne.core.units import describe_duration
 from aitne.host.hung_processes import HUNG_AFTER_S
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.topology import ClusterTopologies
-from aitne.services.platform import certificates
-from aitne.services.platform.backup_record import backup_file
-from aitne.services.platform.certificates import authority_file, sessions_authority_file
-from aitne.services.platform.doctor_report import report_file
-from aitne.services.platform.events import EventHub
-from aitne.services.platform.file_checks import FileChecks
-from aitne.services.platform.health_check_result import (
+from aitne.services.monitoring.file_checks import FileChecks
+from aitne.services.monitoring.health_check_result import (
     DEGRADED,
     DOWN,
     OK,
     Facts,
     HealthCheckResult,
 )
+from aitne.services.monitoring.scheduler_health import check_scheduler
+from aitne.services.platform import certificates
+from aitne.services.platform.backup_record import backup_file
+from aitne.services.platform.certificates import authority_file, sessions_authority_file
+from aitne.services.platform.doctor_report import report_file
+from aitne.services.platform.events import EventHub
 from aitne.services.platform.maintenance import held_because
 from aitne.services.platform.presented_certificates import PresentedCertificates
-from aitne.services.platform.scheduler_health import check_scheduler
 from aitne.services.users.isolation import isolation_notes
 from aitne.store import Store
 from aitne_train.topology.hostlist import compress_hostlist

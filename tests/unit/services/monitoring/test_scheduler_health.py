@@ -13,8 +13,8 @@ from aitne.core.models.node import Cluster, SchedulerStatus
 from aitne.core.platform.metric_names import SCHEDULER_STATE_LOST
 from aitne.core.settings import Settings
 from aitne.services.cluster.cluster import ClusterService
-from aitne.services.platform.health_check_result import HealthCheckResult
-from aitne.services.platform.scheduler_health import STATE_LOST_NOTICE, check_scheduler
+from aitne.services.monitoring.health_check_result import HealthCheckResult
+from aitne.services.monitoring.scheduler_health import STATE_LOST_NOTICE, check_scheduler
 from aitne.store import Store
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -14,8 +14,8 @@ from aitne.core.models.health import SEVERITY, Health, HealthState, PartHealth
 from aitne.core.models.user import Actor
 from aitne.core.together import together
 from aitne.core.users.policy import PolicyAction, require
-from aitne.services.platform.health_check_result import HealthCheckResult
-from aitne.services.platform.health_checks import HealthChecks
+from aitne.services.monitoring.health_check_result import HealthCheckResult
+from aitne.services.monitoring.health_checks import HealthChecks
 from aitne.services.platform.process_restarts import ProcessRestarts
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from aitne.core.models.health import HealthState
 from aitne.core.platform.metric_names import SCHEDULER_STATE_LOST
 from aitne.core.units import describe_duration
 from aitne.services.cluster.cluster import ClusterService
-from aitne.services.platform.health_check_result import (
+from aitne.services.monitoring.health_check_result import (
     DEGRADED,
     DOWN,
     OK,

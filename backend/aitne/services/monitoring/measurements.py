@@ -30,12 +30,12 @@ from aitne.core.settings import Settings
 from aitne.core.storage.settings import PLACEHOLDER
 from aitne.host import hung_processes, process_status
 from aitne.services.jobs.live_usage import LiveUsage
+from aitne.services.monitoring.audit_checks import AuditChecks
+from aitne.services.monitoring.health import HealthService
 from aitne.services.platform import certificates
-from aitne.services.platform.audit_checks import AuditChecks
 from aitne.services.platform.backup_record import last_backup
 from aitne.services.platform.doctor_report import read_report
 from aitne.services.platform.fresh import TtlCache
-from aitne.services.platform.health import HealthService
 from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.store import Store
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from aitne.core.models.job import JobType
 from aitne.core.models.job_file import JobFile
+from aitne.core.models.node import Cluster
 from aitne.core.models.template import Template
 from aitne.core.notifications.settings import IdleSettings
-from aitne.services.jobs.cluster_check import Problems
-from aitne.services.sessions.inactivity import inactivity
+from aitne.core.settings import Settings
+from aitne.core.storage.settings import ContainerSettings
+from aitne.services.images.choice import ImageChooser
+from aitne.services.jobs.job_file_checks import check_inactivity
+from aitne.services.jobs.problems import Problems
+from aitne.services.jobs.resolve import AvailableResources, resolve
+from aitne.services.jobs.templates import TemplateCatalog
 
 H = 3_600
 
@@ -46,10 +51,19 @@ def test_inactivity_duration_follows_job_template_and_site(
 ) -> None:
     given = {} if asked is None else {"inactivity_duration": asked}
     file = JobFile.model_validate({"type": "session", **given})
+    offer = resolve(
+        file,
+        template(**offered),
+        AvailableResources(),
+        project="vision",
+        templates=TemplateCatalog([]),
+        chooser=ImageChooser({}, ContainerSettings(), remote=False),
+        settings=Settings(idle=IdleSettings.model_validate(site)),
+        cluster=Cluster(),
+    )
     problems = Problems()
-    settings = IdleSettings.model_validate(site)
-    found = inactivity(file, JobType.SESSION, template(**offered), settings, problems)
+    check_inactivity(file, offer, problems)
     if expected == "refused":
         assert [each.field for each in problems.found] == ["inactivity_duration"]
     else:
-        assert (found, problems.found) == (expected, [])
+        assert (offer.inactivity_duration_s, problems.found) == (expected, [])

@@ -11,15 +11,15 @@ from aitne.core.models.health import HealthState
 from aitne.core.settings import Settings
 from aitne.core.units import describe_duration
 from aitne.services.jobs.templates import TemplateCatalog
-from aitne.services.platform.backup_record import backup_file, last_backup
-from aitne.services.platform.doctor_report import read_report, report_file
-from aitne.services.platform.health_check_result import (
+from aitne.services.monitoring.health_check_result import (
     DEGRADED,
     DOWN,
     OK,
     Facts,
     HealthCheckResult,
 )
+from aitne.services.platform.backup_record import backup_file, last_backup
+from aitne.services.platform.doctor_report import read_report, report_file
 from aitne.services.platform.secret_files import SecretFiles
 
 OLD_BACKUP = timedelta(hours=48)
