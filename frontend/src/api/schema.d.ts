@@ -5496,20 +5496,10 @@ export interface components {
         };
         /** @description Filter for jobs: the conditions of ``SessionSearch``, and the type of the job. */
         JobSearch: {
-            /**
-             * @description Only these states; may be repeated.
-             * @default []
-             */
-            state: components["schemas"]["JobState"][];
             /** @description Only jobs of this user. */
             owner?: string | null;
             /** @description Only jobs of this project. */
             project?: string | null;
-            /**
-             * @description Part of the name.
-             * @example edsr
-             */
-            q?: string | null;
             /**
              * @description Only jobs of this template.
              * @example jupyterlab
@@ -5550,6 +5540,16 @@ export interface components {
             array?: boolean | null;
             /** @description Only the tasks of this array job. */
             array_job_id?: string | null;
+            /**
+             * @description Only these states; may be repeated.
+             * @default []
+             */
+            state: components["schemas"]["JobState"][];
+            /**
+             * @description Part of the name.
+             * @example edsr
+             */
+            q?: string | null;
             /**
              * @description Omit array tasks.
              * @default false
@@ -5792,6 +5792,19 @@ export interface components {
             origin: components["schemas"]["JobOrigin"];
             /** @description Current state. */
             state: components["schemas"]["JobState"];
+            /** @description Unix account under which it runs; null: the platform's own. */
+            account: string | null;
+            /** @description ID of the array job, for an array task; null otherwise. */
+            array_job_id: string | null;
+            /** @description Index of the task, for an array task; null otherwise. */
+            array_task_id: number | null;
+            /** @description Rank groups: the session whose notebook uses the ranks. */
+            session_id: string | null;
+            /**
+             * Format: date-time
+             * @description Time of creation.
+             */
+            created_at: string;
             /** @description Why it ended, or why the platform is ending it. */
             reason: components["schemas"]["TerminationReason"] | null;
             /** @description Why it waits or why it ended, as a sentence. */
@@ -5820,27 +5833,14 @@ export interface components {
              * @default []
              */
             excluded_nodes: string[];
-            /** @description Unix account under which it runs; null: the platform's own. */
-            account: string | null;
             /** @description Partition that the scheduler chose. */
             partition: string | null;
             /** @description Priority in the queue while it waits; higher is sooner. */
             priority: number | null;
-            /** @description ID of the array job, for an array task; null otherwise. */
-            array_job_id: string | null;
-            /** @description Index of the task, for an array task; null otherwise. */
-            array_task_id: number | null;
-            /** @description Rank groups: the session whose notebook uses the ranks. */
-            session_id: string | null;
             /** @description ID of the job in the scheduler; null before the scheduler has accepted it. */
             scheduler_id: string | null;
             /** @description Path of the log of a job from outside, of an array with wildcards such as %a (the task's index); null: it has none, or the platform keeps the log. */
             log_path: string | null;
-            /**
-             * Format: date-time
-             * @description Time of creation.
-             */
-            created_at: string;
             /** @description Time at which the scheduler accepted the job. */
             submitted_at: string | null;
             /** @description Time at which the scheduler allocated nodes to the job. */
@@ -13142,14 +13142,10 @@ export interface operations {
     list_jobs: {
         parameters: {
             query?: {
-                /** @description Only these states; may be repeated. */
-                state?: components["schemas"]["JobState"][];
                 /** @description Only jobs of this user. */
                 owner?: string | null;
                 /** @description Only jobs of this project. */
                 project?: string | null;
-                /** @description Part of the name. */
-                q?: string | null;
                 /** @description Only jobs of this template. */
                 template?: string | null;
                 /** @description Only jobs of this image: its name, or name:version. */
@@ -13172,6 +13168,10 @@ export interface operations {
                 array?: boolean | null;
                 /** @description Only the tasks of this array job. */
                 array_job_id?: string | null;
+                /** @description Only these states; may be repeated. */
+                state?: components["schemas"]["JobState"][];
+                /** @description Part of the name. */
+                q?: string | null;
                 /** @description Omit array tasks. */
                 top_level?: boolean;
                 /** @description Only jobs, or only sessions. */
@@ -13356,14 +13356,10 @@ export interface operations {
     count_jobs: {
         parameters: {
             query?: {
-                /** @description Only these states; may be repeated. */
-                state?: components["schemas"]["JobState"][];
                 /** @description Only jobs of this user. */
                 owner?: string | null;
                 /** @description Only jobs of this project. */
                 project?: string | null;
-                /** @description Part of the name. */
-                q?: string | null;
                 /** @description Only jobs of this template. */
                 template?: string | null;
                 /** @description Only jobs of this image: its name, or name:version. */
@@ -13386,6 +13382,10 @@ export interface operations {
                 array?: boolean | null;
                 /** @description Only the tasks of this array job. */
                 array_job_id?: string | null;
+                /** @description Only these states; may be repeated. */
+                state?: components["schemas"]["JobState"][];
+                /** @description Part of the name. */
+                q?: string | null;
                 /** @description Omit array tasks. */
                 top_level?: boolean;
                 /** @description Only jobs, or only sessions. */
@@ -14720,14 +14720,10 @@ export interface operations {
     list_sessions: {
         parameters: {
             query?: {
-                /** @description Only these states; may be repeated. */
-                state?: components["schemas"]["JobState"][];
                 /** @description Only jobs of this user. */
                 owner?: string | null;
                 /** @description Only jobs of this project. */
                 project?: string | null;
-                /** @description Part of the name. */
-                q?: string | null;
                 /** @description Only jobs of this template. */
                 template?: string | null;
                 /** @description Only jobs of this image: its name, or name:version. */
@@ -14750,6 +14746,10 @@ export interface operations {
                 array?: boolean | null;
                 /** @description Only the tasks of this array job. */
                 array_job_id?: string | null;
+                /** @description Only these states; may be repeated. */
+                state?: components["schemas"]["JobState"][];
+                /** @description Part of the name. */
+                q?: string | null;
                 /** @description Omit array tasks. */
                 top_level?: boolean;
                 /** @description Sort key. */
@@ -15165,14 +15165,10 @@ export interface operations {
     list_ranks: {
         parameters: {
             query?: {
-                /** @description Only these states; may be repeated. */
-                state?: components["schemas"]["JobState"][];
                 /** @description Only jobs of this user. */
                 owner?: string | null;
                 /** @description Only jobs of this project. */
                 project?: string | null;
-                /** @description Part of the name. */
-                q?: string | null;
                 /** @description Only jobs of this template. */
                 template?: string | null;
                 /** @description Only jobs of this image: its name, or name:version. */
@@ -15195,6 +15191,10 @@ export interface operations {
                 array?: boolean | null;
                 /** @description Only the tasks of this array job. */
                 array_job_id?: string | null;
+                /** @description Only these states; may be repeated. */
+                state?: components["schemas"]["JobState"][];
+                /** @description Part of the name. */
+                q?: string | null;
                 /** @description Omit array tasks. */
                 top_level?: boolean;
                 /** @description Sort key. */
