@@ -5440,6 +5440,8 @@ export interface components {
             samples: components["schemas"]["Sample"][];
             /** @description Summary of the whole run. */
             summary: components["schemas"]["SampleSummary"];
+            /** @description Values of the samples that the job's page draws beside CPUs and memory. */
+            values: components["schemas"]["SampleValue"][];
         };
         /**
          * @description Origin of a job: submitted through the platform, or directly with the scheduler's own
@@ -8399,7 +8401,7 @@ export interface components {
             processes: number;
             /**
              * @description Values of each GPU: `index`, `utilization` (0..1), `memory_bytes`; if measured also
-             *     `power_w`, `energy_j` since the job's start, and `ecc_errors` (uncorrected).
+             *     `ecc_errors` (uncorrected) and the others of `core.jobs.sample_values`.
              * @default []
              */
             gpu: {
@@ -8416,6 +8418,26 @@ export interface components {
             cpu_max: number | null;
             /** @description Maximum of memory in use, in bytes. */
             memory_max_bytes: number | null;
+        };
+        /** @description One value of a sample: where it is, and how it is exported and drawn. */
+        SampleValue: {
+            /** @description Its name in a sample, or in each entry of the sample's gpu. */
+            name: string;
+            /**
+             * @description gpu: each entry of the sample's gpu may have it; node: the sample itself.
+             * @enum {string}
+             */
+            source: "gpu" | "node";
+            /** @description Its unit: bytes, ratio (0 to 1), or a symbol such as W. */
+            unit: string;
+            /** @description Title of its chart; null: it is not drawn. */
+            title?: string | null;
+            /**
+             * @description The figure by which an ended job is judged.
+             * @default mean
+             * @enum {string}
+             */
+            figure: "mean" | "peak";
         };
         /** @description Table of jobs that a user has saved under a name. */
         SavedView: {
