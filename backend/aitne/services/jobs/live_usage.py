@@ -51,7 +51,7 @@ class _Combined(NamedTuple):
 
     number: float
     """Their sum, or the greatest of them."""
-    count: int
+    amount: int
     """How many there are."""
 
 
@@ -248,7 +248,7 @@ def _combined(value: SampleValue, parts: Iterable[_Combined | None]) -> _Combine
     if not known:
         return None
     combine = max if value.combination == "max" else sum
-    return _Combined(combine(part.number for part in known), sum(part.count for part in known))
+    return _Combined(combine(part.number for part in known), sum(part.amount for part in known))
 
 
 def _number(value: SampleValue, nodes: Iterable[_Combined | None]) -> float | None:
@@ -257,4 +257,4 @@ def _number(value: SampleValue, nodes: Iterable[_Combined | None]) -> float | No
     if total is None:
         return None
     mean = value.combination == "mean"
-    return total.number / total.count if mean else total.number
+    return total.number / total.amount if mean else total.number
