@@ -9,6 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from aitne.core.jobs.advice import Advice
 from aitne.core.jobs.failure import Failure
+from aitne.core.jobs.sample_values import SampleValue
 from aitne.core.models.base import (
     AskedFlag,
     Flag,
@@ -111,6 +112,8 @@ class JobMetrics(Frozen):
     """The measurements, oldest first."""
     summary: SampleSummary
     """Summary of the whole run."""
+    values: list[SampleValue]
+    """Values of the samples that the job's page draws beside CPUs and memory."""
 
 
 class EventList(Frozen):

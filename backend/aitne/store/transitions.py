@@ -28,9 +28,11 @@ from aitne.store.task_groups import lock_all
 _jobs = tables.jobs
 _secrets = tables.job_secrets
 
-_FRESH: dict[str, Any] = dict.fromkeys(
-    JobChanges.model_fields.keys() - {"attempt", "excluded_nodes", "folder"}
-) | {"nodes": (), "restart_count": 0, "energy_j": None, "folder_bytes": None, "folder_files": None}
+_KEPT = {"attempt", "excluded_nodes", "folder"}
+_MEASURED = ("energy_j", "folder_bytes", "folder_files")
+_FRESH: dict[str, Any] = {
+    name: field.default for name, field in JobChanges.model_fields.items() if name not in _KEPT
+} | dict.fromkeys(_MEASURED)
 """Fields of a job, with their initial values, that a new attempt resets."""
 
 
@@ -177,11 +179,6 @@ def _values(to: JobState, changes: JobChanges | None, message: str | None) -> di
     values: dict[str, Any] = {"state": to}
     if changes is not None:
         values |= {name: getattr(changes, name) for name in changes.model_fields_set}
-    if values.get("nodes", ()) is None:
-        values["nodes"] = ()
-    for counter in ("attempt", "restart_count"):
-        if values.get(counter, 0) is None:
-            del values[counter]
     if message is not None:
         values["message"] = message
     return values

@@ -95,7 +95,7 @@ async def test_a_change_of_nothing_writes_nothing(store: Store) -> None:
 async def test_fields_can_be_emptied(store: Store) -> None:
     job = await stored(store, state=S.RUNNING, nodes=("n1",), address="a:1", message="m")
     changed = await store.transition(
-        job.id, S.QUEUED, JobChanges(nodes=None, address=None, restart_count=1), message="again"
+        job.id, S.QUEUED, JobChanges(nodes=(), address=None, restart_count=1), message="again"
     )
     assert (changed.nodes, changed.address, changed.message) == ((), None, "again")
     assert changed.restart_count == 1
