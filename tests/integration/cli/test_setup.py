@@ -19,7 +19,7 @@ def answers(cluster: DevCluster, **slurm: object) -> Answers:
     return validate(
         {
             "scheduler": "slurm",
-            "portal_url": "http://127.0.0.1:8000",
+            "public_url": "http://127.0.0.1:8000",
             "sessions_url": "http://127.0.0.1:8001",
             "slurm": {
                 "conf": str(cluster.slurm_conf),
@@ -89,7 +89,7 @@ def test_slurm_that_does_not_answer_is_named_with_a_remedy(tmp_path: Path) -> No
     given = validate(
         {
             "scheduler": "slurm",
-            "portal_url": "http://127.0.0.1:8000",
+            "public_url": "http://127.0.0.1:8000",
             "sessions_url": "http://127.0.0.1:8001",
             "slurm": {"conf": str(conf)},
         }

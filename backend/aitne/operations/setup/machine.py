@@ -59,10 +59,11 @@ def checks(answers: Answers) -> Iterator[CheckResult]:
     yield _account(answers)
     yield _uids(answers)
     if answers.scheduler == "slurm":
-        yield _shared_folder(Path(answers.slurm.software_dir))
+        yield _shared_folder(answers.slurm.software_dir)
     yield _data_dir(answers)
-    if answers.proxy.server != "none":
+    if answers.has_proxy:
         yield _proxy_group(answers.proxy.group)
+    if answers.proxy.server in rendering.PROXY_FILES:
         yield _proxy(answers)
     yield from _ports(answers)
     if answers.enable and not Path("/run/systemd/system").is_dir():
@@ -76,7 +77,7 @@ def checks(answers: Answers) -> Iterator[CheckResult]:
 
 def _programs(answers: Answers) -> CheckResult:
     needed = ["aitne", "aitne-broker"] if answers.scheduler == "slurm" else ["aitne"]
-    folder = Path(answers.programs)
+    folder = answers.programs
     remedy = (
         "Install the platform as root: `python3 -m venv /opt/aitne` (docs/handbook/setup.md), or correct "
         "the answer programs."
@@ -205,7 +206,7 @@ def _shared_folder(folder: Path) -> CheckResult:
 
 
 def _data_dir(answers: Answers) -> CheckResult:
-    folder = Path(answers.data_dir)
+    folder = answers.data_dir
     try:
         owner = folder.stat().st_uid
     except FileNotFoundError:
@@ -293,9 +294,14 @@ def _ports(answers: Answers) -> Iterator[CheckResult]:
     if listening is None:
         yield check("ports", UNKNOWN, "/proc/net/tcp cannot be read.", "Check with `ss -ltn`.")
         return
-    running = command(["systemctl", "is-active", "--quiet", "aitne.service"]).succeeded
-    wanted = {} if running else dict.fromkeys(range(answers.port, answers.port + 5), "")
-    if answers.proxy.server != "none":
+    state = command(["systemctl", "is-active", "aitne.service"]).output.strip()
+    running = state in ("active", "activating", "reloading")
+    own = (
+        *(answers.port, answers.port_of_sessions, answers.port_of_hub),
+        *(answers.port_of_proxy_api, answers.port_of_internal),
+    )
+    wanted = {} if running else dict.fromkeys(own, "")
+    if answers.proxy.server in rendering.PROXY_FILES:
         wanted |= {80: answers.proxy.server, 443: answers.proxy.server}
     taken = False
     for port, server in wanted.items():
@@ -314,8 +320,8 @@ def _ports(answers: Answers) -> Iterator[CheckResult]:
             + (", or choose another port." if not server else "."),
         )
     if not taken:
-        own = "of the running platform" if running else f"from {answers.port} to {answers.port + 4}"
-        yield check("ports", OK, f"The ports {own} are free for it.")
+        names = "of the running platform" if running else ", ".join(map(str, own))
+        yield check("ports", OK, f"The ports {names} are free for it.")
 
 
 def _listening() -> dict[int, set[str]] | None:

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from aitne.core.errors import SetupError, StoreUnavailable
 from aitne.core.models.check import CheckResult, CheckState
-from aitne.core.sessions.hosts import WILDCARD
 from aitne.core.users.settings import is_loopback
 from aitne.operations.setup.answers import Answers
 from aitne.operations.setup.checks import account_named, check, command
@@ -34,7 +33,7 @@ def checks(answers: Answers) -> Iterator[CheckResult]:
 
 def _names(answers: Answers) -> Iterator[CheckResult]:
     names = [answers.portal_host, answers.sessions_host]
-    if WILDCARD in answers.sessions_url:
+    if answers.user_domains:
         names.append(f"{_PROBE_LABEL}.{answers.sessions_host}")
     for name in dict.fromkeys(names):
         shown = name.replace(_PROBE_LABEL, "*", 1)
@@ -57,13 +56,13 @@ def _names(answers: Answers) -> Iterator[CheckResult]:
 
 def _port_of_urls(answers: Answers) -> Iterator[CheckResult]:
     """Yield a warning for each URL with another port than the platform's, which listens itself."""
-    if answers.proxy.server != "none":
+    if answers.has_proxy:
         return
     for name, url, port in (
-        ("portal_url", answers.portal_url, answers.port),
-        ("sessions_url", answers.sessions_url, answers.port + 1),
+        ("public_url", answers.public_url, answers.port),
+        ("sessions_url", answers.sessions_origin, answers.port_of_sessions),
     ):
-        parts = urlsplit(url.replace(WILDCARD, "", 1))
+        parts = urlsplit(url)
         used = parts.port or (443 if parts.scheme == "https" else 80)
         if used != port:
             yield check(
@@ -76,7 +75,13 @@ def _port_of_urls(answers: Answers) -> Iterator[CheckResult]:
 
 def _certificates(answers: Answers) -> Iterator[CheckResult]:
     source = answers.certificates.source
-    if source == "none":
+    if answers.proxy.server == "other":
+        yield check(
+            "certificates",
+            SKIPPED,
+            "The reverse proxy of the site has the certificates.",
+        )
+    elif source == "none":
         state = OK if is_loopback(answers.portal_host) else WARNING
         yield check(
             "certificates",
@@ -95,7 +100,7 @@ def _certificates(answers: Answers) -> Iterator[CheckResult]:
         ("sessions", answers.sessions_files, answers.session_hosts),
     ):
         if paths is not None:
-            files = CertificateFiles(*map(Path, paths))
+            files = CertificateFiles(*paths)
             yield _certificate(answers, f"certificates.{name}", files, hosts)
 
 
@@ -115,7 +120,7 @@ def _certificate(
             name, FAILED, error.message, "Correct the paths, or get a certificate for all names."
         )
     account = account_named(answers.account)
-    if answers.proxy.server == "none" and account is not None and os.geteuid() == 0:
+    if not answers.has_proxy and account is not None and os.geteuid() == 0:
         for path in paths:
             if not command(["test", "-r", str(path)], account=account).succeeded:
                 return check(

@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -30,16 +30,14 @@ class SlurmSite:
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
-        slurm = answers.settings.get("slurm")
-        prefix = slurm.get("command_prefix", []) if isinstance(slurm, dict) else []
-        self._prefix: Sequence[str] = prefix if isinstance(prefix, list) else []
-        self._environment = {"SLURM_CONF": answers.slurm.conf} if answers.slurm.conf else {}
+        conf = answers.slurm.conf
+        self._environment = {} if conf is None else {"SLURM_CONF": str(conf)}
 
     def run(self, *argv: str, user: str | None = None, within_s: float = 15.0) -> Answer:
         """Run one of Slurm's commands and return its end."""
         account = None if user is None else account_named(user)
         return command(
-            [*self._prefix, *argv],
+            [*self._answers.slurm.command_prefix, *argv],
             account=account,
             environment=dict(self._environment),
             within_s=within_s,
@@ -207,7 +205,9 @@ class SlurmSite:
         if problem:
             yield check(
                 "slurm.rest",
-                FAILED,
+                FAILED
+                if self._answers.enable
+                else WARNING,  # it may be started before the platform
                 f"slurmrestd does not answer at {slurm.rest_url}: {problem}.",
                 "Start slurmrestd, correct slurm.rest_url, or remove it from the answers.",
             )
@@ -221,7 +221,7 @@ class SlurmSite:
                 "Set AuthAltTypes=auth/jwt and AuthAltParameters=jwt_key=FILE in slurm.conf.",
             )
         elif slurm.jwt_key is not None:
-            yield _key(Path(slurm.jwt_key))
+            yield _key(slurm.jwt_key)
 
     def _shared_folder(self) -> CheckResult:
         """Compare the inode of the folder here with that on a node, in a job of the test user."""
@@ -234,7 +234,7 @@ class SlurmSite:
                 f"No node was asked whether it sees {folder}.",
                 "Set slurm.test_user to an account that may submit jobs.",
             )
-        if not Path(folder).is_dir():
+        if not folder.is_dir():
             return check(
                 name,
                 UNKNOWN,
@@ -257,7 +257,7 @@ class SlurmSite:
             "--export=NONE",
         )
         # Without variables a job has no PATH.
-        job = ("--job-name=aitne-setup", "--chdir=/", "/usr/bin/stat", "--format=%i", folder)
+        job = ("--job-name=aitne-setup", "--chdir=/", "/usr/bin/stat", "--format=%i", str(folder))
         answer = self.run(*srun, *job, user=user, within_s=_NODE_WITHIN_S)
         if answer.status is None or "immediate" in answer.error or "busy" in answer.error:
             return check(
@@ -266,7 +266,7 @@ class SlurmSite:
                 f"No node was free for a job of one second: {_last_line(answer)}.",
                 "Try again, or check by hand with `srun ls`.",
             )
-        if answer.succeeded and answer.output.strip() == str(Path(folder).stat().st_ino):
+        if answer.succeeded and answer.output.strip() == str(folder.stat().st_ino):
             return check(name, OK, f"A node sees the same {folder} as this machine.")
         reason = _last_line(answer) if not answer.succeeded else "another folder is there"
         return check(
