@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.check import CheckResult, CheckState
 from aitne.operations.doctor import checks, node_jobs
-from aitne.operations.doctor.findings import Finding, skipped, unknown
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import DoctorCheck
+from aitne.operations.requirements.findings import Finding, skipped, unknown
 from aitne.services.platform.doctor_report import DoctorReport, write_report
 
 WITHIN_S = 8.0

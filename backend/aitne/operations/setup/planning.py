@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aitne.core.errors import SetupError
+from aitne.operations.requirements.slurm import OPERATORS
 from aitne.operations.setup import rendering
 from aitne.operations.setup.answers import Answers
 from aitne.operations.setup.applying import (
@@ -27,7 +28,6 @@ from aitne.operations.setup.slurm import SlurmSite
 Say = Callable[[str], None]
 _SOFTWARE_WITHIN_S = 1_800.0
 _START_WITHIN_S = 1_200.0
-_OPERATORS = ("operator", "administrator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ class SetupPlan:
         if self.root != "/" or answers.scheduler != "slurm" or not answers.slurm.create_operator:
             return False
         level = SlurmSite(answers).operator_level()
-        return level is not None and level.lower() not in _OPERATORS
+        return level is not None and level.lower() not in OPERATORS
 
     def _account_exists(self) -> bool:
         if self.root == "/":
