@@ -24,8 +24,8 @@ from aitne.core.models.health import HealthState
 from aitne.core.models.node import Cluster
 from aitne.core.settings import Settings
 from aitne.host.settings import load_settings
-from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.operations.doctor.root_files import RootFiles, variables_of_last_start
+from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
