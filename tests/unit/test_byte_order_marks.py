@@ -58,7 +58,9 @@ def _broker(path: Path) -> Any:
 
 
 def _launched(path: Path) -> Any:
-    return launcher._named(options.parser().parse_args(["--hostfile", str(path), "true"]))
+    return launcher._find_named_options(
+        options.build_parser().parse_args(["--hostfile", str(path), "true"])
+    )
 
 
 READERS = (
@@ -92,9 +94,9 @@ READERS = (
     Reader(
         "ordering.conf",
         TOPOLOGY,
-        lambda path: order.ordered(HOSTS, "auto", {order.TOPOLOGY: str(path)}),
+        lambda path: order.order_hosts(HOSTS, "auto", {order.TOPOLOGY: str(path)}),
     ),
-    Reader("order", "n3\nn2\nn1\nn0\n", lambda path: order.ordered(HOSTS, f"file:{path}", {})),
+    Reader("order", "n3\nn2\nn1\nn0\n", lambda path: order.order_hosts(HOSTS, f"file:{path}", {})),
     Reader("hostfile", "n3 slots=2\nn1 slots=1\n", _launched),
     Reader(
         ".aitneignore",

@@ -11,7 +11,7 @@ from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.hostlist import compress_hostlist
-from aitne_train.topology.parts import combined
+from aitne_train.topology.parts import combine_parts
 
 ARRANGEMENTS = ("interleaved", "cyclic", "block")
 """Values of ``--topology`` that are not files."""
@@ -102,7 +102,7 @@ def from_file(path: Path, nodes: Sequence[str]) -> DevTopology:
     """
     try:
         part = SlurmFileTopology().read(path)
-        tree = combined([part]).tree
+        tree = combine_parts([part]).tree
     except TopologyError as error:
         raise InvalidInput(f"--topology: {error}") from error
     leaf_of = {} if tree is None else tree.leaf_of

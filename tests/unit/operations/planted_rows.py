@@ -11,7 +11,7 @@ from aitne.core.models.user import Project, User
 from aitne.core.settings import Settings
 from aitne.store import Store
 from aitne_train.topology.parts import TopologyPart
-from aitne_train.topology.record import to_record
+from aitne_train.topology.record import part_to_record
 from aitne_train.topology.tree import SourceLine, Switch
 
 
@@ -46,5 +46,5 @@ async def save_topology(data_dir: Path) -> None:
     )
     await store.save_cluster(Cluster(nodes=nodes, seen_at=now), epoch=lease.epoch)
     part = TopologyPart((Switch("leaf0", SourceLine("topology.conf", 1), nodes=("gpu01",)),))
-    await store.save_topology(TopologyOrigin.IMPORT, "topology.conf", to_record(part))
+    await store.save_topology(TopologyOrigin.IMPORT, "topology.conf", part_to_record(part))
     await store.close()

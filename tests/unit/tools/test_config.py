@@ -15,7 +15,7 @@ from aitne_devcluster.accounting import associations
 from aitne_devcluster.plan import DevClusterPlan, names_of_nodes
 from aitne_devcluster.topology import ARRANGEMENTS, DevTopology, arranged, from_file
 from aitne_train.topology.hostlist import expand_hostlist
-from aitne_train.topology.slurm import read_conf
+from aitne_train.topology.slurm import parse_conf
 from aitne_train.topology.tree import TopologyTree
 
 
@@ -68,7 +68,7 @@ def test_each_node_has_its_own_port_and_the_gpus_asked_for(plan: DevClusterPlan)
 
 @given(PLANS)
 def test_topology_conf_connects_each_node_once(plan: DevClusterPlan) -> None:
-    tree = TopologyTree(read_conf(plan.topology.text, plan.topology.file))
+    tree = TopologyTree(parse_conf(plan.topology.text, plan.topology.file))
     clouds = names_of_nodes(plan.cloud_nodes, "c")
     assert sorted(tree.leaf_of) == sorted([*plan.node_names, *clouds])
     for leaf, nodes in plan.topology.leaves.items():

@@ -25,7 +25,7 @@ from docker.errors import APIError, DockerException, ImageNotFound
 from docker.types import DeviceRequest
 
 from aitne.adapters.runtimes._docker_stream import ContainerStream, say
-from aitne_train.launcher.gpus import visible_gpus
+from aitne_train.launcher.gpus import parse_visible_gpus
 
 FAILED = 125
 """Exit code if the container could not be created; ``docker run`` uses the same code."""
@@ -146,7 +146,7 @@ def _gpu_request(visible: str) -> DeviceRequest:
     """Return the request for the GPUs with the UUIDs in ``visible``. If they are given by index,
     request all GPUs, because indices would be renumbered inside the container.
     """
-    names = visible_gpus(visible)
+    names = parse_visible_gpus(visible)
     if names and all(name.startswith(("GPU-", "MIG-")) for name in names):
         return DeviceRequest(device_ids=names, capabilities=[["gpu"]])
     return DeviceRequest(count=-1, capabilities=[["gpu"]])

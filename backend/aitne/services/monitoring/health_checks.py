@@ -192,7 +192,7 @@ class HealthChecks:
         known = await self._topologies.known()
         tree = known.topology.tree
         names = [node.name for node in (await self._cluster.look()).cluster.nodes]
-        unknown = [] if tree is None else tree.unknown(names)
+        unknown = [] if tree is None else tree.list_unknown(names)
         facts: Facts = {"sources": len(known.sources), "unknown_nodes": len(unknown)}
         wrong = [f"{source.name}: {source.problem}" for source in known.sources if source.problem]
         if unknown:
