@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aitne.store.backup import refuse_newer
 from aitne.operations.backup.archive import Archive, Manifest
+from aitne.store.backup import refuse_newer
 
 
 def verify_backup(path: Path, key: Path | None) -> Manifest:
