@@ -216,8 +216,8 @@ def test_a_node_that_ssh_does_not_reach_is_named(tmp_path: Path) -> None:
 
 # In one piece: mpirun puts together what comes when it comes.
 SHOWN = """
-from aitne_train.launcher.world import detect
-w = detect(os.environ)
+from aitne_train.launcher.world import detect_topology
+w = detect_topology(os.environ)
 told = [os.environ[name] for name in ("HOROVOD_RANK", "MASTER_PORT")]
 os.write(1, (" ".join(map(str, [w.rank, w.size, w.local_rank, w.source, *told])) + "\\n").encode())
 """

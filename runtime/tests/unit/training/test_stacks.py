@@ -18,8 +18,8 @@ from tests.support.waiting import eventually
 
 PROGRAM = """
 import ctypes, json, os, sys
-from aitne_train.stacks import address
-print(json.dumps(dict(address())), flush=True)
+from aitne_train.stacks import build_address
+print(json.dumps(dict(build_address())), flush=True)
 def held():
     if sys.argv[1] == "held":
         ctypes.PyDLL(None).pause()      # keeps the interpreter's lock
@@ -72,7 +72,7 @@ def test_every_thread_of_the_program_is_shown() -> None:
         assert "loiterer:\n" in text
         assert "in loiter_here" in text
         assert "aitne-control:" not in text
-    assert "from_main = here()" in from_main, "one who waits is asked by its own thread"
+    assert "from_main = format_own_stacks()" in from_main, "one who waits is asked by its own thread"
 
 
 @pytest.mark.parametrize("other", ["held"], indirect=True)
