@@ -31,10 +31,10 @@ def import_without_clusters() -> None:
         del sys.modules[_CLUSTER]
     for name in _OF_CLUSTER:
         delattr(parallel, name)
-    parallel.__getattr__ = _is_cluster_module
+    parallel.__getattr__ = _import_from_cluster
 
 
-def _is_cluster_module(name: str) -> Any:
+def _import_from_cluster(name: str) -> Any:
     if name not in _OF_CLUSTER:
         raise AttributeError(f"module 'ipyparallel' has no attribute {name!r}")
     return getattr(importlib.import_module(_CLUSTER), name)

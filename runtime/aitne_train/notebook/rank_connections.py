@@ -121,7 +121,7 @@ def clear_distributed_frames(error: BaseException | None) -> None:
 
 def _find_aitne_context() -> Any:
     module = sys.modules.get("aitne_train.context")
-    return None if module is None else module.peek()
+    return None if module is None else module.find_context()
 
 
 def _describe_aitne_state() -> str | None:
