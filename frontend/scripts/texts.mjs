@@ -34,7 +34,7 @@ function sources(folder) {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
     if (entry.isDirectory()) return sources(path);
-    return /\.tsx?$/.test(entry.name) && !/(\.test\.tsx?|schema\.d\.ts)$/.test(entry.name) ? [path] : [];
+    return /\.tsx?$/.test(entry.name) && !/(\.test\.tsx?|schema\.d\.ts)$|^test-/.test(entry.name) ? [path] : [];
   });
 }
 
