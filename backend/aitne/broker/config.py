@@ -22,21 +22,7 @@ from aitne.core.validation import explain
 _MOST_BYTES = 1 << 20
 
 
-class BrokerOptions(Strict):
-    """Settings of the broker that follow from no setting of the platform."""
-
-    audit: Path = Field(
-        Path("/var/log/aitne/broker.jsonl"),
-        description="Audit log of requests, their callers and outcomes: one line of JSON each.",
-    )
-    pam_service: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z0-9_.-]{1,64}$",
-        description="The file in /etc/pam.d for password checks; if unset, the broker checks none.",
-    )
-
-
-class BrokerConfig(BrokerOptions):
+class BrokerConfig(Strict):
     """The broker's settings, from ``broker.toml``, which only root can write."""
 
     socket: Path = Field(
@@ -44,6 +30,10 @@ class BrokerConfig(BrokerOptions):
     )
     peers: list[int | str] = Field(
         min_length=1, description="The accounts (names or uids) that the platform runs as."
+    )
+    audit: Path = Field(
+        Path("/var/log/aitne/broker.jsonl"),
+        description="Audit log of requests, their callers and outcomes: one line of JSON each.",
     )
     scheduler: str = Field(
         "slurm",
@@ -57,6 +47,11 @@ class BrokerConfig(BrokerOptions):
     cluster: str = Field("local", description="The cluster's name, as in the platform's settings.")
     max_duration: Seconds = Field(
         7 * 86_400, description="Longest time limit of a job at submission and extension."
+    )
+    pam_service: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_.-]{1,64}$",
+        description="The file in /etc/pam.d for password checks; if unset, the broker checks none.",
     )
     local: LocalSettings = LocalSettings()
     slurm: SlurmSettings = SlurmSettings()

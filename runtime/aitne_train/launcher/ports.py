@@ -40,10 +40,9 @@ class HeldPort:
     first: no process can listen on it.
 
     Args:
-        fastest_s: seconds between two looks for listeners in the first ten seconds after ``open_to_program``.
+        fastest_s: seconds between two looks for listeners in the first ten seconds after ``open``.
             Later looks are rarer in proportion to the time since then, down to four per second, as
             they are while a program of this account listens.
-
     Raises:
         LaunchError: no port is free.
     """
@@ -52,11 +51,11 @@ class HeldPort:
         self._fastest_s = fastest_s
         self._opened = 0.0
         self.next_look: float | None = None
-        """Time (``time.monotonic``) at which ``find_foreign_uid`` must be called next; None if the port
+        """Time (``time.monotonic``) at which ``foreign_uid`` must be called next; None if the port
         is not open."""
-        for number in _draw_ports():
+        for number in _choices():
             try:
-                self._socket = _bind_port(number)
+                self._socket = _bind(number)
             except OSError as error:
                 if error.errno in (errno.EADDRINUSE, errno.EACCES):
                     continue
@@ -67,7 +66,7 @@ class HeldPort:
             f"none of {_TRIES} ports chosen at random is free: end programs that listen on this node"
         )
 
-    def open_to_program(self) -> None:
+    def open(self) -> None:
         """Let programs that set ``SO_REUSEADDR`` listen on the port from now on. Call it when the
         program that is to listen there is started, not earlier."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -75,15 +74,15 @@ class HeldPort:
 
     def leave_to_program(self) -> None:
         """Open the port, and keep it bound in the program by which this process is replaced."""
-        self.open_to_program()
+        self.open()
         self._socket.set_inheritable(True)
 
-    def find_foreign_uid(self) -> int | None:
+    def foreign_uid(self) -> int | None:
         """Return the uid of another account that listens on the port; None if there is none, or if
         the kernel does not provide this information."""
         begun, uid, own_listens = time.monotonic(), None, False
         with contextlib.suppress(OSError):
-            uid, own_listens = listeners.find_foreign_uid(self.number)
+            uid, own_listens = listeners.foreign_uid(self.number)
         now = time.monotonic()
         pause_s = self._fastest_s * max(1.0, (now - self._opened) / _STEADY_S)
         self.next_look = now + (
@@ -97,11 +96,11 @@ class HeldPort:
         self._socket.close()
 
 
-def _draw_ports() -> Iterator[int]:
+def _choices() -> Iterator[int]:
     """Yield ports at random, outside the range from which the kernel gives ports to connections and
     to programs that ask for any port. Where the range leaves few, all ports count, because the
     kernel gives no port away that is bound."""
-    low, high = _read_kernel_range()
+    low, high = _kernel_range()
     parts: Sequence[range] = (
         range(_FIRST, max(_FIRST, low)),
         range(max(_FIRST, high + 1), _LAST + 1),
@@ -118,7 +117,7 @@ def _draw_ports() -> Iterator[int]:
             chosen -= len(part)
 
 
-def _read_kernel_range() -> tuple[int, int]:
+def _kernel_range() -> tuple[int, int]:
     try:
         with open(_RANGE, encoding="ascii") as file:
             low, high = map(int, file.read().split())
@@ -127,7 +126,7 @@ def _read_kernel_range() -> tuple[int, int]:
     return low, high
 
 
-def open_listener(host: str = "") -> socket.socket:
+def listen(host: str = "") -> socket.socket:
     """Return a socket that listens on a port of the kernel's choice, at the IPv4 address ``host`` or,
     if it is empty, at all IPv4 and IPv6 addresses.
 
@@ -137,13 +136,13 @@ def open_listener(host: str = "") -> socket.socket:
     Raises:
         OSError: this machine does not have the address.
     """
-    listener = _bind_port(0, host)
+    listener = _bind(0, host)
     listener.listen(_BACKLOG)
     return listener
 
 
-def _bind_port(number: int, host: str = "") -> socket.socket:
-    """Return a socket bound to the port, as ``open_listener`` does. Raises ``OSError``."""
+def _bind(number: int, host: str = "") -> socket.socket:
+    """Return a socket bound to the port, as ``listen`` does. Raises ``OSError``."""
     if not host and socket.has_dualstack_ipv6():
         bound = socket.socket(socket.AF_INET6)
         try:

@@ -13,20 +13,15 @@ import tempfile
 import time
 
 from aitne_train.launcher import horovod, hosts, rendezvous, scheduler, slurm_tasks
-from aitne_train.launcher.addresses import LOCAL, build_interface_variables, own_addresses
+from aitne_train.launcher.addresses import LOCAL, interface_variables, own_addresses
 from aitne_train.launcher.coordinator import LaunchCoordinator
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.launcher.keeper import CleanupProcess
 from aitne_train.launcher.node import LaunchNode
-from aitne_train.launcher.output import print_message
+from aitne_train.launcher.output import say
 from aitne_train.launcher.ports import HeldPort
 from aitne_train.launcher.server import RendezvousServer
-from aitne_train.launcher.spawn import (
-    NotStarted,
-    build_own_command,
-    build_rank_variables,
-    count_threads_per_rank,
-)
+from aitne_train.launcher.spawn import NotStarted, own_command, threads, variables
 from aitne_train.launcher.supervisor import LaunchSupervisor
 
 TYPE_CHECKING = False
@@ -84,7 +79,7 @@ class Launcher:
         self.keeper = CleanupProcess(self.run_id)
         self.supervisor = LaunchSupervisor()
 
-    def prepare_node(
+    def serve(
         self,
         ranks: Sequence[int],
         client: rendezvous.RendezvousClient,
@@ -104,13 +99,13 @@ class Launcher:
                 new temporary folder.
             names: names of the nodes, for the host file of the ranks; empty: they are not known.
         """
-        folder = _create_run_folder(self.keeper, run_dir)
+        folder = _folder(self.keeper, run_dir)
         if names:
-            os.environ[hosts.VARIABLE] = _write_hostfile(folder, names, ranks)
+            os.environ[hosts.VARIABLE] = _hostfile(folder, names, ranks)
         self.supervisor.index = index
         self.supervisor.node = LaunchNode(
             index,
-            find_node_name(),
+            own_name(),
             ranks,
             self.settings.argv,
             os.environ,
@@ -119,13 +114,13 @@ class Launcher:
             run_id=self.run_id,
             run_dir=folder,
             keeper=self.keeper,
-            report=self.supervisor.report_to_coordinator,
-            on_ended=self.supervisor.queue_rank_end,
+            report=self.supervisor.report,
+            on_ended=self.supervisor.rank_ended,
             prefix=self.settings.prefix,
             bind=self.settings.bind,
         )
 
-    def prepare_coordinator(self, names: Sequence[str], server: RendezvousServer) -> None:
+    def decide(self, names: Sequence[str], server: RendezvousServer) -> None:
         """Prepare this launcher to coordinate all nodes, which have the names ``names``."""
         self.supervisor.server = server
         self.supervisor.coordinator = LaunchCoordinator(
@@ -133,8 +128,8 @@ class Launcher:
             self.settings.restarts,
             time.monotonic() + self.settings.timeout_s,
             self.settings.grace_s,
-            self.supervisor.send_order,
-            print_message,
+            self.supervisor.send,
+            say,
         )
 
     def run(self, line: socket.socket | None = None) -> int:
@@ -143,18 +138,16 @@ class Launcher:
         if line is not None:
             self.supervisor.listen(line)
         if self.supervisor.node is not None:
-            self.supervisor.report_to_coordinator({"kind": "here", "name": find_node_name()})
+            self.supervisor.report({"kind": "here", "name": own_name()})
         return self.supervisor.run()
 
 
-def run_alone(ranks: int, settings: LaunchSettings) -> int:
+def alone(ranks: int, settings: LaunchSettings) -> int:
     """Run ``ranks`` ranks on this node, and return the exit code."""
-    return _run_first_node([ranks], [find_node_name()], settings, run_dir=None, address_file=None)
+    return _first_node([ranks], [own_name()], settings, run_dir=None, address_file=None)
 
 
-def run_node(
-    index: int, ranks: Sequence[int], run_dir: str, key: str, settings: LaunchSettings
-) -> int:
+def node(index: int, ranks: Sequence[int], run_dir: str, key: str, settings: LaunchSettings) -> int:
     """Run this node's part of a run whose nodes share the folder ``run_dir``, and return the exit
     code. The first node coordinates the run.
 
@@ -164,25 +157,24 @@ def run_node(
         run_dir: shared folder, in which the first node publishes its address.
         key: id of the run, so that no node uses the address of an earlier run.
         settings: settings from the command line.
-
     Raises:
         LaunchError: the first node does not join, or the folder cannot be used.
     """
     path = os.path.join(run_dir, f"rendezvous-{hashlib.sha256(key.encode()).hexdigest()[:16]}")
     if index == 0:
-        names = [find_node_name()] + [f"number {number}" for number in range(1, len(ranks))]
-        return _run_first_node(ranks, names, settings, run_dir=run_dir, address_file=path)
+        names = [own_name()] + [f"number {number}" for number in range(1, len(ranks))]
+        return _first_node(ranks, names, settings, run_dir=run_dir, address_file=path)
     launcher = Launcher(settings)
     try:
-        client, line = _find_first_node(path, index, settings.timeout_s)
+        client, line = _found(path, index, settings.timeout_s)
         launcher.supervisor.forward_signals()
-        launcher.prepare_node(ranks, client, str(client.host), index, run_dir)
+        launcher.serve(ranks, client, str(client.host), index, run_dir)
         return launcher.run(line)
     finally:
         launcher.keeper.release()
 
 
-def _run_first_node(
+def _first_node(
     ranks: Sequence[int],
     names: Sequence[str],
     settings: LaunchSettings,
@@ -191,16 +183,14 @@ def _run_first_node(
 ) -> int:
     launcher, token = Launcher(settings), secrets.token_hex(32)
     launcher.supervisor.forward_signals()
-    server = RendezvousServer(
-        token, LOCAL if len(ranks) == 1 else "", launcher.supervisor.queue_message
-    )
+    server = RendezvousServer(token, LOCAL if len(ranks) == 1 else "", launcher.supervisor.heard)
     client = rendezvous.RendezvousClient(own_addresses(server.port, os.environ, len(ranks)), token)
     try:
         client.set("begun", b"")  # from now on it is known which address leads here
-        launcher.prepare_coordinator(names, server)
-        launcher.prepare_node(ranks, client, str(client.host), 0, run_dir)
+        launcher.decide(names, server)
+        launcher.serve(ranks, client, str(client.host), 0, run_dir)
         if address_file is not None:
-            _publish_address(address_file, client)
+            _publish(address_file, client)
         return launcher.run()
     finally:
         if address_file is not None:
@@ -211,16 +201,16 @@ def _run_first_node(
         launcher.keeper.release()
 
 
-def _publish_address(path: str, client: rendezvous.RendezvousClient) -> None:
+def _publish(path: str, client: rendezvous.RendezvousClient) -> None:
     try:
-        rendezvous.publish_address(path, client.addresses, client.token)
+        rendezvous.publish(path, client.addresses, client.token)
     except OSError as error:
         raise LaunchError(
             f"{os.path.dirname(path)} cannot be written: {error.strerror}. Give a --run-dir that all nodes can write"
         ) from error
 
 
-def _create_run_folder(keeper: CleanupProcess, run_dir: str | None) -> str:
+def _folder(keeper: CleanupProcess, run_dir: str | None) -> str:
     chosen = run_dir or os.environ.get("AITNE_RUN_DIR")
     if chosen:
         try:
@@ -231,30 +221,30 @@ def _create_run_folder(keeper: CleanupProcess, run_dir: str | None) -> str:
             ) from error
         return os.path.abspath(chosen)
     made = tempfile.mkdtemp(prefix="aitne-run-")
-    keeper.add_folder(made)
+    keeper.folder(made)
     return made
 
 
-def _write_hostfile(folder: str, names: Sequence[str], ranks: Sequence[int]) -> str:
+def _hostfile(folder: str, names: Sequence[str], ranks: Sequence[int]) -> str:
     """Write the nodes with their numbers of ranks, in the order of the ranks, and return the path of
     the file. Launchers of nodes that share the folder write the same."""
     path = os.path.join(folder, "hostfile")
     temporary = f"{path}.{secrets.token_hex(4)}"
     try:
         with open(temporary, "w", encoding="utf-8") as stream:
-            stream.write(hosts.format_hostfile(names, ranks))
+            stream.write(hosts.hostfile_text(names, ranks))
         os.replace(temporary, path)
     except OSError as error:
         raise LaunchError(f"{path} cannot be written: {error.strerror}") from error
     return path
 
 
-def find_node_name() -> str:
+def own_name() -> str:
     """Return the name of this node according to Slurm, or else its host name."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-def _find_first_node(
+def _found(
     path: str, index: int, timeout_s: float
 ) -> tuple[rendezvous.RendezvousClient, socket.socket]:
     """Wait at most ``timeout_s`` seconds for the first node; return a client of its store and a
@@ -262,11 +252,11 @@ def _find_first_node(
     ``LaunchError``."""
     give_up, reason = time.monotonic() + timeout_s, f"it has published no address in {path}"
     while time.monotonic() < give_up:
-        endpoint = rendezvous.read_published(path)
+        endpoint = rendezvous.published(path)
         if endpoint is not None:
             client = rendezvous.RendezvousClient(*endpoint)
             try:
-                return client, client.open_line(str(index))
+                return client, client.line(str(index))
             except ConnectionError as error:
                 reason = str(error)  # of an earlier run, or just closed
         time.sleep(_LOOK_S)
@@ -279,9 +269,7 @@ def _find_first_node(
 # --- MPI -----------------------------------------------------------------------------------------
 
 
-def build_mpi_command(
-    targets: Sequence[Host], launcher: str, settings: LaunchSettings
-) -> list[str]:
+def as_mpi(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> list[str]:
     """Return the command that starts the ranks with MPI: ``mpirun``, or ``srun`` with PMIx.
 
     Raises:
@@ -289,10 +277,10 @@ def build_mpi_command(
     """
     size = sum(host.ranks for host in targets)
     ours = ["--horovod"] if horovod.VARIABLE in os.environ else []
-    inner = [*build_own_command(), *ours, "--", *settings.argv]
+    inner = [*own_command(), *ours, "--", *settings.argv]
     several = len(targets) > 1
     if launcher == "srun":
-        kind = scheduler.choose_pmix(scheduler.query_mpi_plugins())
+        kind = scheduler.pmix(scheduler.mpi_plugins())
         return ["srun", f"--ntasks={size}", f"--mpi={kind}", "--kill-on-bad-exit=1", *inner]
     if shutil.which("mpirun") is None:
         raise LaunchError(
@@ -300,7 +288,7 @@ def build_mpi_command(
             "another --transport than mpi and horovod"
         )
     if os.geteuid() == 0 and not _may_run_as_root(os.environ):
-        print_message(
+        say(
             "Open MPI does not start ranks as root: use another account, or set OMPI_ALLOW_RUN_AS_ROOT=1 and "
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, for example in a container"
         )
@@ -324,7 +312,7 @@ def _may_run_as_root(environ: Mapping[str, str]) -> bool:
     return all(environ.get(name) == "1" for name in permitted) or not scheduler.is_open_mpi()
 
 
-def replace_process(
+def become(
     world: RankTopology, argv: Sequence[str], environ: Mapping[str, str], timeout_s: float
 ) -> NoReturn:
     """Replace this process, which another launcher has started as the rank ``world``, by the
@@ -339,25 +327,25 @@ def replace_process(
     if world.source != "slurm":  # the other launcher may itself be one task of Slurm
         nodes, rest = divmod(world.size, world.local_size)
         ranks = [] if rest else [world.local_size] * nodes
-        environ = slurm_tasks.build_rank_environment(environ, world, node_number, ranks)
+        environ = slurm_tasks.for_rank(environ, world, node_number, ranks)
     program_environ = {
         **environ,
-        **horovod.build_variables(environ),
-        **build_rank_variables(world, node_number),
+        **horovod.variables(environ),
+        **variables(world, node_number),
         rendezvous.TIMEOUT: f"{timeout_s:g}",
     }
     held: list[HeldPort] = []
 
-    def choose_port() -> str:
+    def choose() -> str:
         held.append(HeldPort(0.0))
         return str(held[0].number)
 
     if not (environ.get("MASTER_ADDR") and environ.get("MASTER_PORT")):
-        host, port = rendezvous.agree_on_choice(world, program_environ, choose_port).rsplit(":", 1)
+        host, port = rendezvous.agreed(world, program_environ, choose).rsplit(":", 1)
         program_environ["MASTER_ADDR"], program_environ["MASTER_PORT"] = host, port
     if world.local_size < world.size:
-        program_environ = {**build_interface_variables(environ), **program_environ}
-    program_environ.setdefault("OMP_NUM_THREADS", str(count_threads_per_rank(world.local_size)))
+        program_environ = {**interface_variables(environ), **program_environ}
+    program_environ.setdefault("OMP_NUM_THREADS", str(threads(world.local_size)))
     if world.source != "torchrun":  # its ranks share one stream, where pieces of lines would mix
         program_environ.setdefault("PYTHONUNBUFFERED", "1")
     for each in held:  # of rank 0, whose program it stays bound in

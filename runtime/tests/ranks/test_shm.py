@@ -320,7 +320,7 @@ def half_of_them_have_the_kernel(me: Rank) -> tuple[bool, list[float]]:
     transport = ShmTransport.connect(me.group(), "cpu")
     flat = torch.ones(5)
     transport.allreduce(flat, Reduction.SUM)
-    native = transport.is_native
+    native = transport.native
     transport.close()
     return native, flat.tolist()
 
@@ -383,7 +383,7 @@ def bound(me: Rank, cpus: list[int]) -> bool:
         flat = torch.ones(3)
         transport.allreduce(flat, Reduction.SUM)
         assert flat.tolist() == [2.0] * 3
-        spins = transport.is_spinning
+        spins = transport.spins
         transport.close()
     finally:
         os.sched_setaffinity(0, allowed)
@@ -408,13 +408,10 @@ sizes = st.integers(1, layouts.MOST_RANKS)
 
 @given(size=sizes, native=st.booleans())
 def test_no_two_slots_overlap(size: int, native: bool) -> None:
-    layout = layouts.choose_layout(size, native)
+    layout = layouts.layout_for(size, native)
     places = [
         (begin(rank, number), length)
-        for begin, length in (
-            (layout.compute_slot_offset, layout.chunk),
-            (layout.compute_second_slot_offset, layout.part),
-        )
+        for begin, length in ((layout.slot, layout.chunk), (layout.second_slot, layout.part))
         for rank in range(size)
         for number in range(layouts.DEPTH)
     ]
@@ -430,7 +427,7 @@ def test_no_two_slots_overlap(size: int, native: bool) -> None:
 
 @given(chunk=st.integers(0, 1 << 20), size=sizes)
 def test_parts_are_the_chunk_cut_at_whole_elements(chunk: int, size: int) -> None:
-    cut = layouts.divide_chunk(chunk, size)
+    cut = layouts.parts(chunk, size)
     assert len(cut) == size
     assert cut[0][0] == 0
     assert cut[-1][1] == chunk
@@ -444,12 +441,12 @@ def test_parts_are_the_chunk_cut_at_whole_elements(chunk: int, size: int) -> Non
 def test_pieces_are_the_whole(total: int, most: int) -> None:
     if total // most > 10_000:
         total %= most * 10_000
-    cut = list(layouts.split_pieces(total, most))
-    assert len(cut) == layouts.count_rounds([total], most)
+    cut = list(layouts.pieces(total, most))
+    assert len(cut) == layouts.rounds([total], most)
     assert sum(end - begin for begin, end in cut) == total
     for number, found in enumerate(cut):
-        assert found == layouts.locate_piece(total, number, most)
-    begin, end = layouts.locate_piece(total, len(cut), most)
+        assert found == layouts.piece(total, number, most)
+    begin, end = layouts.piece(total, len(cut), most)
     assert begin == end
 
 

@@ -20,23 +20,23 @@ class NoAccounting:
         self._scheduler = scheduler
 
     async def read(self) -> Associations:
-        """Raise ``NotSupported``: there is no accounting."""
+        """Always raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """Raise ``NotSupported``: there is no accounting."""
+        """Always raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
-        """Raise ``NotSupported``: there is no accounting."""
+        """Always raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
     async def energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
-        """Raise ``NotSupported``: there is no accounting."""
+        """Always raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
     async def in_use(self) -> LimitUsage:
-        """Raise ``NotSupported``: there is no accounting."""
+        """Always raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:

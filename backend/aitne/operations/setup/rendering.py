@@ -11,14 +11,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from aitne.broker.config import BrokerConfig
-from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.platform.own_accounts import broker_dir
+from aitne.core.sessions.hosts import WILDCARD
 from aitne.core.settings import Settings
 from aitne.core.toml import render_toml
 from aitne.core.validation import explain
 from aitne.operations.backup.units import TIMER, backup_units
-from aitne.operations.setup.answers import Answers, SlurmAnswers
+from aitne.operations.setup.answers import Answers
 
 CONFIG_DIR = "/etc/aitne"
 ANSWERS = f"{CONFIG_DIR}/setup.toml"
@@ -36,11 +36,6 @@ _HEAD = (
     "# Change the answers there and run it again; it shows changes made here before it replaces them.\n"
 )
 _YEAR = "max-age=31536000"
-_OF_BROKER = SlurmAnswers.model_fields.keys() - SlurmSettings.model_fields.keys() | {
-    "operator",
-    "jwt_key",
-}
-"""Answers of the section `slurm` that `aitne.toml` does not have."""
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - every address, which loopback reaches
 
 
@@ -74,8 +69,8 @@ def folders(answers: Answers) -> Iterator[Folder]:
     """Yield the folders that the platform needs before its first start, parents first."""
     yield Folder(CONFIG_DIR, "root")
     if answers.scheduler == "slurm":
-        yield Folder(str(answers.data_dir), answers.account, 0o700)
-        yield Folder(str(answers.slurm.software_dir), "root")
+        yield Folder(answers.data_dir, answers.account, 0o700)
+        yield Folder(answers.slurm.software_dir, "root")
 
 
 def units(answers: Answers) -> tuple[str, ...]:
@@ -90,7 +85,8 @@ def timers(answers: Answers) -> tuple[str, ...]:
 
 def backs_up(answers: Answers) -> bool:
     """Return whether the settings name a place for regular backups."""
-    return answers.backup.to is not None
+    backup = answers.settings.get("backup")
+    return isinstance(backup, dict) and backup.get("to") is not None
 
 
 def files(answers: Answers) -> list[File]:
@@ -101,7 +97,7 @@ def files(answers: Answers) -> list[File]:
         InvalidInput: the answers result in invalid settings.
     """
     rendered = [
-        File(ANSWERS, render_toml(_without_none(answers.given)), 0o600),
+        File(ANSWERS, render_toml(_answers(answers)), 0o600),
         File(
             f"{CONFIG_DIR}/aitne.toml",
             _HEAD + render_toml(settings(answers)),
@@ -115,31 +111,32 @@ def files(answers: Answers) -> list[File]:
     rendered += [File(path, _HEAD + text) for path, text in service_files(answers).items()]
     if backs_up(answers):
         backup = backup_units(
-            program=answers.programs / "aitne",
-            data_dir=answers.data_dir,
+            program=Path(answers.programs, "aitne"),
+            data_dir=Path(answers.data_dir),
             user=answers.account,
             config=Path(CONFIG_DIR, "aitne.toml"),
         )
         rendered += [File(f"{UNITS}/{name}", _HEAD + text) for name, text in backup.items()]
-    if answers.has_proxy:
+    server = answers.proxy.server
+    if server != "none":
         folder = f"d {PROXY_DIR} 2750 {answers.account} {answers.proxy.group} -\n"
         rendered.append(File(TMPFILES, _HEAD + folder))
-    if answers.proxy.server in PROXY_FILES:
-        rendered.append(File(PROXY_FILES[answers.proxy.server], _HEAD + proxy(answers)))
+        rendered.append(File(PROXY_FILES[server], _HEAD + proxy(answers)))
     return rendered
 
 
 def service_files(answers: Answers) -> dict[str, str]:
     """Return what a machine needs to run the platform as a service, each text by its path: the units
     of the platform, of the broker and of the daily doctor, and the rotation of the broker's audit log.
+    The playbook's role has the same files.
     """
     slurm = answers.scheduler == "slurm"
-    audit = answers.broker.audit if slurm else broker_dir(answers.data_dir) / "broker.jsonl"
+    folder = Path("/var/log/aitne") if slurm else broker_dir(Path(answers.data_dir))
     values = {
-        "programs": str(answers.programs),
+        "programs": answers.programs,
         "account": answers.account,
-        "data_dir": str(answers.data_dir),
-        "audit": str(audit),
+        "data_dir": answers.data_dir,
+        "audit": str(folder / "broker.jsonl"),
     }
     platform = "aitne.service" if slurm else "aitne-one-machine.service"
     sources = {f"{UNITS}/aitne-broker.service": "aitne-broker.service"} if slurm else {}
@@ -149,25 +146,29 @@ def service_files(answers: Answers) -> dict[str, str]:
 
 
 def settings(answers: Answers) -> dict[str, Any]:
-    """Return the content of ``aitne.toml``: the settings among the answers, and those that follow.
+    """Return the content of ``aitne.toml``.
 
     Raises:
-        InvalidInput: a setting is invalid, or was given although it follows from another answer.
+        InvalidInput: a setting is invalid, or `settings` has one that an answer determines.
     """
-    given = _without_none(answers.given_settings)
-    given.pop("data_dir", None)  # the units have it
-    following: dict[str, Any] = {
-        "proxy_socket": PROXY_SOCKET if answers.has_proxy else None,
+    proxied = answers.proxy.server != "none"
+    values: dict[str, Any] = {
+        "cluster": answers.cluster,
+        "bind": answers.bind,
+        "port": answers.port,
+        "public_url": answers.portal_url,
+        "sessions_url": answers.sessions_url,
+        "proxy_socket": PROXY_SOCKET if proxied else None,
+        "database": answers.database,
+        "scheduler": answers.scheduler,
         "tls": _tls(answers),
+        **(_slurm(answers) if answers.scheduler == "slurm" else {}),
+        "accounts": answers.accounts.model_dump(),
     }
-    if answers.scheduler == "slurm":
-        site = {"software_dir": str(answers.slurm.software_dir), **given.pop("slurm", {})}
-        given["slurm"] = {name: value for name, value in site.items() if name not in _OF_BROKER}
-        following["broker"] = {"socket": BROKER_SOCKET}
-    else:
-        following["accounts"] = {"mode": "own", "platform": answers.account}
-    values = _merged(given, _without_none(following))
-    _check(Settings, values)
+    if answers.scheduler == "local":
+        values["accounts"] |= {"mode": "own", "platform": answers.account}
+    values = _merged(_without_none(values), answers.settings)
+    _check(Settings, values, "settings")
     return values
 
 
@@ -179,25 +180,21 @@ def broker_settings(answers: Answers) -> dict[str, Any]:
     """
     platform = settings(answers)
     site = {name: value for name, value in platform["slurm"].items() if "address" not in name}
-    accounts = {
-        name: value for name, value in platform.get("accounts", {}).items() if name != "map"
-    }
-    jwt_key = answers.slurm.jwt_key
-    own = {"operator": answers.operator, "jwt_key": None if jwt_key is None else str(jwt_key)}
+    own = {"operator": answers.operator, "jwt_key": answers.slurm.jwt_key}
+    limit = platform.get("limits", {}).get("max_duration")
     values = _without_none(
         {
             "socket": BROKER_SOCKET,
             "peers": [answers.account],
             "scheduler": answers.scheduler,
-            "cluster": platform.get("cluster"),
-            "max_duration": platform.get("limits", {}).get("max_duration"),
-            **answers.given.get("broker", {}),
+            "cluster": answers.cluster,
+            "max_duration": limit,
             "slurm": {**site, **own},
-            "accounts": accounts or None,
+            "accounts": answers.accounts.model_dump(),
             "storage": platform.get("storage"),
         }
     )
-    _check(BrokerConfig, values)
+    _check(BrokerConfig, values, "settings")
     return values
 
 
@@ -210,16 +207,18 @@ def proxy(answers: Answers) -> str:
     values = {
         "portal_host": answers.portal_host,
         "session_hosts": (", " if caddy else " ").join(answers.session_hosts),
-        "sessions_certificate": str(sessions[0]),
-        "sessions_key": str(sessions[1]),
+        "sessions_certificate": sessions[0],
+        "sessions_key": sessions[1],
         "proxy_socket": PROXY_SOCKET,
-        "sessions_address": f"{f'[{host}]' if ':' in host else host}:{answers.port_of_sessions}",
-        "sessions_hsts": _YEAR + ("; includeSubDomains" if answers.user_domains else ""),
+        "sessions_address": f"{f'[{host}]' if ':' in host else host}:{answers.port + 1}",
+        "sessions_hsts": _YEAR
+        + ("; includeSubDomains" if WILDCARD in answers.sessions_url else ""),
     }
     if not caddy:
         assert portal is not None  # noqa: S101 - the answers were validated
-        files = {"portal_certificate": str(portal[0]), "portal_key": str(portal[1])}
-        return template("nginx.conf", {**values, **files})
+        return template(
+            "nginx.conf", {**values, "portal_certificate": portal[0], "portal_key": portal[1]}
+        )
     email = answers.certificates.email
     acme = (
         "" if portal else template("acme.Caddyfile", {"email": f"email {email}" if email else ""})
@@ -233,29 +232,49 @@ def template(name: str, values: Mapping[str, str]) -> str:
     return _Template((_TEMPLATES / name).read_text(encoding="utf-8")).substitute(values)
 
 
+def _answers(answers: Answers) -> dict[str, Any]:
+    values = answers.model_dump(mode="json", exclude_none=True)
+    unused = {"slurm"} if answers.scheduler == "local" else set()
+    return {name: value for name, value in values.items() if name not in unused and value != {}}
+
+
 def _tls(answers: Answers) -> dict[str, Any] | None:
-    if answers.has_proxy or answers.certificates.source == "none":
+    if answers.proxy.server != "none" or answers.certificates.source == "none":
         return None
-    files = answers.certificates.model_dump(mode="json")
+    files = answers.certificates
     return {
         "enabled": True,
-        "certificate": files["portal"],
-        "key": files["portal_key"],
-        "sessions_certificate": files["sessions"],
-        "sessions_key": files["sessions_key"],
+        "certificate": files.portal,
+        "key": files.portal_key,
+        "sessions_certificate": files.sessions,
+        "sessions_key": files.sessions_key,
     }
 
 
-def _merged(
-    given: Mapping[str, Any], following: Mapping[str, Any], prefix: str = ""
-) -> dict[str, Any]:
-    merged = dict(given)
-    for name, value in following.items():
+def _slurm(answers: Answers) -> dict[str, Any]:
+    slurm = answers.slurm
+    return {
+        "broker": {"socket": BROKER_SOCKET},
+        "slurm": {
+            "conf": slurm.conf,
+            "rest_url": slurm.rest_url,
+            "jobs_dir": slurm.jobs_dir,
+            "software_dir": slurm.software_dir,
+            "portal_address": slurm.portal_address,
+            "sessions_address": slurm.sessions_address,
+        },
+    }
+
+
+def _merged(values: dict[str, Any], more: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    merged = dict(values)
+    for name, value in more.items():
+        full = f"{prefix}{name}"
         if isinstance(value, dict) and isinstance(merged.get(name, {}), dict):
-            merged[name] = _merged(merged.get(name, {}), value, f"{prefix}{name}.")
+            merged[name] = _merged(merged.get(name, {}), value, f"{full}.")
         elif name in merged:
             raise InvalidInput.field(
-                f"{prefix}{name}", "follows from another answer: change that one"
+                f"settings.{full}", "follows from another answer: change that one"
             )
         else:
             merged[name] = value
@@ -263,7 +282,6 @@ def _merged(
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values other than None, sections likewise."""
     return {
         name: _without_none(value) if isinstance(value, dict) else value
         for name, value in values.items()
@@ -271,14 +289,15 @@ def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check(model: type[Settings] | type[BrokerConfig], values: Mapping[str, Any]) -> None:
+def _check(
+    model: type[Settings] | type[BrokerConfig], values: Mapping[str, Any], field: str
+) -> None:
     try:
         model.model_validate(values)
     except ValidationError as error:
         problems = [
-            FieldProblem(".".join(map(str, part["loc"])), explain(part)) for part in error.errors()
+            FieldProblem(".".join(map(str, (field, *part["loc"]))), explain(part))
+            for part in error.errors()
         ]
-        sentences = "; ".join(
-            f"{problem.field}: {problem.message}".removeprefix(": ") for problem in problems
-        )
+        sentences = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
         raise InvalidInput(f"The answers are wrong: {sentences}.", problems) from error

@@ -19,7 +19,6 @@ from aitne.core.errors import (
     NotAllowed,
     NotFound,
 )
-from aitne.core.jobs.parameters import suggestion
 from aitne.core.models.dataset import (
     Dataset,
     DatasetFile,
@@ -29,9 +28,10 @@ from aitne.core.models.dataset import (
 )
 from aitne.core.models.user import Actor
 from aitne.core.ports.catalogue_files import Manifests
+from aitne.core.ports.store import CatalogStore
 from aitne.core.users.policy import PolicyAction, decide, require
 from aitne.services.datasets.paths import DatasetPaths
-from aitne.store.datasets import DatasetStore
+from aitne.services.jobs.parameters import suggestion
 
 
 class NewDataset(DatasetFile):
@@ -45,7 +45,7 @@ class DatasetService:
 
     def __init__(
         self,
-        store: DatasetStore,
+        store: CatalogStore,
         manifests: Manifests,
         paths: DatasetPaths,
         clock: Callable[[], datetime],

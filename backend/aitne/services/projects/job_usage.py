@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from aitne.core.models.limits import Usage
-from aitne.store.usage import JobTime, UsageStore
+from aitne.core.ports.store import GroupStore
+from aitne.core.ports.store.groups import JobTime
 
 
 class JobUsage:
@@ -16,7 +17,7 @@ class JobUsage:
     job; for clusters without accounting.
     """
 
-    def __init__(self, store: UsageStore, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: GroupStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 

@@ -12,7 +12,6 @@ import { EmptyState } from "@/components/EmptyState";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
 import { SharedAccountNote } from "@/components/SharedAccountNote";
-import { withSelected } from "@/components/table";
 import { NewUserModal } from "./NewUser";
 import { UserDrawer } from "./UserDrawer";
 import { UserSelection } from "./UserSelection";
@@ -102,9 +101,11 @@ export function AdminUsersPage() {
         {(items) => (
           <UserTable
             users={items}
-            sorting={{ by: filters.sort, descending: filters.descending, onSort: (sort, descending) => set({ sort, descending }), testId: "user-sort" }}
+            sort={filters.sort}
+            descending={filters.descending}
             selected={selected}
-            onSelect={(names, on) => setSelected((old) => withSelected(old, names, on))}
+            onSort={(sort, descending) => set({ sort, descending })}
+            onSelect={setSelected}
             onOpen={setOpened}
           />
         )}

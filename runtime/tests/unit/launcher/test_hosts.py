@@ -7,14 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.launcher.hosts import (
-    Host,
-    parse_hostfile,
-    parse_hosts,
-    parse_task_counts,
-    spread_ranks,
-)
-from aitne_train.launcher.scheduler import choose_pmix, parse_mpi_plugins, read_allocation
+from aitne_train.launcher.hosts import Host, counts, hostfile, hosts, spread
+from aitne_train.launcher.scheduler import allocation, plugins, pmix
 
 NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 HOSTS = st.lists(
@@ -38,7 +32,7 @@ def in_slurms_words(each: list[int]) -> str:
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=30))
 @example([2, 2, 2, 1])
 def test_counts_are_read_as_slurm_writes_them(each: list[int]) -> None:
-    assert parse_task_counts(in_slurms_words(each)) == each
+    assert counts(in_slurms_words(each)) == each
 
 
 @pytest.mark.parametrize(
@@ -46,23 +40,19 @@ def test_counts_are_read_as_slurm_writes_them(each: list[int]) -> None:
 )
 def test_invalid_task_count_is_refused(text: str) -> None:
     with pytest.raises(LaunchError, match="not a list of tasks per node"):
-        parse_task_counts(text)
+        counts(text)
 
 
 @given(HOSTS)
 def test_a_host_list_and_a_host_file_say_the_same(found: list[Host]) -> None:
-    assert parse_hosts(",".join(f"{host.name}:{host.ranks}" for host in found)) == found
+    assert hosts(",".join(f"{host.name}:{host.ranks}" for host in found)) == found
     lines = [f"{host.name} slots={host.ranks}  # a comment" for host in found]
-    assert parse_hostfile("\n".join(["# nodes", "", *lines])) == found
+    assert hostfile("\n".join(["# nodes", "", *lines])) == found
 
 
 def test_a_host_without_a_number_takes_one_rank() -> None:
-    assert parse_hosts("a,b:2") == [Host("a", 1), Host("b", 2)]
-    assert parse_hostfile("a\nb:2\nc max_slots=4 slots=3\n") == [
-        Host("a", 1),
-        Host("b", 2),
-        Host("c", 3),
-    ]
+    assert hosts("a,b:2") == [Host("a", 1), Host("b", 2)]
+    assert hostfile("a\nb:2\nc max_slots=4 slots=3\n") == [Host("a", 1), Host("b", 2), Host("c", 3)]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +60,7 @@ def test_a_host_without_a_number_takes_one_rank() -> None:
 )
 def test_invalid_host_is_refused(text: str) -> None:
     with pytest.raises(LaunchError):
-        parse_hosts(text)
+        hosts(text)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +68,7 @@ def test_invalid_host_is_refused(text: str) -> None:
 )
 def test_invalid_host_file_is_refused(text: str) -> None:
     with pytest.raises(LaunchError):
-        parse_hostfile(text)
+        hostfile(text)
 
 
 @given(HOSTS, st.integers(1, 60))
@@ -86,9 +76,9 @@ def test_ranks_fill_hosts_in_the_order_given(found: list[Host], size: int) -> No
     room = sum(host.ranks for host in found)
     if size > room:
         with pytest.raises(LaunchError, match=f"the hosts take {room}"):
-            spread_ranks(found, size)
+            spread(found, size)
         return
-    taken = spread_ranks(found, size)
+    taken = spread(found, size)
     assert sum(host.ranks for host in taken) == size
     assert [host.name for host in taken] == [host.name for host in found[: len(taken)]]
     assert all(one == other for one, other in zip(taken[:-1], found, strict=False))
@@ -96,8 +86,8 @@ def test_ranks_fill_hosts_in_the_order_given(found: list[Host], size: int) -> No
 
 def test_all_of_a_slurm_job_unless_fewer_are_asked_for() -> None:
     job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", "SLURM_TASKS_PER_NODE": "4"}
-    assert read_allocation(job) == [Host("n1", 4)]
-    assert read_allocation({}) is None
+    assert allocation(job) == [Host("n1", 4)]
+    assert allocation({}) is None
 
 
 # What srun --mpi=list prints in Slurm 22.05 and 24.11.
@@ -115,11 +105,11 @@ NEW = "MPI plugin types are...\n\tcray_shasta\n\tnone\n\tpmi2\n\tpmix\nspecific 
     ],
 )
 def test_kinds_of_mpi_are_asked_of_slurm(text: str, found: list[str]) -> None:
-    assert parse_mpi_plugins(text) == found
+    assert plugins(text) == found
 
 
 def test_pmix_is_not_assumed() -> None:
-    assert choose_pmix(["none", "pmix_v3", "pmix_v4"]) == "pmix_v4"
-    assert choose_pmix(["pmix", "pmix_v4"]) == "pmix"
+    assert pmix(["none", "pmix_v3", "pmix_v4"]) == "pmix_v4"
+    assert pmix(["pmix", "pmix_v4"]) == "pmix"
     with pytest.raises(LaunchError, match=r"no plug-in for it .*none, pmi2"):
-        choose_pmix(["none", "pmi2"])
+        pmix(["none", "pmi2"])

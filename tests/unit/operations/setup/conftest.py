@@ -4,7 +4,7 @@ from typing import Any
 
 SITE: dict[str, Any] = {
     "scheduler": "slurm",
-    "public_url": "https://aitne.example.org",
+    "portal_url": "https://aitne.example.org",
     "sessions_url": "https://*.aitne-sessions.org",
     "proxy": {"server": "nginx"},
     "certificates": {

@@ -4,10 +4,9 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
 import type { Parameter } from "@/api/types";
 import { ParameterField } from "./ParameterField";
-import { PARAMETER } from "./test-template";
 
 function render(change: Partial<Parameter>): string {
-  const parameter = { ...PARAMETER, ...change };
+  const parameter: Parameter = { name: "script", title: "Script", description: "", type: "path", default: null, minimum: null, maximum: null, choices: [], pattern: null, max_length: 65_536, ...change };
   const field = createElement(ParameterField, { parameter, value: "", error: undefined, onChange: () => undefined });
   return renderToStaticMarkup(createElement(MantineProvider, null, field));
 }

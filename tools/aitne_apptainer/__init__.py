@@ -1,1 +1,0 @@
-"""Apptainer for development: on Debian, ``make apptainer`` installs it where it is missing."""
