@@ -14,7 +14,7 @@ PYTEST := $(BIN)/pytest -q --rerun-show-tracebacks -n $(PROCESSES) --dist loadfi
 # Records the time of a command for `make test-times`.
 PHASE  := $(BIN)/python scripts/test_times.py run
 
-.PHONY: up down distrib apptainer check check-python check-portal fmt test test-all test-changed test-core test-packages \
+.PHONY: up down distrib apptainer check check-python check-portal check-commits fmt test test-all test-changed test-core test-packages \
   test-portal test-rest test-times test-unit gen screenshots bench docs clean
 
 up: $(VENV)/.installed frontend/dist/.built
@@ -50,7 +50,7 @@ distrib: $(VENV)/.distrib
 
 # For images, on Debian as root; elsewhere its own packages: docs/howto/images.md.
 apptainer: $(VENV)/.installed
-	@$(BIN)/python scripts/apptainer.py
+	@$(BIN)/python -m aitne_apptainer
 
 frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(VENV)/.installed
 	@echo "Installing the portal's packages …"
@@ -65,7 +65,7 @@ frontend/dist/.built: frontend/node_modules/.installed $(FRONTEND_SOURCES)
 	@touch $@
 
 # `make -j2 check` takes half the time.
-check: check-python check-portal
+check: check-python check-portal check-commits
 
 check-python: $(VENV)/.dev frontend/node_modules/.installed
 	$(BIN)/ruff format --check .
@@ -73,13 +73,21 @@ check-python: $(VENV)/.dev frontend/node_modules/.installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_module_size.py
-	$(BIN)/python scripts/check_language.py
 	$(BIN)/python scripts/gen.py --check
 
 check-portal: frontend/node_modules/.installed
 	$(NPM) run --prefix frontend --silent typecheck
 	$(NPM) run --prefix frontend --silent lint
 	$(NPM) run --prefix frontend --silent texts
+
+# The subjects of all commits after this one; a shallow clone, or an export without git, does not have it.
+FIRST_COMMIT := ecd566a6ad16e37e9b5c2a400586352ab2446f67
+check-commits: $(VENV)/.dev
+	@if git merge-base --is-ancestor $(FIRST_COMMIT) HEAD 2>/dev/null; then \
+	  $(BIN)/cz check --rev-range $(FIRST_COMMIT)..HEAD; \
+	else \
+	  echo "Commit subjects were not checked: no history that contains $(FIRST_COMMIT)."; \
+	fi
 
 fmt: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -20,7 +20,7 @@ SETTLE_S, WATCHED_S = 10.0, 60.0
 
 
 def measure(*, quick: bool) -> Figure:
-    """A job of one process and one of many, each watched several times after its start."""
+    """Measure a job of one process and one of many, each several times after its start."""
     times, watched_s = (1, 20.0) if quick else (5, WATCHED_S)
     rows = [
         Row(

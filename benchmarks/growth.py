@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 
 from tests.support.ports import reserve_ports
 
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.job import JobChanges
-from aitne.core.ports.store import TransitionRequest
 from aitne.core.settings import Settings
 from aitne.services.controller.leader import Leader
+from aitne.store import Store
+from aitne.store.transitions import TransitionRequest
 from benchmarks import jobs_table
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError, Http, answers, eventually, running
@@ -138,7 +138,7 @@ def _get(http: Http, path: str) -> dict[str, object]:
 
 async def _change(settings: Settings, done: threading.Event) -> None:
     """Change batches of live jobs, as a controller does, until `done` is set."""
-    store = SqlStore(settings.database_url)
+    store = Store(settings.database_url)
     await store.start()
     try:
         leader = Leader(store, NAME)

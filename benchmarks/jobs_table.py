@@ -9,15 +9,14 @@ from uuid import UUID
 
 from sqlalchemy import event, insert, text
 
-from aitne.adapters.store import tables
-from aitne.adapters.store.rows import row_of
-from aitne.adapters.store.sql import SqlStore
 from aitne.bootstrap.platform import build
 from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason
 from aitne.core.models.job import Job, JobFilter, JobSpec, JobType
 from aitne.core.models.resources import Resources
 from aitne.core.models.user import Actor, Project, Role, Scope, User
 from aitne.core.settings import Settings
+from aitne.store import Store, tables
+from aitne.store.rows import row_of
 
 JOBS = 10_000
 USERS = tuple(f"user{number}" for number in range(10))
@@ -74,7 +73,7 @@ async def fill(settings: Settings, *, ended: int = JOBS, live: int = 0) -> dict[
 async def statements(settings: Settings, visible_to: str | None, limit: int) -> list[Statement]:
     """Return the SQL statements of one page of jobs with their parameters, as the store sends them."""
     seen: list[Statement] = []
-    store = SqlStore(settings.database_url)
+    store = Store(settings.database_url)
 
     def note(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
         if "FROM jobs" in statement:

@@ -14,12 +14,11 @@ from tempfile import TemporaryDirectory
 from sqlalchemy import insert, select, update
 from tests.support.ports import reserve_ports
 
-from aitne.adapters.store import tables
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.jobs.states import JobState
 from aitne.core.settings import Settings
-from aitne.services.platform.measurements import FRESH_S
+from aitne.services.monitoring.measurements import FRESH_S
 from aitne.services.platform.secrets import hashed
+from aitne.store import Store, tables
 from aitne.supervisor.secret_files import ensure_secrets
 from benchmarks import jobs_table
 from benchmarks.figures import Figure, Row
@@ -87,7 +86,7 @@ def measure(*, quick: bool) -> Figure:
 
 async def _run(settings: Settings) -> list[str]:
     """Let the live jobs run, each with a token that is its own ID; return their IDs."""
-    store = SqlStore(settings.database_url)
+    store = Store(settings.database_url)
     jobs = tables.jobs
     queued = jobs.c.state == JobState.QUEUED
     try:

@@ -18,8 +18,8 @@ from sqlalchemy import event
 from tests.support.ports import reserve_ports
 
 from aitne.adapters.broker import BrokerScheduler
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.settings import Settings
+from aitne.store import Store
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError, Http, answers, eventually, running
 from benchmarks.slurm import OnSlurm, cluster, platform
@@ -103,7 +103,7 @@ def _bare(settings: Settings, folder: Path) -> Iterator[Http]:
 async def _statement(settings: Settings) -> tuple[str, list[Any]]:
     """Return the SQL statement with which the store reads the nodes, and its parameters."""
     seen: list[tuple[str, list[Any]]] = []
-    store = SqlStore(settings.database_url)
+    store = Store(settings.database_url)
 
     def note(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
         seen.append((statement, list(parameters)))

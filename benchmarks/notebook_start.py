@@ -78,7 +78,7 @@ def _shell(whole: Whole, session: str) -> Iterator[Any]:
     try:
         yield shell
     finally:
-        shell.aitne_ranks._detach()
+        shell.aitne_ranks._detach_group()
         InteractiveShell.clear_instance()
         os.environ.clear()
         os.environ.update(before)

@@ -16,9 +16,9 @@ from tests.support.random_trees import random_tree, regular_tree
 from aitne.bootstrap.topologies import read_topology
 from aitne.core.placement.select import NodeAvailability, Placement, PlacementRequest, select
 from aitne_train.topology import mesh as meshes
-from aitne_train.topology.hostlist import natural_key
+from aitne_train.topology.hostlist import make_natural_key
 from aitne_train.topology.network import Cost, Network
-from aitne_train.topology.order import cost, depth_first, rank_order
+from aitne_train.topology.order import compute_ring_cost, order_depth_first, order_ranks
 from aitne_train.topology.tree import TopologyTree
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
@@ -115,7 +115,7 @@ def _check(
     if isinstance(answer, Placement):
         order = answer.order.order
         valid = len(set(order)) == request.nodes and set(order) <= set(fitting)
-        valid = valid and cost(tree, order) == answer.order.chosen
+        valid = valid and compute_ring_cost(tree, order) == answer.order.chosen
     else:
         valid = len(fitting) < request.nodes
     if not valid:
@@ -129,11 +129,11 @@ def _refine_times(count: int) -> Estimate:
     for number in range(count):
         nodes = Random(number).sample(sorted(tree.leaf_of), 512)
         network = Network(tree, nodes)
-        pairs = meshes.edges(sizes, 512, 1)
-        first = depth_first(network)
+        pairs = meshes.count_edges(sizes, 512, 1)
+        first = order_depth_first(network)
         start = time.process_time()
-        groups = meshes.grouped(network, first, meshes.group_sizes(sizes, 1))
-        meshes.swapped(network, groups, pairs)
+        groups = meshes.group_nodes(network, first, meshes.list_group_sizes(sizes, 1))
+        meshes.swap_nodes(network, groups, pairs)
         times.append(_ms_since(start))
     return median(times)
 
@@ -148,8 +148,8 @@ def _against_brute_force(trees: int) -> tuple[Estimate, Estimate, Estimate]:
         nodes = 9 if number % 200 == 0 else draw.randint(2, 7)
         tree = random_tree(draw, nodes)
         names = draw.sample(sorted(tree.leaf_of), nodes)
-        order = rank_order(tree, names)
-        every = [cost(tree, (names[0], *rest)) for rest in permutations(names[1:])]
+        order = order_ranks(tree, names)
+        every = [compute_ring_cost(tree, (names[0], *rest)) for rest in permutations(names[1:])]
         busiest += order.chosen.busiest_uplink == min(each.busiest_uplink for each in every)
         crossings += order.chosen.crossings == min(each.crossings for each in every)
         worse += order.chosen > order.given
@@ -176,16 +176,16 @@ def _saved(name: str, tree: TopologyTree, size: int, states: int) -> list[Row]:
         if not isinstance(answer, Placement):
             raise BenchmarkError(f"{size} of {len(free)} free nodes cannot be placed")
         theirs = _of_slurm(tree, free, size)
-        by_name = sorted(theirs, key=natural_key)
+        by_name = sorted(theirs, key=make_natural_key)
         by_switch = sorted(
-            theirs, key=lambda node: (natural_key(tree.leaf_of[node]), natural_key(node))
+            theirs, key=lambda node: (make_natural_key(tree.leaf_of[node]), make_natural_key(node))
         )
         used = len({tree.leaf_of[node] for node in theirs})
-        sums.setdefault("Slurm's nodes by host name", []).append(cost(tree, by_name))
+        sums.setdefault("Slurm's nodes by host name", []).append(compute_ring_cost(tree, by_name))
         sums.setdefault("Slurm's nodes by switch (SwitchAsNodeRank)", []).append(
-            cost(tree, by_switch)
+            compute_ring_cost(tree, by_switch)
         )
-        sums.setdefault("Slurm's nodes, our order", []).append(rank_order(tree, by_name).chosen)
+        sums.setdefault("Slurm's nodes, our order", []).append(order_ranks(tree, by_name).chosen)
         best = Cost(1, used) if used > 1 else Cost(0, 0)
         sums.setdefault("Slurm's nodes, best possible", []).append(best)
         sums.setdefault("our nodes, our order", []).append(answer.order.chosen)
@@ -214,10 +214,10 @@ def _of_slurm(tree: TopologyTree, free: Sequence[str], size: int) -> list[str]:
     below it the leaves with the best fit (https://slurm.schedmd.com/topology.html)."""
     below: dict[str, list[str]] = {}
     for node in free:
-        for switch in tree.path(tree.leaf_of[node]):
+        for switch in tree.find_path(tree.leaf_of[node]):
             below.setdefault(switch, []).append(node)
     fits = [switch for switch, nodes in below.items() if len(nodes) >= size]
-    domain = min(fits, key=lambda each: (-len(tree.path(each)), len(below[each])))
+    domain = min(fits, key=lambda each: (-len(tree.find_path(each)), len(below[each])))
     leaves: dict[str, list[str]] = {}
     for node in below[domain]:
         leaves.setdefault(tree.leaf_of[node], []).append(node)
@@ -229,5 +229,5 @@ def _of_slurm(tree: TopologyTree, free: Sequence[str], size: int) -> list[str]:
             leaf = min(holding, key=lambda each: len(leaves[each]))
         else:
             leaf = max(leaves, key=lambda each: len(leaves[each]))
-        taken += sorted(leaves.pop(leaf), key=natural_key)[:rest]
+        taken += sorted(leaves.pop(leaf), key=make_natural_key)[:rest]
     return taken

@@ -21,11 +21,11 @@ from aitne.core.errors import AitneError
 from aitne.core.jobs.states import LIVE
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.settings import BrokerClientSettings, Settings
-from aitne.dev.cluster import down, up
 from aitne.host.dev_cluster import find_dev_cluster
 from aitne.host.settings import load_settings
 from aitne.supervisor.planning import settings_env
 from aitne.supervisor.secret_files import ensure_secrets
+from aitne_devcluster.cluster import down, up
 from benchmarks.processes import BenchmarkError, Http, answers, eventually, running
 
 NAME = "bench"

@@ -22,9 +22,6 @@ from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.files import OwnFiles
 from aitne.adapters.schedulers._slurm import queue
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
-from aitne.adapters.store import tables
-from aitne.adapters.store.rows import row_of
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobSpec, JobType
 from aitne.core.ports.files import JobLocation
@@ -36,6 +33,8 @@ from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.poll import Poller
 from aitne.services.controller.restored import RestoredJobs
+from aitne.store import Store, tables
+from aitne.store.rows import row_of
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
 from benchmarks.slurm import USER, Slurm, cluster
@@ -235,7 +234,7 @@ async def _poller(
     """Run a controller's poller whose database has every job as submitted."""
     accounts = UnixAccounts(settings)
     folder = accounts.of(USER).folder
-    store, files = SqlStore(settings.database_url), BrokerFiles(settings)
+    store, files = Store(settings.database_url), BrokerFiles(settings)
     await store.start()
     try:
         found = {job.job_id: job.scheduler_id for job in await scheduler.poll()}

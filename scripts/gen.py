@@ -103,17 +103,6 @@ def _setup_examples() -> dict[Path, Callable[[], bytes]]:
     return generated
 
 
-def _role_files() -> dict[Path, Callable[[], bytes]]:
-    """Return the generators of the files of the playbook's role that `aitne admin setup` writes too."""
-    given = answers.validate(
-        answers.read_answers(ROOT / "docs" / "examples" / "setup" / "slurm.toml")
-    )
-    return {
-        ROOT / "ansible" / "roles" / "aitne" / "files" / Path(path).name: text.encode
-        for path, text in rendering.service_files(given).items()
-    }
-
-
 GENERATED: dict[Path, Callable[[], bytes]] = {
     OPENAPI: _openapi,
     ROOT / "frontend" / "src" / "api" / "schema.d.ts": _portal_types,
@@ -127,7 +116,6 @@ GENERATED: dict[Path, Callable[[], bytes]] = {
     ROOT / "containers" / "jupyter" / folder.CONSTRAINTS: SESSION_LOCK.read_bytes,
     **_images(),
     **_setup_examples(),
-    **_role_files(),
 }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from aitne.adapters import debian
 from aitne.core.errors import SetupError
-from aitne.dev.apptainer import ensure_apptainer
+from aitne_apptainer.installation import ensure_apptainer
 
 PACKAGES: dict[str, Callable[[], bool]] = {
     "postgresql": lambda: any(Path("/usr/lib/postgresql").glob("*/bin/initdb")),

@@ -10,7 +10,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** The plural forms that both languages have. */
 const FORMS = ["one", "other"];
 /** Attributes that people read or hear. */
-const SPOKEN = /^(title|label|placeholder|description|alt|action|keep|heading|subtitle|legend|hint|note|empty|error|caption|summary|nothingFoundMessage|what|data-label|aria-(label|description|valuetext|roledescription))$/;
+const SPOKEN = /^(title|label|placeholder|description|alt|action|keep|heading|subtitle|legend|hint|note|empty|error|caption|header|summary|nothingFoundMessage|what|data-label|aria-(label|description|valuetext|roledescription))$/;
 /** Elements whose `name` is shown. */
 const NAMED = new Set(["DetailRow", "Tile", "Field", "Fact"]);
 /** What looks the same in every language: units, names of things, what is typed. */
@@ -34,7 +34,7 @@ function sources(folder) {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
     if (entry.isDirectory()) return sources(path);
-    return /\.tsx?$/.test(entry.name) && !/(\.test\.tsx?|schema\.d\.ts)$/.test(entry.name) ? [path] : [];
+    return /\.tsx?$/.test(entry.name) && !/(\.test\.tsx?|schema\.d\.ts)$|^test-/.test(entry.name) ? [path] : [];
   });
 }
 

@@ -13,7 +13,7 @@ import torch
 
 from aitne_train import context, ops
 from aitne_train._named import NamedOptimizer
-from aitne_train.left_calls import collective
+from aitne_train.left_calls import mark_collective
 from aitne_train.types import ReduceOp
 
 
@@ -23,24 +23,25 @@ class AdasumOptimizer(NamedOptimizer):
     ``DistributedOptimizer`` derives a class from this one and the class of the user's optimizer.
     """
 
-    def _distribute(self, names: dict[int, str], compression: Any, passes: int) -> None:
+    def _set_up_exchange(self, names: dict[int, str], compression: Any, passes: int) -> None:
         self._names = names
         self._compression = compression
         self._passes = [passes]
         self._came: dict[int, int] = {}
-        hook = partial(_came, self._came, names, self._passes)
+        hook = partial(_count_backward_pass, self._came, names, self._passes)
         hooks = [
-            parameter.register_post_accumulate_grad_hook(hook) for parameter in self._trained()
+            parameter.register_post_accumulate_grad_hook(hook)
+            for parameter in self._list_trained_parameters()
         ]
         # Parameters outlive their optimizer; its hooks on them must not.
-        weakref.finalize(self, _remove, hooks).atexit = False
+        weakref.finalize(self, _remove_hooks, hooks).atexit = False
 
     @property
     def backward_passes_per_step(self) -> int:
         """Number of backward passes whose gradients are accumulated for one step."""
         return self._passes[0]
 
-    def _trained(self) -> list[torch.nn.Parameter]:
+    def _list_trained_parameters(self) -> list[torch.nn.Parameter]:
         return [
             parameter
             for group in self.param_groups
@@ -68,7 +69,7 @@ class AdasumOptimizer(NamedOptimizer):
         )
         yield
 
-    @collective("optimizer.step()")
+    @mark_collective("optimizer.step()")
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Compute this rank's step, that is the change of its parameters, and apply the Adasum of
         the steps of all ranks instead.
@@ -77,7 +78,7 @@ class AdasumOptimizer(NamedOptimizer):
             HorovodInternalError: ranks disagree, or the connection to one is lost.
         """
         loss = None if closure is None else closure()
-        trained = self._trained()
+        trained = self._list_trained_parameters()
         for parameter in trained:
             if (
                 parameter.grad is None
@@ -95,7 +96,7 @@ class AdasumOptimizer(NamedOptimizer):
                 step = self._compression.decompress(ops.synchronize(handle), ctx)
                 parameter.copy_(start.add_(step))
         self._came.clear()
-        context.current().recorder.step()
+        context.require_context().recorder.step()
         return loss
 
     step.hooked = True  # type: ignore[attr-defined]
@@ -114,7 +115,7 @@ class AdasumOptimizer(NamedOptimizer):
         super().zero_grad(set_to_none)
 
 
-def _came(
+def _count_backward_pass(
     came: dict[int, int], names: dict[int, str], passes: list[int], parameter: torch.nn.Parameter
 ) -> None:
     times = came.get(id(parameter), 0) + 1
@@ -127,6 +128,6 @@ def _came(
     came[id(parameter)] = times
 
 
-def _remove(hooks: list[Any]) -> None:
+def _remove_hooks(hooks: list[Any]) -> None:
     for hook in hooks:
         hook.remove()

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from aitne_train import _calls as calls
-from aitne_train._submit import reduction, synchronize
-from aitne_train.left_calls import collective
+from aitne_train._submit import select_reduction, synchronize
+from aitne_train.left_calls import mark_collective
 from aitne_train.process_sets import ProcessSet, global_process_set
 from aitne_train.types import ReduceOp
 
 
-@collective("allreduce_async")
+@mark_collective("allreduce_async")
 def allreduce_async(
     tensor: torch.Tensor,
     average: bool | None = None,
@@ -24,12 +24,14 @@ def allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start ``allreduce``; ``synchronize`` returns the new tensor."""
+    """Start ``prepare_allreduce``; ``synchronize`` returns the new tensor."""
     scales = (prescale_factor, postscale_factor)
-    return calls.allreduce(tensor, name, reduction(op, average), scales, process_set).handle()
+    return calls.prepare_allreduce(
+        tensor, name, select_reduction(op, average), scales, process_set
+    ).submit()
 
 
-@collective("allreduce_async_")
+@mark_collective("allreduce_async_")
 def allreduce_async_(
     tensor: torch.Tensor,
     average: bool | None = None,
@@ -41,11 +43,11 @@ def allreduce_async_(
 ) -> int:
     """Start ``allreduce_``; ``synchronize`` returns ``tensor``."""
     scales = (prescale_factor, postscale_factor)
-    reduce_op = reduction(op, average)
-    return calls.allreduce_in_place(tensor, name, reduce_op, scales, process_set).handle()
+    reduce_op = select_reduction(op, average)
+    return calls.prepare_allreduce_in_place(tensor, name, reduce_op, scales, process_set).submit()
 
 
-@collective("grouped_allreduce_async")
+@mark_collective("grouped_allreduce_async")
 def grouped_allreduce_async(
     tensors: Sequence[torch.Tensor],
     average: bool | None = None,
@@ -55,13 +57,13 @@ def grouped_allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start ``grouped_allreduce``; ``synchronize`` returns a tuple of new tensors."""
+    """Start ``prepare_grouped_allreduce``; ``synchronize`` returns a tuple of new tensors."""
     scales = (prescale_factor, postscale_factor)
-    reduce_op = reduction(op, average)
-    return calls.grouped_allreduce(tensors, name, reduce_op, scales, process_set).handle()
+    reduce_op = select_reduction(op, average)
+    return calls.prepare_grouped_allreduce(tensors, name, reduce_op, scales, process_set).submit()
 
 
-@collective("grouped_allreduce_async_")
+@mark_collective("grouped_allreduce_async_")
 def grouped_allreduce_async_(
     tensors: Sequence[torch.Tensor],
     average: bool | None = None,
@@ -73,11 +75,13 @@ def grouped_allreduce_async_(
 ) -> int:
     """Start ``grouped_allreduce_``; ``synchronize`` returns a tuple of the tensors themselves."""
     scales = (prescale_factor, postscale_factor)
-    reduce_op = reduction(op, average)
-    return calls.grouped_allreduce_in_place(tensors, name, reduce_op, scales, process_set).handle()
+    reduce_op = select_reduction(op, average)
+    return calls.prepare_grouped_allreduce_in_place(
+        tensors, name, reduce_op, scales, process_set
+    ).submit()
 
 
-@collective("sparse_allreduce_async")
+@mark_collective("sparse_allreduce_async")
 def sparse_allreduce_async(
     tensor: torch.Tensor,
     name: str | None,
@@ -93,7 +97,7 @@ def sparse_allreduce_async(
     Raises:
         ValueError: ``op`` is neither Sum nor Average.
     """
-    reduce_op = reduction(op, None)
+    reduce_op = select_reduction(op, None)
     if reduce_op not in (ReduceOp.SUM, ReduceOp.AVERAGE):
         raise ValueError("Sparse tensors can be summed or averaged.")
     entries = tensor.detach()
@@ -113,36 +117,36 @@ def sparse_allreduce_async(
     return wait
 
 
-@collective("allgather_async")
+@mark_collective("allgather_async")
 def allgather_async(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """Start ``allgather``; ``synchronize`` returns the new tensor."""
-    return calls.allgather(tensor, name, process_set).handle()
+    """Start ``prepare_allgather``; ``synchronize`` returns the new tensor."""
+    return calls.prepare_allgather(tensor, name, process_set).submit()
 
 
-@collective("grouped_allgather_async")
+@mark_collective("grouped_allgather_async")
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor],
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start ``grouped_allgather``; ``synchronize`` returns a tuple of new tensors."""
-    return calls.grouped_allgather(tensors, name, process_set).handle()
+    """Start ``prepare_grouped_allgather``; ``synchronize`` returns a tuple of new tensors."""
+    return calls.prepare_grouped_allgather(tensors, name, process_set).submit()
 
 
-@collective("broadcast_async")
+@mark_collective("broadcast_async")
 def broadcast_async(
     tensor: torch.Tensor,
     root_rank: int,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start ``broadcast``; ``synchronize`` returns the new tensor."""
-    return calls.broadcast(tensor, root_rank, name, process_set).handle()
+    """Start ``prepare_broadcast``; ``synchronize`` returns the new tensor."""
+    return calls.prepare_broadcast(tensor, root_rank, name, process_set).submit()
 
 
-@collective("broadcast_async_")
+@mark_collective("broadcast_async_")
 def broadcast_async_(
     tensor: torch.Tensor,
     root_rank: int,
@@ -150,23 +154,23 @@ def broadcast_async_(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Start ``broadcast_``; ``synchronize`` returns ``tensor``."""
-    return calls.broadcast_in_place(tensor, root_rank, name, process_set).handle()
+    return calls.prepare_broadcast_in_place(tensor, root_rank, name, process_set).submit()
 
 
-@collective("alltoall_async")
+@mark_collective("alltoall_async")
 def alltoall_async(
     tensor: torch.Tensor,
     splits: Any = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start ``alltoall``; ``synchronize`` always returns a pair: the new tensor, and the number of
+    """Start ``prepare_alltoall``; ``synchronize`` always returns a pair: the new tensor, and the number of
     rows received from each rank.
     """
-    return calls.alltoall(tensor, splits, name, process_set).handle()
+    return calls.prepare_alltoall(tensor, splits, name, process_set).submit()
 
 
-@collective("reducescatter_async")
+@mark_collective("reducescatter_async")
 def reducescatter_async(
     tensor: torch.Tensor,
     name: str | None = None,
@@ -175,12 +179,12 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Start ``reducescatter``; ``synchronize`` returns the new tensor."""
+    """Start ``prepare_reducescatter``; ``synchronize`` returns the new tensor."""
     scales = (prescale_factor, postscale_factor)
-    return calls.reducescatter(tensor, name, op, scales, process_set).handle()
+    return calls.prepare_reducescatter(tensor, name, op, scales, process_set).submit()
 
 
-@collective("grouped_reducescatter_async")
+@mark_collective("grouped_reducescatter_async")
 def grouped_reducescatter_async(
     tensors: Sequence[torch.Tensor],
     name: str | None = None,
@@ -189,6 +193,6 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Start ``grouped_reducescatter``; ``synchronize`` returns a tuple of new tensors."""
+    """Start ``prepare_grouped_reducescatter``; ``synchronize`` returns a tuple of new tensors."""
     scales = (prescale_factor, postscale_factor)
-    return calls.grouped_reducescatter(tensors, name, op, scales, process_set).handle()
+    return calls.prepare_grouped_reducescatter(tensors, name, op, scales, process_set).submit()

@@ -11,11 +11,11 @@ import torch
 
 from aitne_train._submit import (
     PreparedCollective,
-    dense,
-    in_place,
-    initialized,
-    numbers,
-    reduction,
+    check_reducible,
+    copy_in_place,
+    make_dense,
+    require_initialized,
+    select_reduction,
 )
 from aitne_train.errors import HorovodInternalError
 from aitne_train.process_sets import ProcessSet
@@ -26,17 +26,17 @@ _SPLITS = frozenset((torch.int8, torch.int16, torch.int32, torch.int64, torch.ui
 Scales = tuple[float, float]
 
 
-def allreduce(
+def prepare_allreduce(
     tensor: torch.Tensor, name: str | None, op: ReduceOp, scales: Scales, process_set: ProcessSet
 ) -> PreparedCollective:
     """Prepare an allreduce that returns a new tensor."""
-    rows = [numbers(tensor, op)]
+    rows = [check_reducible(tensor, op)]
     return PreparedCollective(
-        Kind.ALLREDUCE, rows, process_set, _first, name=name, op=op, scales=scales
+        Kind.ALLREDUCE, rows, process_set, _return_first, name=name, op=op, scales=scales
     )
 
 
-def grouped_allreduce(
+def prepare_grouped_allreduce(
     tensors: Sequence[torch.Tensor],
     name: str | None,
     op: ReduceOp,
@@ -44,20 +44,20 @@ def grouped_allreduce(
     process_set: ProcessSet,
 ) -> PreparedCollective:
     """Prepare a grouped allreduce that returns a tuple of new tensors."""
-    rows = [numbers(tensor, op) for tensor in _group(tensors)]
+    rows = [check_reducible(tensor, op) for tensor in _check_group(tensors)]
     return PreparedCollective(
         Kind.ALLREDUCE, rows, process_set, tuple, name=name, op=op, scales=scales
     )
 
 
-def allreduce_in_place(
+def prepare_allreduce_in_place(
     tensor: torch.Tensor, name: str | None, op: ReduceOp, scales: Scales, process_set: ProcessSet
 ) -> PreparedCollective:
     """Prepare an allreduce in place that returns the tensor itself."""
-    rows = [numbers(tensor, op)]
+    rows = [check_reducible(tensor, op)]
 
     def finish(outputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        in_place([tensor], outputs)
+        copy_in_place([tensor], outputs)
         return tensor
 
     return PreparedCollective(
@@ -65,7 +65,7 @@ def allreduce_in_place(
     )
 
 
-def grouped_allreduce_in_place(
+def prepare_grouped_allreduce_in_place(
     tensors: Sequence[torch.Tensor],
     name: str | None,
     op: ReduceOp,
@@ -73,11 +73,11 @@ def grouped_allreduce_in_place(
     process_set: ProcessSet,
 ) -> PreparedCollective:
     """Prepare a grouped allreduce in place that returns a tuple of the given tensors."""
-    group = tuple(_group(tensors))
-    rows = [numbers(tensor, op) for tensor in group]
+    group = tuple(_check_group(tensors))
+    rows = [check_reducible(tensor, op) for tensor in group]
 
     def finish(outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        in_place(group, outputs)
+        copy_in_place(group, outputs)
         return group
 
     return PreparedCollective(
@@ -85,39 +85,43 @@ def grouped_allreduce_in_place(
     )
 
 
-def allgather(
+def prepare_allgather(
     tensor: torch.Tensor, name: str | None, process_set: ProcessSet
 ) -> PreparedCollective:
     """Prepare an allgather that returns a new tensor."""
-    return PreparedCollective(Kind.ALLGATHER, [_rows(tensor)], process_set, _first, name=name)
+    return PreparedCollective(
+        Kind.ALLGATHER, [_check_rows(tensor)], process_set, _return_first, name=name
+    )
 
 
-def grouped_allgather(
+def prepare_grouped_allgather(
     tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet
 ) -> PreparedCollective:
     """Prepare a grouped allgather that returns a tuple of new tensors."""
-    rows = [_rows(tensor) for tensor in _group(tensors)]
+    rows = [_check_rows(tensor) for tensor in _check_group(tensors)]
     return PreparedCollective(Kind.ALLGATHER, rows, process_set, tuple, name=name)
 
 
-def broadcast(
+def prepare_broadcast(
     tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
 ) -> PreparedCollective:
     """Prepare a broadcast that returns a new tensor."""
     _check_root(root_rank, process_set)
-    rows = [dense(tensor)]
-    return PreparedCollective(Kind.BROADCAST, rows, process_set, _first, name=name, root=root_rank)
+    rows = [make_dense(tensor)]
+    return PreparedCollective(
+        Kind.BROADCAST, rows, process_set, _return_first, name=name, root=root_rank
+    )
 
 
-def broadcast_in_place(
+def prepare_broadcast_in_place(
     tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
 ) -> PreparedCollective:
     """Prepare a broadcast in place that returns the tensor itself."""
     _check_root(root_rank, process_set)
-    rows = [dense(tensor)]
+    rows = [make_dense(tensor)]
 
     def finish(outputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        in_place([tensor], outputs)
+        copy_in_place([tensor], outputs)
         return tensor
 
     return PreparedCollective(
@@ -125,12 +129,12 @@ def broadcast_in_place(
     )
 
 
-def alltoall(
+def prepare_alltoall(
     tensor: torch.Tensor, splits: Any, name: str | None, process_set: ProcessSet
 ) -> PreparedCollective:
     """Prepare an alltoall that returns a new tensor and the number of rows received from each rank."""
-    initialized()
-    rows = _rows(tensor)
+    require_initialized()
+    rows = _check_rows(tensor)
     counts: list[int] | None = None
     dtype = torch.int32
     size = process_set.size() or 1
@@ -140,7 +144,7 @@ def alltoall(
                 f"The first dimension is {rows.shape[0]}, which {size} ranks cannot share equally: pass splits."
             )
     else:
-        counts = _counts(splits, size, rows.shape[0])
+        counts = _check_splits(splits, size, rows.shape[0])
         rows = rows[: sum(counts)]
         if isinstance(splits, torch.Tensor):
             dtype = splits.dtype
@@ -151,18 +155,18 @@ def alltoall(
     return PreparedCollective(Kind.ALLTOALL, [rows], process_set, finish, name=name, splits=counts)
 
 
-def reducescatter(
+def prepare_reducescatter(
     tensor: torch.Tensor, name: str | None, op: int, scales: Scales, process_set: ProcessSet
 ) -> PreparedCollective:
     """Prepare a reducescatter that returns a new tensor."""
-    reduce_op = _scatter_op(op)
-    rows = [numbers(_rows(tensor), reduce_op)]
+    reduce_op = _check_scatter_op(op)
+    rows = [check_reducible(_check_rows(tensor), reduce_op)]
     return PreparedCollective(
-        Kind.REDUCESCATTER, rows, process_set, _first, name=name, op=reduce_op, scales=scales
+        Kind.REDUCESCATTER, rows, process_set, _return_first, name=name, op=reduce_op, scales=scales
     )
 
 
-def grouped_reducescatter(
+def prepare_grouped_reducescatter(
     tensors: Sequence[torch.Tensor],
     name: str | None,
     op: int,
@@ -170,14 +174,14 @@ def grouped_reducescatter(
     process_set: ProcessSet,
 ) -> PreparedCollective:
     """Prepare a grouped reducescatter that returns a tuple of new tensors."""
-    reduce_op = _scatter_op(op)
-    rows = [numbers(_rows(tensor), reduce_op) for tensor in _group(tensors)]
+    reduce_op = _check_scatter_op(op)
+    rows = [check_reducible(_check_rows(tensor), reduce_op) for tensor in _check_group(tensors)]
     return PreparedCollective(
         Kind.REDUCESCATTER, rows, process_set, tuple, name=name, op=reduce_op, scales=scales
     )
 
 
-def join(device: int, process_set: ProcessSet) -> PreparedCollective:
+def prepare_join(device: int, process_set: ProcessSet) -> PreparedCollective:
     """Prepare a join, by which this rank reports that it has no more data; it returns the rank that
     joined last.
     """
@@ -185,33 +189,33 @@ def join(device: int, process_set: ProcessSet) -> PreparedCollective:
     return PreparedCollective(Kind.JOIN, (), process_set, int, device=place)
 
 
-def barrier(process_set: ProcessSet) -> PreparedCollective:
+def prepare_barrier(process_set: ProcessSet) -> PreparedCollective:
     """Prepare a barrier that returns None."""
-    return PreparedCollective(Kind.BARRIER, (), process_set, _nothing)
+    return PreparedCollective(Kind.BARRIER, (), process_set, _return_none)
 
 
-def _first(outputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
+def _return_first(outputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
     return outputs[0]
 
 
-def _nothing(outputs: object) -> None:
+def _return_none(outputs: object) -> None:
     return None
 
 
-def _group(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def _check_group(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     group = list(tensors)
     if not group:
         raise ValueError("A group needs at least one tensor.")
     return group
 
 
-def _rows(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor contiguous and without autograd history (see ``dense``), for a collective
+def _check_rows(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor contiguous and without autograd history (see ``make_dense``), for a collective
     that divides or joins tensors along their first dimension.
 
     Raises ``HorovodInternalError`` if the tensor has no dimensions.
     """
-    rows = dense(tensor)
+    rows = make_dense(tensor)
     if rows.dim() == 0:
         raise HorovodInternalError(
             "A tensor without dimensions has no rows to gather or distribute."
@@ -219,8 +223,8 @@ def _rows(tensor: torch.Tensor) -> torch.Tensor:
     return rows
 
 
-def _scatter_op(op: int) -> ReduceOp:
-    reduce_op = reduction(op, None)
+def _check_scatter_op(op: int) -> ReduceOp:
+    reduce_op = select_reduction(op, None)
     if reduce_op not in (ReduceOp.SUM, ReduceOp.AVERAGE):
         raise HorovodInternalError("reducescatter supports Sum and Average only.")
     return reduce_op
@@ -234,7 +238,7 @@ def _check_root(root_rank: int, process_set: ProcessSet) -> None:
         )
 
 
-def _counts(splits: Any, size: int, length: int) -> list[int]:
+def _check_splits(splits: Any, size: int, length: int) -> list[int]:
     tensor = torch.as_tensor(splits)
     if tensor.dtype not in _SPLITS:
         raise ValueError(f"alltoall expects splits to be integers, not {tensor.dtype}.")

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from aitne_train import _calls as calls
-from aitne_train.context import current
+from aitne_train.context import require_context
 from aitne_train.process_sets import ProcessSet
 from aitne_train.types import ReduceOp
 
@@ -35,8 +35,8 @@ class Allreduce(torch.autograd.Function):
         """Return the tensors, reduced over all ranks."""
         ctx.arguments = (grouped, op, scales, process_set)
         if grouped:
-            return calls.grouped_allreduce(tensors, name, op, scales, process_set).now()
-        return calls.allreduce(tensors[0], name, op, scales, process_set).now()
+            return calls.prepare_grouped_allreduce(tensors, name, op, scales, process_set).run()
+        return calls.prepare_allreduce(tensors[0], name, op, scales, process_set).run()
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -61,11 +61,11 @@ class Allgather(torch.autograd.Function):
     ) -> Any:
         """Return the tensors of all ranks, concatenated along their first dimension."""
         if grouped:
-            call = calls.grouped_allgather(tensors, name, process_set)
+            call = calls.prepare_grouped_allgather(tensors, name, process_set)
         else:
-            call = calls.allgather(tensors[0], name, process_set)
+            call = calls.prepare_allgather(tensors[0], name, process_set)
         ctx.arguments = (grouped, process_set, [tensor.shape[0] for tensor in tensors])
-        return call.now()
+        return call.run()
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -90,14 +90,14 @@ class Broadcast(torch.autograd.Function):
     ) -> torch.Tensor:
         """Return the tensor of the root rank."""
         ctx.arguments = (root_rank, process_set)
-        return calls.broadcast(tensor, root_rank, name, process_set).now()
+        return calls.prepare_broadcast(tensor, root_rank, name, process_set).run()
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
         """Return the gradient averaged over all ranks on the root rank, and zeros on other ranks."""
         root_rank, process_set = ctx.arguments
         averaged = Allreduce.apply(False, None, ReduceOp.AVERAGE, (1.0, 1.0), process_set, grad)
-        if current().world.rank != root_rank:
+        if require_context().world.rank != root_rank:
             averaged = torch.zeros_like(averaged)
         return averaged, None, None, None
 
@@ -112,7 +112,7 @@ class Alltoall(torch.autograd.Function):
         """Return the received rows; if ``splits`` was given, also the number of rows received from
         each rank.
         """
-        output, received = calls.alltoall(tensor, splits, name, process_set).now()
+        output, received = calls.prepare_alltoall(tensor, splits, name, process_set).run()
         ctx.arguments = (received, process_set, tensor.shape[0])
         if splits is None:
             return output
@@ -148,8 +148,8 @@ class Reducescatter(torch.autograd.Function):
         """Return this rank's part, along the first dimension, of the reduced tensors."""
         ctx.arguments = (grouped, op, scales, process_set)
         if grouped:
-            return calls.grouped_reducescatter(tensors, name, op, scales, process_set).now()
-        return calls.reducescatter(tensors[0], name, op, scales, process_set).now()
+            return calls.prepare_grouped_reducescatter(tensors, name, op, scales, process_set).run()
+        return calls.prepare_reducescatter(tensors[0], name, op, scales, process_set).run()
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:

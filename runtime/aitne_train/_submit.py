@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from aitne_train.context import Context, current
+from aitne_train.context import Context, require_context
 from aitne_train.errors import HorovodInternalError
-from aitne_train.left_calls import collective
+from aitne_train.left_calls import mark_collective
 from aitne_train.process_sets import ProcessSet
 from aitne_train.types import Kind, ReduceOp, Request
 
@@ -23,7 +23,7 @@ _finishes: dict[int, tuple[Context, Finish]] = {}
 outputs to the caller's result."""
 
 
-def reduction(op: int | None, average: bool | None) -> ReduceOp:
+def select_reduction(op: int | None, average: bool | None) -> ReduceOp:
     """Return the reduction selected by ``op`` or by its deprecated form ``average``; the average if
     both are None.
 
@@ -46,7 +46,7 @@ def reduction(op: int | None, average: bool | None) -> ReduceOp:
         raise HorovodInternalError(f"There is no reduction {op!r}.") from None
 
 
-def dense(tensor: torch.Tensor) -> torch.Tensor:
+def make_dense(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor contiguous and without its autograd history; it is copied only if it is not
     contiguous.
 
@@ -62,14 +62,14 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
-def numbers(tensor: torch.Tensor, op: ReduceOp) -> torch.Tensor:
-    """Return the tensor contiguous and without autograd history (see ``dense``), after checking
+def check_reducible(tensor: torch.Tensor, op: ReduceOp) -> torch.Tensor:
+    """Return the tensor contiguous and without autograd history (see ``make_dense``), after checking
     that ``op`` can reduce its elements.
 
     Raises:
         ValueError: elements of this type cannot be reduced.
     """
-    rows = dense(tensor)
+    rows = make_dense(tensor)
     dtype = rows.dtype
     if dtype is torch.bool or dtype.is_complex or (dtype.is_floating_point and dtype.itemsize < 2):
         raise ValueError(f"Tensor type {tensor.type()} is not supported.")
@@ -78,13 +78,13 @@ def numbers(tensor: torch.Tensor, op: ReduceOp) -> torch.Tensor:
     return rows
 
 
-def initialized() -> Context:
+def require_initialized() -> Context:
     """Return the context of this process.
 
     Raises ``HorovodInternalError``, as Horovod's collectives do, if ``init`` was not called.
     """
     try:
-        return current()
+        return require_context()
     except ValueError as error:
         raise HorovodInternalError(str(error)) from None
 
@@ -114,7 +114,7 @@ class PreparedCollective:
             HorovodInternalError: ``init`` was not called.
             ValueError: the process set does not exist or was removed.
         """
-        self._context = initialized()
+        self._context = require_initialized()
         if process_set.process_set_id is None:
             raise ValueError("Process set does not exist or has not been registered.")
         self._finish = finish
@@ -132,7 +132,7 @@ class PreparedCollective:
             device=device,
         )
 
-    def handle(self) -> int:
+    def submit(self) -> int:
         """Submit the collective; return the handle for ``poll`` and ``synchronize``.
 
         Raises:
@@ -144,8 +144,8 @@ class PreparedCollective:
         _finishes[handle] = (self._context, self._finish)
         return handle
 
-    def now(self) -> Any:
-        """Submit the collective, wait for it and return its result; this costs less than ``handle``
+    def run(self) -> Any:
+        """Submit the collective, wait for it and return its result; this costs less than ``submit``
         and ``synchronize``.
 
         Raises:
@@ -160,7 +160,7 @@ class PreparedCollective:
         return self._finish(run(self._request))
 
 
-def in_place(targets: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
+def copy_in_place(targets: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
     """Copy the outputs of an in-place collective into the target tensors that are not contiguous;
     the collective used contiguous copies of these.
     """
@@ -182,7 +182,7 @@ def poll(handle: int) -> bool:
     return bool(context.engine.poll(handle))
 
 
-@collective("synchronize")
+@mark_collective("synchronize")
 def synchronize(handle: Any) -> Any:
     """Wait for an asynchronous collective and return its output.
 
@@ -203,6 +203,6 @@ def synchronize(handle: Any) -> Any:
     return finish(context.engine.wait(handle))
 
 
-def forget() -> None:
+def discard_handles() -> None:
     """Discard all handles of asynchronous collectives; a new ``init`` makes them invalid."""
     _finishes.clear()

@@ -65,7 +65,7 @@ class MainThreadObserver:
         self._state: tuple[Any, ...] = ()
         self._same_since = self._idle_since = self._observed = self._counted = time.monotonic()
         self._used_s = 0.0
-        self._starved_s = _starved_s()
+        self._starved_s = _read_starvation_s()
 
     def observe(self) -> MainThreadActivity:
         """Return the current activity of the main thread, by comparing its state with that at the
@@ -75,71 +75,74 @@ class MainThreadObserver:
         main = threading.main_thread().ident or 0
         frame = frames.pop(main, None)
         del frames[threading.get_ident()]
-        runtime = watch.entry(frame)
-        program, place = watch.program(frame if runtime is None else runtime.f_back)
-        others = _in_collectives(frames)
+        runtime = watch.find_runtime_entry(frame)
+        program, place = watch.find_program_frame(frame if runtime is None else runtime.f_back)
+        others = _find_collective_frames(frames)
         state = (
             id(runtime),
             id(program),
             -1 if program is None else program.f_lasti,
             others,
-            self._ring.newest() if self._ring is not None else 0,
+            self._ring.read_newest_number() if self._ring is not None else 0,
         )
-        collective = runtime is not None or bool(others) or watch.in_torch_collective(frame)
+        collective = runtime is not None or bool(others) or watch.is_in_torch_collective(frame)
         now = time.monotonic()
         same, self._state = state == self._state, state
         if not same:
             self._same_since = self._idle_since = now
-        elif not collective and self._computes(now):
+        elif not collective and self._is_computing(now):
             self._idle_since = now
         same_s = now - self._same_since
-        starved_s, starved_share = self._starved(now)
+        starved_s, starved_share = self._measure_starvation(now)
         if not collective and same_s >= self._gpu_after_s:
-            gpu = devices.gpu_activity()
+            gpu = devices.observe_gpu_activity()
             collective = gpu is GpuActivity.COLLECTIVE
             if gpu is GpuActivity.COMPUTING:
                 self._idle_since = now
         waiting_s, idle_s = (same_s, 0.0) if collective else (0.0, now - self._idle_since)
         return MainThreadActivity(waiting_s, idle_s, place[:_MOST_PLACE], starved_s, starved_share)
 
-    def _computes(self, now: float) -> bool:
+    def _is_computing(self, now: float) -> bool:
         """Return whether the main thread is computing now, or this process and its descendants have
         used processor time since the last call. ``now`` is ``time.monotonic()``.
         """
-        before_s, self._used_s = self._used_s, used_processor_s()
+        before_s, self._used_s = self._used_s, measure_processor_time_s()
         elapsed_s, self._observed = now - self._observed, now
-        return _runs(threading.main_thread()) or self._used_s - before_s > IDLE_SHARE * elapsed_s
+        return (
+            _is_runnable(threading.main_thread())
+            or self._used_s - before_s > IDLE_SHARE * elapsed_s
+        )
 
-    def _starved(self, now: float) -> tuple[float, float]:
+    def _measure_starvation(self, now: float) -> tuple[float, float]:
         """Return the seconds for which the main thread has waited for a processor, and their share
         of the time since the last call. ``now`` is ``time.monotonic()``.
         """
-        before_s, self._starved_s = self._starved_s, _starved_s()
+        before_s, self._starved_s = self._starved_s, _read_starvation_s()
         elapsed_s, self._counted = now - self._counted, now
         share = (self._starved_s - before_s) / elapsed_s if elapsed_s > 0 else 0.0
         return self._starved_s, min(max(share, 0.0), 1.0)
 
 
-def used_processor_s() -> float:
+def measure_processor_time_s() -> float:
     """Return the processor time that this process and its descendants have used, in seconds."""
     reaped = os.times()
     ticks = 0
-    waiting, seen = _children("self"), set()
+    waiting, seen = _list_children("self"), set()
     while waiting:
         pid = waiting.pop()
         if pid in seen:
             continue
         seen.add(pid)
         with contextlib.suppress(OSError):  # it has just ended
-            fields = _fields(f"/proc/{pid}/stat")
+            fields = _read_stat_fields(f"/proc/{pid}/stat")
             ticks += sum(int(field) for field in fields[_UTIME : _CSTIME + 1])
-            waiting += _children(pid)
+            waiting += _list_children(pid)
     return (
         time.process_time() + reaped.children_user + reaped.children_system + ticks / _TICKS_PER_S
     )
 
 
-def _starved_s() -> float:
+def _read_starvation_s() -> float:
     """Return the seconds for which the main thread has been ready to run but had no processor, as
     the kernel counts them in ``schedstat`` (Documentation/scheduler/sched-stats.rst); 0 if it does
     not.
@@ -150,7 +153,7 @@ def _starved_s() -> float:
     return 0.0
 
 
-def _children(pid: str) -> list[str]:
+def _list_children(pid: str) -> list[str]:
     found: list[str] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # the thread has just ended
@@ -158,17 +161,17 @@ def _children(pid: str) -> list[str]:
     return found
 
 
-def _runs(thread: threading.Thread) -> bool:
+def _is_runnable(thread: threading.Thread) -> bool:
     """Return whether the thread is running on a processor or ready to run."""
-    return _fields(f"/proc/self/task/{thread.native_id}/stat")[0] == "R"
+    return _read_stat_fields(f"/proc/self/task/{thread.native_id}/stat")[0] == "R"
 
 
-def _fields(path: str) -> list[str]:
+def _read_stat_fields(path: str) -> list[str]:
     """Return the fields of a ``stat`` file (see proc(5)), beginning with the third, the state."""
     return Path(path).read_text().rpartition(")")[2].split()
 
 
-def _in_collectives(frames: dict[int, FrameType]) -> tuple[int, ...]:
+def _find_collective_frames(frames: dict[int, FrameType]) -> tuple[int, ...]:
     """Return the stack frames, by ``id``, in which threads other than the main thread wait in a
     collective.
     """
@@ -176,7 +179,7 @@ def _in_collectives(frames: dict[int, FrameType]) -> tuple[int, ...]:
     inside = []
     for ident, frame in frames.items():
         own = names.get(ident, "").startswith(_OWN_THREADS)
-        entered = watch.in_transport(frame) if own else watch.entry(frame)
+        entered = watch.find_transport_frame(frame) if own else watch.find_runtime_entry(frame)
         if entered is not None:
             inside.append(id(entered))
     return tuple(sorted(inside))

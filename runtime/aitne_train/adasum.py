@@ -22,7 +22,7 @@ _CHUNK = 1 << 20
 """Number of elements converted to float64 at a time."""
 
 
-def allreduce(transport: Transport, flat: torch.Tensor, counts: Sequence[int]) -> None:
+def reduce_by_adasum(transport: Transport, flat: torch.Tensor, counts: Sequence[int]) -> None:
     """Combine the tensors ``flat`` of all ranks by Adasum, in place. Every rank must call this.
 
     Args:
@@ -41,14 +41,14 @@ def allreduce(transport: Transport, flat: torch.Tensor, counts: Sequence[int]) -
     ends = torch.tensor(list(counts)).cumsum(0).tolist()
     bounds = list(zip([0, *ends[:-1]], ends, strict=True))
     power = 1 << (transport.size.bit_length() - 1)
-    _fold(transport, work, bounds, power)
-    low, high = _halve(transport, work, bounds, power)
-    _unfold(transport, work, power, low, high)
+    _fold_high_ranks(transport, work, bounds, power)
+    low, high = _halve_recursively(transport, work, bounds, power)
+    _distribute_result(transport, work, power, low, high)
     if work is not flat:
         flat.copy_(work)
 
 
-def _fold(
+def _fold_high_ranks(
     transport: Transport, work: torch.Tensor, bounds: list[tuple[int, int]], power: int
 ) -> None:
     """Combine the data of the ranks numbered ``power`` and higher with the data of lower ranks,
@@ -67,10 +67,10 @@ def _fold(
     theirs = work.new_empty(sum(receive))
     transport.alltoall(theirs, work if rank >= power else work[:0], send, receive)
     if sum(receive):
-        _combine(work, theirs, bounds, 0, _products(work, theirs, bounds, 0))
+        _combine_parts(work, theirs, bounds, 0, _compute_dot_products(work, theirs, bounds, 0))
 
 
-def _halve(
+def _halve_recursively(
     transport: Transport, work: torch.Tensor, bounds: list[tuple[int, int]], power: int
 ) -> tuple[int, int]:
     """Combine the data of the first ``power`` ranks by recursive halving; return the range of
@@ -94,7 +94,7 @@ def _halve(
         outgoing = work[sent_range[0] : sent_range[1]] if rank < power else work[:0]
         transport.alltoall(theirs, outgoing, send, receive)
         part = work[low:high] if rank < power else work[:0]
-        partial = _products(part, theirs, bounds, low)
+        partial = _compute_dot_products(part, theirs, bounds, low)
         if upper:  # Columns are a.a, a.b, b.b, where a is of the rank whose bit is not set.
             partial = partial.flip(1).contiguous()
         every = partial.new_empty(size * partial.numel())
@@ -103,16 +103,18 @@ def _halve(
             first = rank // (2 * distance) * 2 * distance
             shares = every.view(size, *partial.shape)[first : first + 2 * distance]
             products = shares.sum(0)
-            _combine(part, theirs, bounds, low, products.flip(1) if upper else products)
+            _combine_parts(part, theirs, bounds, low, products.flip(1) if upper else products)
         distance *= 2
     return low, high
 
 
-def _unfold(transport: Transport, work: torch.Tensor, power: int, low: int, high: int) -> None:
+def _distribute_result(
+    transport: Transport, work: torch.Tensor, power: int, low: int, high: int
+) -> None:
     """Distribute the whole result to every rank; ``low`` and ``high`` delimit the part of ``work``
     that this rank has.
     """
-    ranges = [_range(rank, power, work.numel()) for rank in range(power)]
+    ranges = [_split_range(rank, power, work.numel()) for rank in range(power)]
     counts = [end - begin for begin, end in ranges] + [0] * (transport.size - power)
     gathered = torch.empty_like(work)
     local_part = work[low:high] if transport.rank < power else work[:0]
@@ -121,7 +123,7 @@ def _unfold(transport: Transport, work: torch.Tensor, power: int, low: int, high
         work[begin:end] = part
 
 
-def _range(rank: int, power: int, length: int) -> tuple[int, int]:
+def _split_range(rank: int, power: int, length: int) -> tuple[int, int]:
     low, high = 0, length
     distance = 1
     while distance < power:
@@ -131,7 +133,7 @@ def _range(rank: int, power: int, length: int) -> tuple[int, int]:
     return low, high
 
 
-def _products(
+def _compute_dot_products(
     local: torch.Tensor, theirs: torch.Tensor, bounds: list[tuple[int, int]], start: int
 ) -> torch.Tensor:
     """Return the dot products ``local.local``, ``local.theirs`` and ``theirs.theirs`` as float64,
@@ -147,7 +149,7 @@ def _products(
     return products
 
 
-def _combine(
+def _combine_parts(
     local: torch.Tensor,
     theirs: torch.Tensor,
     bounds: list[tuple[int, int]],
@@ -155,7 +157,7 @@ def _combine(
     products: torch.Tensor,
 ) -> None:
     """Write the Adasum of ``local`` and ``theirs`` into ``local``, with the dot products from
-    ``_products``.
+    ``_compute_dot_products``.
     """
     for (begin, end), (local_square, both, other) in zip(bounds, products.tolist(), strict=True):
         first, last = max(begin - start, 0), min(end - start, local.numel())

@@ -78,10 +78,10 @@ class Autotune:
 
     @property
     def tried_all(self) -> bool:
-        """Return whether all sizes have been measured, so that ``choose`` must be called next."""
+        """Return whether all sizes have been measured, so that ``choose_cap`` must be called next."""
         return self._at >= len(self._schedule)
 
-    def step(self, seconds: float) -> bool:
+    def record_step(self, seconds: float) -> bool:
         """Record the duration of a step on this rank in seconds; return whether the bucket size to
         use (``cap``) has changed.
         """
@@ -94,12 +94,12 @@ class Autotune:
         mean = self._seconds / self._steps
         if counts:
             self.best[index] = min(self.best[index], mean)
-        self._write(f"{self._at},{self._candidates[index]},{mean:.9f},{int(counts)}")
+        self._write_log_line(f"{self._at},{self._candidates[index]},{mean:.9f},{int(counts)}")
         self._at += 1
         self._left, self._seconds = self._steps, 0.0
         return self.cap != before
 
-    def choose(self, best_of_ranks: Sequence[Sequence[float]]) -> int:
+    def choose_cap(self, best_of_ranks: Sequence[Sequence[float]]) -> int:
         """Return the bucket size for which the slowest rank's step was shortest, and write it to
         the log.
 
@@ -111,10 +111,10 @@ class Autotune:
             for column in zip(*best_of_ranks, strict=True)
         ]
         index = min(range(len(slowest)), key=slowest.__getitem__)
-        self._write(f"chosen,{self._candidates[index]},{slowest[index]:.9f},1")
+        self._write_log_line(f"chosen,{self._candidates[index]},{slowest[index]:.9f},1")
         return self._candidates[index]
 
-    def _write(self, line: str) -> None:
+    def _write_log_line(self, line: str) -> None:
         if self._log is not None:
             with self._log.open("a", encoding="utf-8") as file:
                 file.write(f"{line}\n")

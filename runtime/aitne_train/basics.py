@@ -32,7 +32,7 @@ def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = Non
     """
     if context.is_initialized():
         return
-    _submit.forget()
+    _submit.discard_handles()
     lifecycle.init(process_sets)
     ranks = _ranks_of(comm)
     if ranks is not None and ranks != list(range(size())):
@@ -46,7 +46,7 @@ def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = Non
 def shutdown() -> None:
     """Disconnect from the other ranks. ``init`` may be called again."""
     lifecycle.shutdown()
-    _submit.forget()
+    _submit.discard_handles()
 
 
 def is_initialized() -> bool:
@@ -60,41 +60,41 @@ def rank() -> int:
     Raises ``ValueError`` if ``init`` was not called, as all functions of this module about ranks
     do.
     """
-    return context.current().world.rank
+    return context.require_context().world.rank
 
 
 def size() -> int:
     """Return the number of ranks in the run. Raises ``ValueError`` if ``init`` was not called."""
-    return context.current().world.size
+    return context.require_context().world.size
 
 
 def local_rank() -> int:
     """Return the rank of this process among the processes on its node, usually also the number of
     its GPU.
     """
-    return context.current().world.local_rank
+    return context.require_context().world.local_rank
 
 
 def local_size() -> int:
     """Return the number of ranks on this node."""
-    return context.current().world.local_size
+    return context.require_context().world.local_size
 
 
 def cross_rank() -> int:
     """Return the position of this node, from 0, among the nodes that have a process with this
     process's ``local_rank``.
     """
-    return context.current().world.cross_rank
+    return context.require_context().world.cross_rank
 
 
 def cross_size() -> int:
     """Return the number of nodes that have a process with this process's ``local_rank``."""
-    return context.current().world.cross_size
+    return context.require_context().world.cross_size
 
 
 def is_homogeneous() -> bool:
     """Return whether every node has the same number of ranks."""
-    return len(set(Counter(context.current().nodes).values())) == 1
+    return len(set(Counter(context.require_context().nodes).values())) == 1
 
 
 def mpi_threads_supported() -> bool:
@@ -192,7 +192,7 @@ def stop_timeline() -> None:
 
     Raises ``ValueError`` if ``init`` was not called.
     """
-    context.current()
+    context.require_context()
     timeline.stop_timeline()
 
 
@@ -200,13 +200,13 @@ def _transport() -> str:
     """Return the name of the transport that exchanges CPU tensors; empty before ``init``."""
     if not is_initialized():
         return ""
-    now = context.current()
+    now = context.require_context()
     if now.world.size == 1:
         return "solo"
     from aitne_train import choice
 
     transport_name = os.environ.get("AITNE_TRANSPORT", "auto")
-    return choice.choose(now.nodes, "cpu", transport_name).name
+    return choice.choose_transport(now.nodes, "cpu", transport_name).name
 
 
 def _ranks_of(comm: Any) -> list[int] | None:

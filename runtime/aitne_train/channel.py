@@ -39,13 +39,13 @@ class ExchangeChannel:
         self._number = number
         self._drop = drop
 
-    def begin(self, step: int) -> None:
+    def begin_step(self, step: int) -> None:
         """Record that this rank starts the exchange step number ``step``; returns immediately.
 
         Raises:
             HorovodInternalError: the connection to a rank is lost, or the runtime was shut down.
         """
-        self._engine.begin(self._number, step)
+        self._engine.begin_step(self._number, step)
 
     def check(self) -> None:
         """Raise ``HorovodInternalError`` if the connection to a rank is lost or the runtime was
@@ -61,11 +61,11 @@ class ExchangeChannel:
         """
         self._engine.on_joined(self._number, callback)
 
-    def failure(self, error: TransportError) -> HorovodInternalError:
+    def make_failure(self, error: TransportError) -> HorovodInternalError:
         """Return the exception to raise for an error of the transport; its message names the lost
         rank.
         """
-        return self._engine.failure(error)
+        return self._engine.make_failure(error)
 
     def close(self) -> None:
         """Release the transport of this channel."""

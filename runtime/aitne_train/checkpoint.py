@@ -25,7 +25,7 @@ import torch
 
 from aitne_train import context
 from aitne_train.functions import allgather_object, broadcast_object
-from aitne_train.left_calls import collective
+from aitne_train.left_calls import mark_collective
 
 _MAGIC = b"AITNECK1"
 _TRAILER = struct.Struct("!8sQI32s")
@@ -93,16 +93,16 @@ class Checkpointer:
         """
         if step < 0:
             raise ValueError(f"step is {step}, not a number of at least 0")
-        rank, size = _who()
+        rank, size = _find_rank_and_size()
         parts = size if own is not None else 0
         if own is not None:
-            self._write(_name(step, rank), own, parts)
-            self._forget(step, rank)
+            self._write_file(_name_file(step, rank), own, parts)
+            self._remove_old_files(step, rank)
         if rank == 0:
-            self._write(_name(step), state, parts)
-            self._forget(step)
+            self._write_file(_name_file(step), state, parts)
+            self._remove_old_files(step)
 
-    @collective("load_latest()")
+    @mark_collective("load_latest()")
     def load_latest(
         self, map_location: Any = "cpu", *, weights_only: bool = True
     ) -> Checkpoint | None:
@@ -121,8 +121,8 @@ class Checkpointer:
             CheckpointError: checkpoints exist, but none is complete, or the file contains objects
                 that ``weights_only`` forbids.
         """
-        rank, size = _who()
-        checkpoints = self._complete_steps(rank, size)
+        rank, size = _find_rank_and_size()
+        checkpoints = self._list_complete_steps(rank, size)
         if checkpoints is None:
             return None
         if not checkpoints:
@@ -130,12 +130,14 @@ class Checkpointer:
         step, parts = checkpoints[0]
         rank_state = None
         if parts == size:
-            rank_state = self._read(_name(step, rank), map_location, weights_only)
-        return Checkpoint(step, self._read(_name(step), map_location, weights_only), rank_state)
+            rank_state = self._read_file(_name_file(step, rank), map_location, weights_only)
+        return Checkpoint(
+            step, self._read_file(_name_file(step), map_location, weights_only), rank_state
+        )
 
     # Writing
 
-    def _write(self, name: str, content: Any, parts: int) -> None:
+    def _write_file(self, name: str, content: Any, parts: int) -> None:
         path = self.folder / name
         beside = path.with_name(f".{name}.tmp")
         try:
@@ -157,7 +159,7 @@ class Checkpointer:
                 f"{path} was not written: {error.strerror or error}; earlier checkpoints are unchanged"
             ) from error
 
-    def _forget(self, step: int, rank: int | None = None) -> None:
+    def _remove_old_files(self, step: int, rank: int | None = None) -> None:
         """Remove checkpoints older than the ones to keep, and incomplete files left by an earlier
         process. With ``rank``, remove that rank's own files only.
 
@@ -167,34 +169,34 @@ class Checkpointer:
         """
         complete = (
             candidate
-            for candidate in self._steps()
-            if candidate <= step and self._complete(candidate)
+            for candidate in self._list_steps()
+            if candidate <= step and self._is_complete(candidate)
         )
         newest = list(islice(complete, self._keep))
         if len(newest) == self._keep:
-            older = (candidate for candidate in self._steps(rank) if candidate < newest[-1])
-            _remove(self.folder / _name(candidate, rank) for candidate in older)
-        suffix = _name(0, rank).removeprefix(_name(0).removesuffix(".ckpt"))
-        _remove(
+            older = (candidate for candidate in self._list_steps(rank) if candidate < newest[-1])
+            _remove_files(self.folder / _name_file(candidate, rank) for candidate in older)
+        suffix = _name_file(0, rank).removeprefix(_name_file(0).removesuffix(".ckpt"))
+        _remove_files(
             path
             for path in self.folder.glob(f".step-*{suffix}.tmp")
-            if _NAME.fullmatch(path.name[1:-4]) and _rank_of(path.name[1:-4]) == rank
+            if _NAME.fullmatch(path.name[1:-4]) and _parse_rank(path.name[1:-4]) == rank
         )
 
-    def _complete(self, step: int) -> bool:
+    def _is_complete(self, step: int) -> bool:
         """Return whether all files of the checkpoint exist.
 
         A file is renamed to its final name only when it is complete.
         """
         try:
-            parts = _parts(self.folder / _name(step))
+            parts = _read_part_count(self.folder / _name_file(step))
         except (OSError, CheckpointError):
             return False
-        return all((self.folder / _name(step, rank)).is_file() for rank in range(parts))
+        return all((self.folder / _name_file(step, rank)).is_file() for rank in range(parts))
 
     # Reading
 
-    def _steps(self, rank: int | None = None) -> list[int]:
+    def _list_steps(self, rank: int | None = None) -> list[int]:
         """Return the steps of the existing checkpoints, newest first; with ``rank``, of that rank's
         own files.
         """
@@ -202,11 +204,11 @@ class Checkpointer:
             return []
         names = (_NAME.fullmatch(name) for name in os.listdir(self.folder))
         steps = (
-            int(match[1]) for match in names if match is not None and _rank_of(match[0]) == rank
+            int(match[1]) for match in names if match is not None and _parse_rank(match[0]) == rank
         )
         return sorted(steps, reverse=True)
 
-    def _complete_steps(self, rank: int, size: int) -> list[tuple[int, int]] | None:
+    def _list_complete_steps(self, rank: int, size: int) -> list[tuple[int, int]] | None:
         """Return the checkpoints that are complete on all ranks, newest first, as pairs of the step
         and the number of ranks with state of their own. Return None if the folder contains no
         checkpoint. Every rank must call this.
@@ -214,9 +216,9 @@ class Checkpointer:
         complete: list[tuple[int, int]] = []
         there: list[int] = []
         if rank == 0:
-            there = self._steps()
+            there = self._list_steps()
             for step in there:
-                parts = self._checked(_name(step))
+                parts = self._check_file(_name_file(step))
                 if parts is not None:
                     complete.append((step, parts))
         if size > 1:
@@ -226,30 +228,30 @@ class Checkpointer:
         local_steps = [
             step
             for step, parts in complete
-            if parts != size or self._checked(_name(step, rank)) is not None
+            if parts != size or self._check_file(_name_file(step, rank)) is not None
         ]
         everywhere = set(local_steps)
         if size > 1:
             everywhere.intersection_update(*allgather_object(local_steps, "aitne.checkpoint.whole"))
         return [(step, parts) for step, parts in complete if step in everywhere]
 
-    def _checked(self, name: str) -> int | None:
+    def _check_file(self, name: str) -> int | None:
         """Verify a file. Return the number of ranks with state of their own that it states; if the
         file is incomplete, report the reason on stderr and return None.
         """
         path = self.folder / name
         try:
-            return _verify(path)
+            return _verify_file(path)
         except (OSError, CheckpointError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             sys.stderr.write(f"aitne: {path} is not used: {reason}\n")
             return None
 
-    def _read(self, name: str, map_location: Any, weights_only: bool) -> Any:
+    def _read_file(self, name: str, map_location: Any, weights_only: bool) -> Any:
         path = self.folder / name
         try:
-            if _who()[0] != 0:
-                _verify(path)
+            if _find_rank_and_size()[0] != 0:
+                _verify_file(path)
             return torch.load(path, map_location=map_location, weights_only=weights_only)
         except OSError as error:
             raise CheckpointError(
@@ -291,16 +293,16 @@ class _Digest(io.RawIOBase):
     def trailer(self, parts: int) -> bytes:
         if self._failure is not None:
             raise self._failure
-        return _sealed(self._sum, self._length, parts)
+        return _write_sealed(self._sum, self._length, parts)
 
 
-def _sealed(of: Any, length: int, parts: int) -> bytes:
+def _write_sealed(of: Any, length: int, parts: int) -> bytes:
     head = _TRAILER.pack(_MAGIC, length, parts, b"")[:-32]
     of.update(head)
     return head + of.digest()
 
 
-def _verify(path: Path) -> int:
+def _verify_file(path: Path) -> int:
     """Verify length and SHA-256 of a file; return the number of ranks with state of their own that
     it states.
 
@@ -323,12 +325,12 @@ def _verify(path: Path) -> int:
     magic, recorded, parts, _sum = _TRAILER.unpack(trailer)
     if magic != _MAGIC or recorded != length:
         raise CheckpointError("its end is missing")
-    if _sealed(summed, recorded, parts) != trailer:
+    if _write_sealed(summed, recorded, parts) != trailer:
         raise CheckpointError("its checksum does not match: its content has changed")
     return int(parts)
 
 
-def _parts(path: Path) -> int:
+def _read_part_count(path: Path) -> int:
     """Return the number of ranks with state of their own that a file states, without verifying its
     content.
 
@@ -342,24 +344,24 @@ def _parts(path: Path) -> int:
     return int(_TRAILER.unpack(trailer)[2])
 
 
-def _who() -> tuple[int, int]:
+def _find_rank_and_size() -> tuple[int, int]:
     """Return the rank of this process and the number of ranks; 0 and 1 if ``init`` was not called."""
     if not context.is_initialized():
         return 0, 1
-    world = context.current().world
+    world = context.require_context().world
     return world.rank, world.size
 
 
-def _name(step: int, rank: int | None = None) -> str:
+def _name_file(step: int, rank: int | None = None) -> str:
     return f"step-{step:012d}{'' if rank is None else f'.rank-{rank}'}.ckpt"
 
 
-def _rank_of(name: str) -> int | None:
+def _parse_rank(name: str) -> int | None:
     match = _NAME.fullmatch(name)
     return int(match[2]) if match is not None and match[2] is not None else None
 
 
-def _remove(paths: Iterable[Path]) -> None:
+def _remove_files(paths: Iterable[Path]) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
 

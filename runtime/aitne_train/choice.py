@@ -17,7 +17,7 @@ TRANSPORTS: PluginRegistry[Transport] = PluginRegistry(
 distributions register as entry points."""
 
 
-def choose(nodes: Sequence[int], device: str, requested: str = "auto") -> type[Transport]:
+def choose_transport(nodes: Sequence[int], device: str, requested: str = "auto") -> type[Transport]:
     """Return the transport class to use for ranks on these nodes. The result depends on the
     arguments only, so that all ranks choose equally.
 
@@ -35,17 +35,17 @@ def choose(nodes: Sequence[int], device: str, requested: str = "auto") -> type[T
             in a run of ``aitne-run --horovod``; the message states the reason.
     """
     try:
-        horovod.check({**os.environ, "AITNE_TRANSPORT": requested})
+        horovod.check_transport({**os.environ, "AITNE_TRANSPORT": requested})
     except LaunchError as error:
         raise TransportError(f"{error}.") from error
     if requested != "auto":
-        transport = _named(requested)
+        transport = _load_transport(requested)
         if reason := transport.refusal(nodes, device):
             raise TransportError(f"The transport {requested!r} cannot be used: {reason}.")
         return transport
     refused = []
-    for name in _order(nodes, device):
-        transport = _named(name)
+    for name in _list_candidates(nodes, device):
+        transport = _load_transport(name)
         reason = transport.refusal(nodes, device)
         if reason is None:
             return transport
@@ -53,14 +53,14 @@ def choose(nodes: Sequence[int], device: str, requested: str = "auto") -> type[T
     raise TransportError(f"No transport can serve these ranks on {device} ({'; '.join(refused)}).")
 
 
-def _named(name: str) -> type[Transport]:
+def _load_transport(name: str) -> type[Transport]:
     try:
         return TRANSPORTS.get(name)  # type: ignore[return-value]
     except PluginError as error:
         raise TransportError(f"{error} ('auto' chooses one.)") from error
 
 
-def _order(nodes: Sequence[int], device: str) -> tuple[str, ...]:
+def _list_candidates(nodes: Sequence[int], device: str) -> tuple[str, ...]:
     count = len(set(nodes))
     if device != "cpu":
         return ("torch_pg",)

@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     """Execute the command line and return its exit code."""
     name = argv[0] if argv else "--help"
     if name in ("-h", "--help"):
-        sys.stdout.write(_help())
+        sys.stdout.write(_format_help())
         return 0
     verb = VERBS.get(name)
     if verb is None:
@@ -57,6 +57,6 @@ def main(argv: Sequence[str]) -> int:
     return code
 
 
-def _help() -> str:
+def _format_help() -> str:
     lines = [f"  {name:<10} {verb.help}\n" for name, verb in VERBS.items()]
     return f"usage: aitne-train VERB [ARGUMENTS]\n\n{''.join(lines)}\naitne-train VERB --help describes a verb.\n"

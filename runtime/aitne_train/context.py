@@ -47,7 +47,7 @@ class Context:
         self.control = control
         self.secret = secret
         """Secret known only to the ranks of this run; it authenticates pickled objects."""
-        self.recorder: Recorder = recording.recorder()
+        self.recorder: Recorder = recording.create_recorder()
         self._execution = Execution(world.rank, nodes, store, prefix, self.recorder)
         self.engine = CollectiveEngine(control, self._execution)
         self.sets: Mapping[int, tuple[int, ...]] = self._execution.sets
@@ -81,11 +81,11 @@ class Context:
         """
         text = json.dumps(signature, sort_keys=True)
         request = Request(Kind.CHANNEL, name, (), set_id=set_id, device=device, extra=text)
-        opened = self.engine.run_data(request)
+        opened = self.engine.run_for_data(request)
         if opened is None:
             raise JoinedError(f"{name} cannot be connected while a rank is in join().")
         number, transport = opened
-        return ExchangeChannel(self.engine, number, transport, self._execution.drop)
+        return ExchangeChannel(self.engine, number, transport, self._execution.close_transport)
 
     def close(self, reason: str = "") -> None:
         """Call the callbacks of ``on_close``, disconnect from the other ranks and release all
@@ -94,7 +94,7 @@ class Context:
         # Also after an interrupt everything is closed: the other ranks must not wait for this one.
         with contextlib.ExitStack() as last:
             last.callback(self.control.close)
-            last.callback(self.control.goodbye)
+            last.callback(self.control.announce_end)
             last.callback(self._execution.close)
             last.callback(self.engine.close, reason)
             closers, self._closers = self._closers, []
@@ -114,7 +114,7 @@ def _call_closer(closer: Callable[[], None]) -> None:
 _current: Context | None = None
 
 
-def current() -> Context:
+def require_context() -> Context:
     """Return the context of this process.
 
     Raises ``ValueError`` before ``init`` and after ``shutdown``.
@@ -124,7 +124,7 @@ def current() -> Context:
     return _current
 
 
-def peek() -> Context | None:
+def find_context() -> Context | None:
     """Return the context of this process; None before ``init`` and after ``shutdown``."""
     return _current
 
@@ -134,11 +134,11 @@ def is_initialized() -> bool:
     return _current is not None
 
 
-def replace(context: Context | None) -> Context | None:
+def replace_context(context: Context | None) -> Context | None:
     """Set the context of this process (None: no context) and return the previous one. Only
     ``lifecycle`` calls this.
     """
     global _current
     previous, _current = _current, context
-    left_calls.attach(None if context is None else context.engine)
+    left_calls.set_run(None if context is None else context.engine)
     return previous

@@ -52,7 +52,7 @@ class Control:
         self._locks = {peer: threading.Lock() for peer in connections}
         self._early: dict[str, deque[tuple[int, Any]]] = {}
         self._early_lock = threading.RLock()
-        self._handlers: dict[str, Handler] = {_LOST: self._told_lost}
+        self._handlers: dict[str, Handler] = {_LOST: self._on_lost_message}
         self._lost_handlers: list[LostHandler] = []
         self._lost: dict[int, str] = {}
         self._leaving: set[int] = set()
@@ -68,7 +68,7 @@ class Control:
         self._closed = False
         self._released = False
         self._thread: threading.Thread | None = None
-        self.on(_BYE, lambda sender, _: self._leaving.add(sender))
+        self.register_handler(_BYE, lambda sender, _: self._leaving.add(sender))
         _alive.add(self)
 
     def start(self) -> None:
@@ -77,10 +77,10 @@ class Control:
             return
         for connection in [*self._connections.values(), self._woken]:
             self._events.register(connection, select.EPOLLIN)
-        self._thread = threading.Thread(target=self._read_all, name="aitne-control", daemon=True)
+        self._thread = threading.Thread(target=self._run_reader, name="aitne-control", daemon=True)
         self._thread.start()
 
-    def on(self, kind: str, handler: Handler) -> None:
+    def register_handler(self, kind: str, handler: Handler) -> None:
         """Register ``handler(sender, payload)`` for messages of ``kind``. The handler must return
         quickly and never wait.
 
@@ -92,7 +92,7 @@ class Control:
                 handler(sender, payload)
             self._handlers[kind] = handler
 
-    def on_lost(self, handler: LostHandler) -> None:
+    def register_lost_handler(self, handler: LostHandler) -> None:
         """Register ``handler(rank, reason)``, which is called when the connection to a rank ends
         although the rank has not announced its end.
         """
@@ -106,38 +106,38 @@ class Control:
         """Send a message to one rank; ranks other than 0 can send to rank 0 only.
 
         A message to this rank itself is handled immediately, on the calling thread. A message to a
-        lost rank is dropped; the handlers of ``on_lost`` report the loss.
+        lost rank is dropped; the handlers of ``register_lost_handler`` report the loss.
         """
         if rank == self.rank:
-            self._handle(rank, kind, payload)
+            self._dispatch(rank, kind, payload)
             return
-        self._put(rank, _packed(kind, payload))
+        self._send_packed(rank, _pack_message(kind, payload))
 
     def send_to_all(self, ranks: Iterable[int], kind: str, payload: Any) -> None:
         """Send the same message from rank 0 to the given ranks, other than itself; the message is
         encoded only once.
         """
-        packed = _packed(kind, payload)
+        packed = _pack_message(kind, payload)
         for rank in ranks:
-            self._put(rank, packed)
+            self._send_packed(rank, packed)
 
     def broadcast(self, kind: str, payload: Any) -> None:
         """Send a message from rank 0 to all ranks; rank 0 handles it last."""
         self.send_to_all(self._connections, kind, payload)
-        self._handle(self.rank, kind, payload)
+        self._dispatch(self.rank, kind, payload)
 
-    def goodbye(self) -> None:
+    def announce_end(self) -> None:
         """Announce to the other ranks that this rank ends regularly, so that it is not reported as
         lost.
         """
         for peer in self._connections:
-            self._put(peer, _packed(_BYE, None))
+            self._send_packed(peer, _pack_message(_BYE, None))
 
-    def enter(self) -> bool:
+    def begin_reading(self) -> bool:
         """Let the calling thread read the connections in place of the reading thread, which saves
         waking that thread for a message that the caller waits for. Return whether it may.
 
-        If the result is True, the caller must call ``read`` and then ``leave``. It is False if
+        If the result is True, the caller must call ``read`` and then ``end_reading``. It is False if
         another caller is reading, or if there are no other ranks. The caller must not hold a lock
         that a message handler acquires.
         """
@@ -147,7 +147,7 @@ class Control:
             if self._caller_reads:
                 return False
             self._caller_left = math.inf  # the thread must not resume reading before this caller
-            self.nudge()
+            self.interrupt_read()
             try:
                 self._reading.acquire()
             except BaseException:  # such as a KeyboardInterrupt
@@ -160,7 +160,7 @@ class Control:
         """Read and handle incoming messages for at most ``timeout_s`` seconds (negative: no limit);
         return False if there were none.
 
-        Returns early if another thread calls ``nudge``.
+        Returns early if another thread calls ``interrupt_read``.
         """
         events = self._events.poll(timeout_s)
         for number, _ in events:
@@ -169,7 +169,7 @@ class Control:
                 self._woken.recv(4096)
             else:
                 try:
-                    self._read(peer)
+                    self._read_peer(peer)
                 except BaseException:
                     # Such as that of a signal handler: a part of a message may be lost.
                     with contextlib.suppress(OSError):  # its end has been found before
@@ -177,18 +177,20 @@ class Control:
                     raise
         return bool(events)
 
-    def leave(self) -> None:
+    def end_reading(self) -> None:
         """End the reading by the calling thread; the reading thread continues after some
         milliseconds.
         """
         self._caller_reads = False
         self._caller_left = time.monotonic()
-        with contextlib.suppress(RuntimeError):  # a signal handler has ended ``enter`` before
+        with contextlib.suppress(
+            RuntimeError
+        ):  # a signal handler has ended ``begin_reading`` before
             self._reading.release()
         if self._asleep:
             self._resume.set()
 
-    def nudge(self) -> None:
+    def interrupt_read(self) -> None:
         """Interrupt the ``read`` of another thread, which then returns before its timeout."""
         with contextlib.suppress(OSError):  # the unread bytes are sufficient, or it is closed
             self._wake.send(b"x")
@@ -201,7 +203,7 @@ class Control:
         self._resume.set()
         thread = self._thread
         try:
-            self.nudge()
+            self.interrupt_read()
             # An interrupt may have come before its start.
             if (
                 thread is not None
@@ -210,28 +212,28 @@ class Control:
             ):
                 thread.join(5)
         finally:
-            self._release()
+            self._release_sockets()
 
-    def _release(self) -> None:
+    def _release_sockets(self) -> None:
         for connection in [*self._connections.values(), self._wake, self._woken]:
             connection.close()
         self._events.close()
         self._released = True
 
-    def _hang_up(self) -> None:
+    def _close_connections(self) -> None:
         """Close all connections, so that the other ranks consider this rank lost."""
         for connection in self._connections.values():
             with contextlib.suppress(OSError):  # the peer has closed it already
                 connection.shutdown(socket.SHUT_RDWR)
 
-    def _put(self, peer: int, packed: bytes) -> None:
+    def _send_packed(self, peer: int, packed: bytes) -> None:
         # The reader of this connection detects and reports its end; a sender need not.
         with self._locks[peer], contextlib.suppress(OSError):
             self._connections[peer].sendall(packed)
 
-    def _read_all(self) -> None:
+    def _run_reader(self) -> None:
         while not self._closed:
-            self._let_callers()
+            self._yield_to_callers()
             with self._reading:
                 if self._closed:
                     return
@@ -239,11 +241,11 @@ class Control:
                     self.read(-1)
                 except Exception as error:
                     log.exception("A message of another rank could not be handled")
-                    self._announce(self.rank, f"it could not handle a message ({error})")
-                    self._hang_up()
+                    self._announce_lost(self.rank, f"it could not handle a message ({error})")
+                    self._close_connections()
                     return
 
-    def _let_callers(self) -> None:
+    def _yield_to_callers(self) -> None:
         """Let the reading thread sleep while other threads read the connections, or did so
         recently. Waking it each time they stop would slow them down.
         """
@@ -262,30 +264,30 @@ class Control:
             else:
                 self._resume.wait(_HAND_BACK_S)
 
-    def _read(self, peer: int) -> None:
+    def _read_peer(self, peer: int) -> None:
         try:
             received = self._connections[peer].recv(1 << 16)
         except OSError as error:
-            self._ended(peer, f"its connection failed ({error.strerror or error})")
+            self._handle_end(peer, f"its connection failed ({error.strerror or error})")
             return
         if not received:
-            self._ended(peer, "its connection closed")
+            self._handle_end(peer, "its connection closed")
             return
         buffer = self._buffers[peer]
         buffer += received
         while len(buffer) >= 4:
             (length,) = _LENGTH.unpack_from(buffer)
             if length > _MOST:
-                self._ended(peer, "it sent an invalid message")
+                self._handle_end(peer, "it sent an invalid message")
                 return
             if len(buffer) < 4 + length:
                 return
             kind, payload = json.loads(buffer[4 : 4 + length])
             # Removed first: a signal handler may raise here, and no message may be handled twice.
             del buffer[: 4 + length]
-            self._handle(peer, kind, payload)
+            self._dispatch(peer, kind, payload)
 
-    def _handle(self, sender: int, kind: str, payload: Any) -> None:
+    def _dispatch(self, sender: int, kind: str, payload: Any) -> None:
         handler = self._handlers.get(kind)
         if handler is None:
             with self._early_lock:
@@ -295,20 +297,20 @@ class Control:
                     return
         handler(sender, payload)
 
-    def _ended(self, peer: int, reason: str) -> None:
+    def _handle_end(self, peer: int, reason: str) -> None:
         self._events.unregister(self._connections[peer])
         if peer in self._leaving or self._closed:
             return
         if self.rank == 0:
             for other in self._connections:
                 if other != peer:
-                    self._put(other, _packed(_LOST, [peer, reason]))
-        self._announce(peer, reason)
+                    self._send_packed(other, _pack_message(_LOST, [peer, reason]))
+        self._announce_lost(peer, reason)
 
-    def _told_lost(self, _sender: int, payload: Any) -> None:
-        self._announce(payload[0], payload[1])
+    def _on_lost_message(self, _sender: int, payload: Any) -> None:
+        self._announce_lost(payload[0], payload[1])
 
-    def _announce(self, rank: int, reason: str) -> None:
+    def _announce_lost(self, rank: int, reason: str) -> None:
         with self._early_lock:
             if rank in self._lost:
                 return
@@ -318,17 +320,17 @@ class Control:
             handler(rank, reason)
 
 
-def _packed(kind: str, payload: Any) -> bytes:
+def _pack_message(kind: str, payload: Any) -> bytes:
     body = json.dumps([kind, payload], separators=(",", ":")).encode()
     return _LENGTH.pack(len(body)) + body
 
 
-def after_fork(controls: Iterable[Control]) -> None:
+def close_after_fork(controls: Iterable[Control]) -> None:
     """Close the inherited connections in a forked child process, so that they do not stay open
     after the parent's end.
     """
     for control in controls:
-        control._release()
+        control._release_sockets()
 
 
 def close_all() -> None:
@@ -340,4 +342,4 @@ def close_all() -> None:
 
 
 _alive: weakref.WeakSet[Control] = weakref.WeakSet()
-os.register_at_fork(after_in_child=lambda: after_fork(list(_alive)))
+os.register_at_fork(after_in_child=lambda: close_after_fork(list(_alive)))

@@ -3,7 +3,7 @@ in which order. It has no sockets or tensors.
 
 Each rank reports its requests (collectives that it is ready to execute) in any order. A request
 that all ranks of its process set have reported becomes a ``Response``; every rank executes the
-responses in the order in which ``take`` returns them.
+responses in the order in which ``take_responses`` returns them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from aitne_train.disagreement import disagreement, refused_while_joined
-from aitne_train.types import Kind, ReduceOp, RequestMetadata, dtype_of
+from aitne_train.disagreement import describe_disagreement, describe_joined_refusal
+from aitne_train.types import Kind, ReduceOp, RequestMetadata, find_dtype
 
 FUSION_THRESHOLD = 64 << 20
 """Maximum total bytes of small allreduces that are executed as one (``HOROVOD_FUSION_THRESHOLD``).
@@ -135,16 +135,16 @@ class CollectiveCoordinator:
             )
             return
         if ask.kind == Kind.JOIN:
-            self._join(rank, key, handle, ask)
+            self._record_join(rank, key, handle, ask)
             return
         waiting = self._table.get(key)
         if waiting is None:
             waiting = self._table[key] = _Waiting(self._clock())
         waiting.asks[rank] = ask
         waiting.handles[rank] = handle
-        self._consider(key, waiting, members)
+        self._respond_if_complete(key, waiting, members)
 
-    def blocked(self, rank: int, key: RequestKey | None) -> None:
+    def record_blocked(self, rank: int, key: RequestKey | None) -> None:
         """Record that ``rank`` waits for the request ``key`` and submits nothing until it is done;
         None: the rank no longer waits.
 
@@ -160,22 +160,22 @@ class CollectiveCoordinator:
         stuck.update({r: k for r, (k, _) in self._joined.items()})
         if len(stuck) == self._size and self._table and not self._ready:
             waits = ", ".join(f"rank {r} waits in {stuck[r]}" for r in sorted(stuck))
-            self._fail(
+            self._fail_requests(
                 list(self._table), f"Ranks wait for each other in different collectives: {waits}."
             )
 
-    def begin(self, rank: int, channel: int, step: int) -> list[tuple[int, int, int]]:
+    def begin_step(self, rank: int, channel: int, step: int) -> list[tuple[int, int, int]]:
         """Record that ``rank`` has started the exchange step ``step`` of ``channel``.
 
         Returns (rank, channel, step) for each rank that has called ``join`` and must therefore take
         part in the step with zeros.
         """
         self._steps.setdefault(channel, {})[rank] = step
-        return self._behind()
+        return self._find_missed_steps()
 
     # Responses to ranks
 
-    def take(self) -> list[Response]:
+    def take_responses(self) -> list[Response]:
         """Return all ready responses, in the order in which every rank executes them."""
         if len(self._ready) < 2:
             taken, self._ready = self._ready, []
@@ -183,11 +183,11 @@ class CollectiveCoordinator:
         taken = []
         open_at: dict[Any, tuple[Response, list[int]]] = {}
         for response in self._ready:
-            kind = _fusible(response)
+            kind = _fusion_key(response)
             if kind is None:
                 taken.append(response)
                 continue
-            nbytes = _nbytes(response.asks[0])
+            nbytes = _count_bytes(response.asks[0])
             into = open_at.get(kind)
             if into is not None and into[1][0] + nbytes <= self._threshold:
                 into[0].asks += response.asks
@@ -201,17 +201,17 @@ class CollectiveCoordinator:
         return taken
 
     @property
-    def some_joined(self) -> bool:
+    def has_joined_ranks(self) -> bool:
         """Return whether any rank has called ``join`` and waits there for the others."""
         return bool(self._joined)
 
-    def behind(self) -> list[tuple[int, int, int]]:
+    def list_missed_steps(self) -> list[tuple[int, int, int]]:
         """Return (rank, channel, step) for each rank that has called ``join`` and must take part
         with zeros in a step that other ranks have started.
         """
-        return self._behind()
+        return self._find_missed_steps()
 
-    def pending(self) -> list[IncompleteRequest]:
+    def list_pending(self) -> list[IncompleteRequest]:
         """Return the requests that some ranks have submitted and others have not, oldest first.
 
         ``join`` is omitted, because a rank normally waits in it as long as other ranks have data.
@@ -219,7 +219,7 @@ class CollectiveCoordinator:
         requests = []
         for key, waiting in self._table.items():
             members = self.sets.get(key.set_id, ())
-            here = self._arrived(key, waiting)
+            here = self._record_arrival(key, waiting)
             requests.append(
                 IncompleteRequest(
                     key,
@@ -234,7 +234,7 @@ class CollectiveCoordinator:
         """Return whether any rank waits in a request for another rank."""
         return bool(self._table or self._joined)
 
-    def now(self) -> float:
+    def read_clock(self) -> float:
         """Return the current time of the clock that ``IncompleteRequest.since`` uses (by default
         monotonic), in seconds.
         """
@@ -242,12 +242,12 @@ class CollectiveCoordinator:
 
     # Implementation
 
-    def _join(self, rank: int, key: RequestKey, handle: int, ask: RequestMetadata) -> None:
+    def _record_join(self, rank: int, key: RequestKey, handle: int, ask: RequestMetadata) -> None:
         self._joined[rank] = (key, handle)
         self._last_joined = rank
         for waiting_key, waiting in list(self._table.items()):
             if waiting_key.set_id == 0:
-                self._consider(waiting_key, waiting, self.sets[0])
+                self._respond_if_complete(waiting_key, waiting, self.sets[0])
         if len(self._joined) == self._size:
             handles = {r: h for r, (_, h) in self._joined.items()}
             self._ready.append(
@@ -255,15 +255,17 @@ class CollectiveCoordinator:
             )
             self._joined = {}
 
-    def _arrived(self, key: RequestKey, waiting: _Waiting) -> Iterable[int]:
+    def _record_arrival(self, key: RequestKey, waiting: _Waiting) -> Iterable[int]:
         return {*waiting.asks, *self._joined} if key.set_id == 0 and self._joined else waiting.asks
 
-    def _consider(self, key: RequestKey, waiting: _Waiting, members: tuple[int, ...]) -> None:
+    def _respond_if_complete(
+        self, key: RequestKey, waiting: _Waiting, members: tuple[int, ...]
+    ) -> None:
         # Counted first: with 1,000 ranks, sets of them for each request would take 40 ms.
         if len(waiting.asks) + len(self._joined) < len(members):
             return
         if len(waiting.asks) < len(members) and not set(members) <= set(
-            self._arrived(key, waiting)
+            self._record_arrival(key, waiting)
         ):
             return
         del self._table[key]
@@ -271,15 +273,15 @@ class CollectiveCoordinator:
             self._blocked.pop(rank, None)
         asks = [waiting.asks[rank] for rank in members if rank in waiting.asks]
         first = asks[0]
-        error = disagreement(str(key), members, waiting.asks)
+        error = describe_disagreement(str(key), members, waiting.asks)
         if error is None and len(asks) < len(members):
-            error = refused_while_joined(str(key), first)
+            error = describe_joined_refusal(str(key), first)
         response = Response(first.kind, members, [first], [waiting.handles], None, error, [key])
         if error is None:
-            self._fill(response, first, members, waiting.asks)
+            self._fill_response(response, first, members, waiting.asks)
         self._ready.append(response)
 
-    def _fill(
+    def _fill_response(
         self,
         response: Response,
         first: RequestMetadata,
@@ -288,11 +290,11 @@ class CollectiveCoordinator:
     ) -> None:
         if first.kind == Kind.ALLGATHER:
             response.data = [
-                [_rows(asks[rank].shapes[at]) for rank in members]
+                [_count_rows(asks[rank].shapes[at]) for rank in members]
                 for at in range(len(first.shapes))
             ]
         elif first.kind == Kind.ALLTOALL:
-            sent = [_splits(asks[rank], len(members)) for rank in members]
+            sent = [_compute_splits(asks[rank], len(members)) for rank in members]
             response.data = [[row[to] for row in sent] for to in range(len(members))]
         elif first.kind == Kind.ADD_SET:
             ranks = tuple(int(rank) for rank in first.extra.split(","))
@@ -305,13 +307,13 @@ class CollectiveCoordinator:
             if self.sets.pop(number, None) is not None:
                 response.data = number
                 orphans = [key for key in self._table if key.set_id == number]
-                self._fail(orphans, f"Process set {number} was removed.")
+                self._fail_requests(orphans, f"Process set {number} was removed.")
         elif first.kind == Kind.CHANNEL and len(asks) == len(members):
             response.data = self._next_channel
             self._channel_sets[self._next_channel] = first.set_id
             self._next_channel += 1
 
-    def _fail(self, keys: Sequence[RequestKey], error: str) -> None:
+    def _fail_requests(self, keys: Sequence[RequestKey], error: str) -> None:
         for key in keys:
             waiting = self._table.pop(key, None)
             if waiting is None:
@@ -327,7 +329,7 @@ class CollectiveCoordinator:
         waiting = self._table.get(key)
         return waiting is not None and rank in waiting.asks
 
-    def _behind(self) -> list[tuple[int, int, int]]:
+    def _find_missed_steps(self) -> list[tuple[int, int, int]]:
         if not self._joined:
             return []
         behind = []
@@ -343,7 +345,7 @@ class CollectiveCoordinator:
         return behind
 
 
-def _fusible(response: Response) -> Any:
+def _fusion_key(response: Response) -> Any:
     """Return the properties that allreduces must have in common to be executed as one; None if this
     response cannot be combined with others.
     """
@@ -353,7 +355,7 @@ def _fusible(response: Response) -> Any:
         or first.kind != Kind.ALLREDUCE
         or first.op == ReduceOp.ADASUM
         or len(set(first.dtypes)) != 1
-        or _nbytes(first) > _FUSED_AT_MOST
+        or _count_bytes(first) > _FUSED_AT_MOST
     ):
         return None
     return (
@@ -367,21 +369,21 @@ def _fusible(response: Response) -> Any:
     )
 
 
-def _nbytes(ask: RequestMetadata) -> int:
+def _count_bytes(ask: RequestMetadata) -> int:
     total = 0
     for dtype, shape in zip(ask.dtypes, ask.shapes, strict=True):
         count = 1
         for length in shape:
             count *= length
-        total += count * dtype_of(dtype).itemsize
+        total += count * find_dtype(dtype).itemsize
     return total
 
 
-def _rows(shape: tuple[int, ...]) -> int:
+def _count_rows(shape: tuple[int, ...]) -> int:
     return shape[0] if shape else 1
 
 
-def _splits(ask: RequestMetadata, members: int) -> tuple[int, ...]:
+def _compute_splits(ask: RequestMetadata, members: int) -> tuple[int, ...]:
     if ask.splits is not None:
         return ask.splits
-    return (_rows(ask.shapes[0]) // members,) * members
+    return (_count_rows(ask.shapes[0]) // members,) * members

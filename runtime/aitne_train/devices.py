@@ -30,14 +30,14 @@ class GpuActivity(Enum):
 
 class QueuedCollectives:
     """The last collectives that were queued on GPUs, each with a CUDA event before and after it.
-    ``queued`` and ``in_progress`` may run concurrently.
+    ``record_queued`` and ``is_in_progress`` may run concurrently.
     """
 
     def __init__(self) -> None:
         self._events: deque[tuple[Any, Any]] = deque(maxlen=_MOST_QUEUED)
 
     @contextmanager
-    def queued(self, device: torch.device) -> Iterator[None]:
+    def record_queued(self, device: torch.device) -> Iterator[None]:
         """Record the collective that is queued inside the ``with`` block on the current stream."""
         stream = torch.cuda.current_stream(device)
         before, after = torch.cuda.Event(), torch.cuda.Event()
@@ -53,7 +53,7 @@ class QueuedCollectives:
         """
         return bool(self._events)
 
-    def in_progress(self) -> bool:
+    def is_in_progress(self) -> bool:
         """Return whether a GPU has started one of the collectives and has not completed it."""
         return any(before.query() and not after.query() for before, after in list(self._events))
 
@@ -61,7 +61,7 @@ class QueuedCollectives:
 QUEUED = QueuedCollectives()
 
 
-def gpu_activity() -> GpuActivity:
+def observe_gpu_activity() -> GpuActivity:
     """Return the current activity of the GPUs for this process, by queries that do not wait. This
     code has not been tested on a GPU.
 
@@ -71,7 +71,7 @@ def gpu_activity() -> GpuActivity:
     if not torch.cuda.is_initialized():
         return GpuActivity.NONE
     try:
-        if QUEUED.in_progress() or _recorded_in_progress():
+        if QUEUED.is_in_progress() or _has_recorded_progress():
             return GpuActivity.COLLECTIVE
         for index in range(torch.cuda.device_count()):
             # Another device has no context, which a query would create.
@@ -82,7 +82,7 @@ def gpu_activity() -> GpuActivity:
     return GpuActivity.NONE
 
 
-def _recorded_in_progress() -> bool:
+def _has_recorded_progress() -> bool:
     """Return whether PyTorch's flight recorder contains a collective that has started and not
     ended.
     """
@@ -101,7 +101,7 @@ class InputEvent:
         self._event = event
 
     @classmethod
-    def of(cls, tensors: Sequence[torch.Tensor]) -> InputEvent | None:
+    def record(cls, tensors: Sequence[torch.Tensor]) -> InputEvent | None:
         """Return an event on the current stream after all work queued so far, which includes the
         work that fills the tensors; None if there are no tensors or they are on the CPU.
         """
@@ -113,7 +113,7 @@ class InputEvent:
         return cls(device, event)
 
     @contextmanager
-    def stream(self, others: Sequence[InputEvent]) -> Iterator[None]:
+    def use_engine_stream(self, others: Sequence[InputEvent]) -> Iterator[None]:
         """Run the ``with`` block on the engine's stream of the device. Work queued there starts
         after this event and the events ``others``.
         """
@@ -125,9 +125,9 @@ class InputEvent:
         with torch.cuda.device(self.device), torch.cuda.stream(stream):
             yield
 
-    def finished(self, inputs: Sequence[Sequence[torch.Tensor]]) -> CompletionEvent:
+    def record_completion(self, inputs: Sequence[Sequence[torch.Tensor]]) -> CompletionEvent:
         """Return an event on the engine's stream after the work that the ``with`` block of
-        ``stream`` has queued.
+        ``use_engine_stream`` has queued.
 
         The tensors ``inputs`` are marked as used by the engine's stream, so that the allocator does
         not reuse their memory too early.

@@ -11,7 +11,7 @@ from typing import Any
 from aitne_train.types import Kind, ReduceOp, RequestMetadata
 
 
-def disagreement(
+def describe_disagreement(
     label: str, members: Sequence[int], asks: Mapping[int, RequestMetadata]
 ) -> str | None:
     """Return why the requests in ``asks`` (metadata by rank) cannot be combined into one
@@ -21,17 +21,19 @@ def disagreement(
     """
     first = next(iter(asks.values()))
     if all(ask == first for ask in asks.values()):
-        return _alone(label, members, first)
+        return _describe_lone_request(label, members, first)
     for what, of in _ASPECTS[Kind(first.kind)]:
         values = {rank: of(ask) for rank, ask in asks.items()}
         if len(set(values.values())) > 1:
             if what == _SIGNATURE:
-                what, values = _first_difference(values)
-            return f"{label}: ranks disagree on the {what}: {_listed(values)}."
-    return next(filter(None, (_alone(label, members, ask) for ask in asks.values())), None)
+                what, values = _find_first_difference(values)
+            return f"{label}: ranks disagree on the {what}: {_list_by_rank(values)}."
+    return next(
+        filter(None, (_describe_lone_request(label, members, ask) for ask in asks.values())), None
+    )
 
 
-def _first_difference(signatures: Mapping[int, str]) -> tuple[str, dict[int, Any]]:
+def _find_first_difference(signatures: Mapping[int, str]) -> tuple[str, dict[int, Any]]:
     """Return the name of the first value that differs between the signatures (JSON objects as text,
     by rank), and the value of each rank. Only this value is reported, because the signature of a
     large model has megabytes.
@@ -44,7 +46,7 @@ def _first_difference(signatures: Mapping[int, str]) -> tuple[str, dict[int, Any
     return _SIGNATURE, dict(signatures)
 
 
-def refused_while_joined(label: str, ask: RequestMetadata) -> str | None:
+def describe_joined_refusal(label: str, ask: RequestMetadata) -> str | None:
     """Return why the request ``ask`` (its metadata) cannot be executed while a rank has joined and
     contributes zeros; None if it can. ``label`` names the collective in the message.
 
@@ -61,7 +63,7 @@ def refused_while_joined(label: str, ask: RequestMetadata) -> str | None:
     return None
 
 
-def _alone(label: str, members: Sequence[int], ask: RequestMetadata) -> str | None:
+def _describe_lone_request(label: str, members: Sequence[int], ask: RequestMetadata) -> str | None:
     if ask.kind == Kind.BROADCAST and ask.root not in members:
         return f"{label}: the root, rank {ask.root}, is not in the process set {list(members)}."
     if ask.kind == Kind.REDUCESCATTER and any(not shape for shape in ask.shapes):
@@ -77,55 +79,58 @@ def _alone(label: str, members: Sequence[int], ask: RequestMetadata) -> str | No
     return None
 
 
-def _listed(values: Mapping[int, Any]) -> str:
+def _list_by_rank(values: Mapping[int, Any]) -> str:
     by_value: dict[Any, list[int]] = {}
     for rank in sorted(values):
         by_value.setdefault(values[rank], []).append(rank)
     return ", ".join(
-        f"{'rank' if len(ranks) == 1 else 'ranks'} {_span(ranks)}: {_text(value)}"
+        f"{'rank' if len(ranks) == 1 else 'ranks'} {_format_ranks(ranks)}: {_format_value(value)}"
         for value, ranks in by_value.items()
     )
 
 
-def _span(ranks: list[int]) -> str:
+def _format_ranks(ranks: list[int]) -> str:
     return (
         ", ".join(map(str, ranks)) if len(ranks) <= 8 else f"{ranks[0]} and {len(ranks) - 1} others"
     )
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, tuple):
-        return "[" + ", ".join(_text(part) for part in value) + "]"
+        return "[" + ", ".join(_format_value(part) for part in value) + "]"
     return str(value)
 
 
-def _one_or_all(values: tuple[Any, ...]) -> Any:
+def _group_equal(values: tuple[Any, ...]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def _dtype(ask: RequestMetadata) -> Any:
-    return _one_or_all(ask.dtypes)
+def _format_dtype(ask: RequestMetadata) -> Any:
+    return _group_equal(ask.dtypes)
 
 
-def _shape(ask: RequestMetadata) -> Any:
-    return _one_or_all(ask.shapes)
+def _format_shape(ask: RequestMetadata) -> Any:
+    return _group_equal(ask.shapes)
 
 
-def _later_dimensions(ask: RequestMetadata) -> Any:
-    return _one_or_all(tuple((len(shape), *shape[1:]) for shape in ask.shapes))
+def _format_later_dimensions(ask: RequestMetadata) -> Any:
+    return _group_equal(tuple((len(shape), *shape[1:]) for shape in ask.shapes))
 
 
-def _op(ask: RequestMetadata) -> str:
+def _format_op(ask: RequestMetadata) -> str:
     return ReduceOp(ask.op).name.title()
 
 
 _SIGNATURE = "signature"
 _Aspect = tuple[str, Callable[[RequestMetadata], Any]]
 _COUNT: _Aspect = ("number of tensors", lambda ask: len(ask.shapes))
-_DTYPE: _Aspect = ("dtype", _dtype)
-_SHAPE: _Aspect = ("shape", _shape)
-_ROWS: _Aspect = ("number of dimensions and their lengths beyond the first", _later_dimensions)
-_OP: _Aspect = ("reduction", _op)
+_DTYPE: _Aspect = ("dtype", _format_dtype)
+_SHAPE: _Aspect = ("shape", _format_shape)
+_ROWS: _Aspect = (
+    "number of dimensions and their lengths beyond the first",
+    _format_later_dimensions,
+)
+_OP: _Aspect = ("reduction", _format_op)
 _SCALE: _Aspect = ("prescale and postscale factors", lambda ask: (ask.prescale, ask.postscale))
 _ROOT: _Aspect = ("root rank", lambda ask: ask.root)
 _DEVICE: _Aspect = ("device", lambda ask: ask.device)

@@ -29,8 +29,8 @@ from aitne_train.lead import (
     RemoteCoordinatorClient,
     Waits,
 )
-from aitne_train.left_calls import collective
-from aitne_train.pending import ExecutionTask, Requests, Wait, carry_out
+from aitne_train.left_calls import mark_collective
+from aitne_train.pending import ExecutionTask, Requests, Wait, execute_task
 from aitne_train.progress import StepProgress
 from aitne_train.reduction import UnsupportedError
 from aitne_train.stall import StepLimit
@@ -75,27 +75,27 @@ class CollectiveEngine:
         self._drained_reported = False
         self._over = Flag()
         self._news = Flag()
-        self._stand_in = JoinedRankProxy(self._give_up_joined)
+        self._stand_in = JoinedRankProxy(self._stop_joined_proxy)
         self._joining: list[tuple[Callable[[], None], Callable[[], None]]] = []
-        self.limit = StepLimit(self._step_stalled)
+        self.limit = StepLimit(self._on_step_stall)
         """Context manager that limits each wait in an optimizer's exchange step."""
         self._lead: CoordinatorClient
         if self.rank == 0:
             self._lead = LocalCoordinatorClient(
-                control, self._lock, self._free, self._take_up, self._take_part
+                control, self._lock, self._release_task, self._accept_response, self._join_step
             )
         else:
             self._lead = RemoteCoordinatorClient(control)
-        control.on("do", self._on_do)
-        control.on("step", self._on_step)
+        control.register_handler("do", self._on_response)
+        control.register_handler("step", self._on_step)
         # Rank 0 informs itself with its lock held; the others need no lock for a message.
-        self._progress = StepProgress(self._lead.begin)
-        control.on("tell", lambda _sender, enabled: self._progress.want(enabled))
-        control.on("leaving", self._on_leaving)
-        control.on("over", lambda _sender, _payload: self._over.set())
-        control.on("failed", lambda _sender, reason: self.fail(reason))
+        self._progress = StepProgress(self._lead.begin_step)
+        control.register_handler("tell", lambda _, enabled: self._progress.set_reporting(enabled))
+        control.register_handler("leaving", self._on_shutdown)
+        control.register_handler("over", lambda _sender, _payload: self._over.set())
+        control.register_handler("failed", lambda _sender, reason: self.fail(reason))
         self._lead.listen()
-        control.on_lost(self._lost)
+        control.register_lost_handler(self._on_lost_rank)
 
     # For callers
 
@@ -107,8 +107,8 @@ class CollectiveEngine:
             ValueError: a request of the same name is in progress, or this rank is not in the set.
             HorovodInternalError: the connection to a rank is lost, or the runtime was shut down.
         """
-        ask = RequestMetadata.of(request)
-        ready = InputEvent.of(request.tensors)
+        ask = RequestMetadata.from_request(request)
+        ready = InputEvent.record(request.tensors)
         with self._lock:
             self.check()
             members = self._execution.sets.get(ask.set_id)
@@ -119,11 +119,11 @@ class CollectiveEngine:
                     f"{ask.kind}: rank {self.rank} is not part of process set {ask.set_id}."
                 )
             handle, number, key = self._requests.add(ask, request, ready)
-            left_calls.requested(key)
+            left_calls.set_current_request(key)
             self._blocked = False
             if ask.kind == Kind.JOIN:
                 self._execution.join_device = request.device or "cpu"
-                self._progress.report()
+                self._progress.report_steps()
             if waiting:
                 self._waiting += 1
             self._lead.submit(handle, number, ask)
@@ -133,10 +133,10 @@ class CollectiveEngine:
         """Submit a request, wait for it and return its outputs; costs less than ``submit`` and
         ``wait``, because often no thread needs to be woken.
         """
-        return self.run_data(request)
+        return self.run_for_data(request)
 
-    @collective("a collective")
-    def run_data(self, request: Request) -> Any:
+    @mark_collective("a collective")
+    def run_for_data(self, request: Request) -> Any:
         """Submit a request, wait until all ranks have executed it, and return its result, whose
         type depends on the kind of the request.
 
@@ -146,19 +146,19 @@ class CollectiveEngine:
         rank has joined. ``JOIN`` returns the rank that joined last. The other kinds return their
         output tensors, as ``run`` does.
         """
-        return self._wait(self.submit(request, waiting=True), registered=True)
+        return self._wait_for_request(self.submit(request, waiting=True), registered=True)
 
     def join(self, request: Request) -> int:
         """Execute a request of kind ``join``; return the rank that joined last."""
         for begins, _ in self._joining:
             begins()
-        last: int = self.run_data(request)
-        self._stand_in.settle()
+        last: int = self.run_for_data(request)
+        self._stand_in.wait_for_steps()
         for _, ends in self._joining:
             ends()
         return last
 
-    def on_join(self, begins: Callable[[], None], ends: Callable[[], None]) -> None:
+    def register_join_callbacks(self, begins: Callable[[], None], ends: Callable[[], None]) -> None:
         """Register callbacks for ``join``: ``begins`` runs before this rank joins, ``ends`` when
         all ranks have joined, but not if ``join`` fails.
         """
@@ -173,7 +173,7 @@ class CollectiveEngine:
             pending = self._requests.find(handle)
             return pending.done and (pending.finished is None or pending.finished.poll())
 
-    @collective("a collective")
+    @mark_collective("a collective")
     def wait(self, handle: int) -> tuple[torch.Tensor, ...]:
         """Wait for a request and return its outputs, on a GPU too; each handle can be used once.
 
@@ -181,16 +181,16 @@ class CollectiveEngine:
             HorovodInternalError: ranks disagree, one is lost, or the runtime was shut down.
             ValueError: there is no such handle.
         """
-        return self._wait(handle, registered=False)
+        return self._wait_for_request(handle, registered=False)
 
-    def pending(self) -> list[Waits]:
+    def list_pending(self) -> list[Waits]:
         """Return the requests that some ranks have submitted and others have not: name, kind, age
         in seconds and missing ranks. Empty on ranks other than 0, which do not know them.
         """
         with self._lock:
-            return self._lead.pending()
+            return self._lead.list_pending()
 
-    def failure(self, error: TransportError) -> HorovodInternalError:
+    def make_failure(self, error: TransportError) -> HorovodInternalError:
         """Return the exception to raise for an error of a transport. Waits briefly for a report
         that a rank is lost, so that the message can name it.
         """
@@ -226,17 +226,17 @@ class CollectiveEngine:
         if self._failed is not None or self._leaving is not None:
             raise HorovodInternalError(self._failed or self._leaving)
 
-    def begin(self, channel: int, step: int) -> None:
+    def begin_step(self, channel: int, step: int) -> None:
         """Record that this rank has started the exchange step ``step`` of the channel number
         ``channel``.
 
         Rank 0 is informed only while some rank waits in ``join``.
         """
         self.check()
-        self._progress.begin(channel, step)
+        self._progress.begin_step(channel, step)
         if self._progress.reporting:
             with self._lock:
-                self._lead.begin(channel, step)
+                self._lead.begin_step(channel, step)
 
     def on_joined(self, channel: int, callback: StepCallback | None) -> None:
         """Register a callback by which this rank, while it waits in ``join``, takes part in
@@ -274,18 +274,18 @@ class CollectiveEngine:
     # A signal handler may raise at any point of these methods. So a thread holds the lock only
     # within ``with`` blocks, and never waits in one.
 
-    def _wait(self, handle: int, registered: bool) -> Any:
+    def _wait_for_request(self, handle: int, registered: bool) -> Any:
         begun_ns = time.monotonic_ns()
         me = threading.get_ident()
         with self._lock:
             pending = self._requests.find(handle)
             if not registered:
                 self._waiting += 1
-                left_calls.requested(pending.key)
+                left_calls.set_current_request(pending.key)
             wait = self._waits[me] = Wait(pending, begun_ns)
         try:
             while not pending.done:
-                self._advance(wait)
+                self._make_progress(wait)
         finally:
             with self._lock:
                 self._stop_reading()
@@ -293,22 +293,22 @@ class CollectiveEngine:
                 self._waits.pop(me, None)
                 if self._blocked:
                     self._blocked = False
-                    self._lead.blocked(None)
+                    self._lead.report_blocked(None)
                 if self._waiting or self._queue:
                     self._wake_waiters()
                 if pending.done:
                     self._requests.forget(handle)
-        self._execution.waited(begun_ns)
+        self._execution.record_wait(begun_ns)
         if pending.error is not None:
             raise HorovodInternalError(pending.error)
         if pending.finished is not None:
             pending.finished.wait(pending.result)
             if self._failed is not None:  # an aborted collective also ends on the GPU
                 raise HorovodInternalError(self._failed)
-        left_calls.requested(None)
+        left_calls.set_current_request(None)
         return pending.result
 
-    def _advance(self, wait: Wait) -> None:
+    def _make_progress(self, wait: Wait) -> None:
         """Execute a response, or else receive messages or sleep until something has changed. The
         thread reads messages itself, which saves waking another.
         """
@@ -333,12 +333,12 @@ class CollectiveEngine:
                     enters, reads = self._reader is None, self._reader == me
                     self._reader = me
         if task is not None:
-            self._carry_out(task)
+            self._execute_task(task)
         elif reads:
             self._control.read(-1 if patience_s is None else patience_s)
         elif not enters:
             wait.sleep(patience_s)
-        elif not self._control.enter():
+        elif not self._control.begin_reading():
             with self._lock:
                 self._reader = None
             wait.sleep(patience_s)
@@ -346,7 +346,7 @@ class CollectiveEngine:
     def _stop_reading(self) -> None:
         if self._reader == threading.get_ident():
             self._reader = None
-            self._control.leave()
+            self._control.end_reading()
 
     def _report_blocked(self, key: RequestKey) -> bool:
         """Inform rank 0 that this rank is blocked, and return True, if every thread of the program
@@ -354,14 +354,14 @@ class CollectiveEngine:
         request.
         """
         waits = {thread for thread, wait in self._waits.items() if not wait.pending.done}
-        if not self._free() or any(
+        if not self._release_task() or any(
             thread.ident not in waits
             for thread in threading.enumerate()
             if not thread.name.startswith(_OWN_THREADS)
         ):
             return False
         self._blocked = True
-        self._lead.blocked(key)
+        self._lead.report_blocked(key)
         return True
 
     def _wake_waiters(self) -> None:
@@ -372,24 +372,24 @@ class CollectiveEngine:
             for wait in self._waits.values():
                 wait.wake()
             if self._reader is not None and self._reader != threading.get_ident():
-                self._control.nudge()
+                self._control.interrupt_read()
             if self._failed is None and self._leaving is None:
                 return
         if self._worker is None and self._queue:
-            self._worker = threading.Thread(target=self._work_on, name="aitne-engine", daemon=True)
+            self._worker = threading.Thread(target=self._run, name="aitne-engine", daemon=True)
             self._worker.start()
         self._work.notify_all()
 
     # Execution
 
-    def _work_on(self) -> None:
+    def _run(self) -> None:
         while True:
             with self._lock:
                 while (task := self._next_task()) is None:
                     if not self._queue and (self._failed is not None or self._over.is_set()):
                         return
                     self._work.wait()
-            self._carry_out(task)
+            self._execute_task(task)
 
     def _next_task(self) -> ExecutionTask | None:
         """Return the next queued response, which the caller must execute; None if there is none, or
@@ -400,19 +400,19 @@ class CollectiveEngine:
         self._busy = True
         return self._queue.popleft()
 
-    def _carry_out(self, task: ExecutionTask) -> None:
+    def _execute_task(self, task: ExecutionTask) -> None:
         error: str | None = None
         results: list[Any] = []
         finished: CompletionEvent | None = None
         try:
-            results, finished = carry_out(self._execution, task)
+            results, finished = execute_task(self._execution, task)
         except TransportError as failure:
-            error = str(self.failure(failure))
+            error = str(self.make_failure(failure))
         except UnsupportedError as failure:
             # The same on every rank, before any exchange: the transport is still usable.
             error = f"{task.item.kind}: {failure}"
         except BaseException as failure:
-            if left_calls.is_called() and left_calls.is_foreign(failure):
+            if left_calls.is_in_call() and left_calls.is_foreign(failure):
                 raise  # the thread leaves its call, which breaks the run
             # Others may wait for this rank inside the transport, which is unusable now.
             log.exception("A collective failed on rank %d", self.rank)
@@ -425,21 +425,21 @@ class CollectiveEngine:
                     self._requests.finish(
                         pending, results[at] if results else None, finished, error
                     )
-            self._lead.idle()
+            self._lead.report_idle()
             self._report_drained()
             if self._waiting:
                 self._wake_waiters()
 
     # Messages of rank 0
 
-    def _free(self) -> bool:
+    def _release_task(self) -> bool:
         return not self._busy and not self._queue
 
-    def _take_up(self, message: list[Any]) -> None:
+    def _accept_response(self, message: list[Any]) -> None:
         if self._failed is not None:
             return
         self._blocked = False
-        task, error = self._requests.answered(message)
+        task, error = self._requests.match_response(message)
         if error is not None:
             for pending in task.pendings:
                 if pending is not None and not pending.done:
@@ -448,40 +448,40 @@ class CollectiveEngine:
             self._queue.append(task)
         self._wake_waiters()
 
-    def _take_part(self, channel: int, step: int) -> None:
+    def _join_step(self, channel: int, step: int) -> None:
         """Take part with zeros in a step that other ranks have started while this rank waits in
         ``join``.
         """
-        self._progress.begin(channel, step)
-        self._stand_in.take_part(channel, step)
+        self._progress.begin_step(channel, step)
+        self._stand_in.queue_step(channel, step)
 
-    def _give_up_joined(self, reason: str, news: bool) -> None:
+    def _stop_joined_proxy(self, reason: str, news: bool) -> None:
         if news:
             self.fail_all(f"Rank {self.rank}: {reason}")
         else:
             self.fail(reason)
 
-    def _on_do(self, _sender: int, message: Any) -> None:
+    def _on_response(self, _sender: int, message: Any) -> None:
         with self._lock:
-            self._take_up(message)
+            self._accept_response(message)
 
     def _on_step(self, _sender: int, message: Any) -> None:
         channel, step = message
         with self._lock:
-            self._take_part(channel, step)
+            self._join_step(channel, step)
 
     # Shutdown
 
-    def _step_stalled(self, waited_s: float) -> None:
+    def _on_step_stall(self, waited_s: float) -> None:
         self.fail_all(
             f"Stalled for too long: rank {self.rank} has waited for other ranks in an optimizer's step "
             f"for {waited_s:.0f} s."
         )
 
-    def _lost(self, rank: int, reason: str) -> None:
+    def _on_lost_rank(self, rank: int, reason: str) -> None:
         self.fail(f"Rank {rank} is gone: {reason}.")
 
-    def _on_leaving(self, _sender: int, reason: str) -> None:
+    def _on_shutdown(self, _sender: int, reason: str) -> None:
         with self._lock:
             self._leaving = self._leaving or reason
             self._report_drained()
@@ -492,8 +492,8 @@ class CollectiveEngine:
         """Report to rank 0 that all responses sent before a shutdown are executed; requests that
         remain fail.
         """
-        if self._leaving is None or self._drained_reported or not self._free():
+        if self._leaving is None or self._drained_reported or not self._release_task():
             return
         self._drained_reported = True
         self._requests.give_up(self._leaving)
-        self._lead.drained()
+        self._lead.report_drained()

@@ -20,7 +20,7 @@ from aitne_train.run_store import RunStore
 from aitne_train.solo import SoloTransport
 from aitne_train.timeline import MEMCPY_IN_FUSION_BUFFER, MEMCPY_OUT_FUSION_BUFFER, TIMELINE
 from aitne_train.transport.base import Group, Store, Transport, TransportError
-from aitne_train.types import Kind, ReduceOp, Request, RequestMetadata, dtype_of
+from aitne_train.types import Kind, ReduceOp, Request, RequestMetadata, find_dtype
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -41,7 +41,7 @@ class ExecutableResponse:
     rows: list[str] = field(default_factory=list)
     """Names of the requests in Horovod's timeline; empty if the timeline is not recorded."""
 
-    def own(self) -> Request:
+    def get_own_request(self) -> Request:
         """Return this rank's only request. Used for kinds that are never fused and in which joined
         ranks take no part.
 
@@ -54,15 +54,15 @@ class ExecutableResponse:
 
 
 @contextmanager
-def marked(rows: Sequence[str], event: str) -> Iterator[None]:
+def mark_timeline(rows: Sequence[str], event: str) -> Iterator[None]:
     """Record in the timeline, for each of the request names ``rows``, the event that lasts as long
     as the ``with`` block.
     """
     for row in rows:
-        TIMELINE.begin(row, event)
+        TIMELINE.begin_event(row, event)
     yield
     for row in rows:
-        TIMELINE.end(row)
+        TIMELINE.end_event(row)
 
 
 class Execution:
@@ -104,7 +104,7 @@ class Execution:
         """
         return _HOW[Kind(item.kind)](self, item)
 
-    def connect(self, name: str, set_id: int, device: str) -> Transport:
+    def connect_transport(self, name: str, set_id: int, device: str) -> Transport:
         """Connect a new transport between the ranks of a process set for tensors on ``device``,
         such as ``cuda:1``. All these ranks must call this, and must connect their transports in the
         same order, which rank 0 determines.
@@ -122,7 +122,7 @@ class Execution:
             from aitne_train import choice  # a single rank needs none of them
 
             kind = device.partition(":")[0]
-            chosen = choice.choose(nodes, kind, os.environ.get("AITNE_TRANSPORT", "auto"))
+            chosen = choice.choose_transport(nodes, kind, os.environ.get("AITNE_TRANSPORT", "auto"))
             transport = chosen.connect(group, device)
         with self._lock:
             self._opened.append(transport)
@@ -131,7 +131,7 @@ class Execution:
             transport.abort(aborted)
         return transport
 
-    def drop(self, transport: Transport) -> None:
+    def close_transport(self, transport: Transport) -> None:
         """Close a transport that is no longer used."""
         with self._lock:
             if transport not in self._opened:
@@ -158,12 +158,12 @@ class Execution:
             transport.close()
         self._transports.clear()
 
-    def _transport(self, set_id: int, device: torch.device) -> Transport:
+    def _find_transport(self, set_id: int, device: torch.device) -> Transport:
         # By type: ranks of a node use different GPUs, and each rank one.
         transport = self._transports.get((set_id, device.type))
         if transport is None:
             self._check_aborted()
-            transport = self.connect(f"set{set_id}.{device.type}", set_id, str(device))
+            transport = self.connect_transport(f"set{set_id}.{device.type}", set_id, str(device))
             self._transports[set_id, device.type] = transport
         return transport
 
@@ -171,18 +171,18 @@ class Execution:
         if self._aborted is not None:
             raise TransportError(self._aborted)
 
-    def waited(self, begun_ns: int) -> None:
+    def record_wait(self, begun_ns: int) -> None:
         """Record that a thread of the program has waited for collectives from ``begun_ns``
         (``time.monotonic_ns()``) until now.
         """
         self._recorder.add(WAIT, 0, len(self._nodes), begun_ns, time.monotonic_ns())
 
-    def _timed(self, op: str, nbytes: int, ranks: int, call: Callable[[], None]) -> None:
+    def _record_call(self, op: str, nbytes: int, ranks: int, call: Callable[[], None]) -> None:
         begun = time.monotonic_ns()
         call()
         self._recorder.add(op, nbytes, ranks, begun, time.monotonic_ns())
 
-    def _allreduce(self, item: ExecutableResponse) -> list[Any]:
+    def _run_allreduce(self, item: ExecutableResponse) -> list[Any]:
         inputs: list[torch.Tensor] = []
         outputs: list[torch.Tensor] = []
         results: list[Any] = []
@@ -193,7 +193,7 @@ class Execution:
                 ask = next(asks)
                 head = head or ask
                 zeros = [
-                    torch.zeros(shape, dtype=dtype_of(dtype), device=self._zeros_on(ask.device))
+                    torch.zeros(shape, dtype=find_dtype(dtype), device=self._zeros_on(ask.device))
                     for dtype, shape in zip(ask.dtypes, ask.shapes, strict=True)
                 ]
                 inputs += zeros
@@ -209,11 +209,11 @@ class Execution:
             results.append(tuple(made))
         if head is None or not inputs:
             return results
-        transport = self._transport(item.set_id, inputs[0].device)
+        transport = self._find_transport(item.set_id, inputs[0].device)
         op = ReduceOp(head.op)
         for dtype in dict.fromkeys(tensor.dtype for tensor in inputs):
             chosen = [at for at, tensor in enumerate(inputs) if tensor.dtype == dtype]
-            self._reduce(
+            self._run_reduction(
                 transport,
                 [inputs[at] for at in chosen],
                 [outputs[at] for at in chosen],
@@ -224,7 +224,7 @@ class Execution:
             )
         return results
 
-    def _reduce(
+    def _run_reduction(
         self,
         transport: Transport,
         inputs: list[torch.Tensor],
@@ -240,39 +240,39 @@ class Execution:
             if outputs[0] is not inputs[0]:
                 row.copy_(inputs[0].detach().view(-1))
         else:
-            with marked(rows, MEMCPY_IN_FUSION_BUFFER):
-                row = self._fusion.fill(inputs)
+            with mark_timeline(rows, MEMCPY_IN_FUSION_BUFFER):
+                row = self._fusion.fuse(inputs)
         counts = [tensor.numel() for tensor in inputs]
 
         def call() -> None:
             if op == ReduceOp.ADASUM:
-                reduction.adasum(transport, row, counts, prescale, postscale)
+                reduction.reduce_by_adasum(transport, row, counts, prescale, postscale)
             else:
-                reduction.allreduce(transport, row, op, prescale, postscale)
+                reduction.reduce_fused(transport, row, op, prescale, postscale)
 
-        self._timed("allreduce", row.nbytes, transport.size, call)
+        self._record_call("allreduce", row.nbytes, transport.size, call)
         if not alone:
-            with marked(rows, MEMCPY_OUT_FUSION_BUFFER):
+            with mark_timeline(rows, MEMCPY_OUT_FUSION_BUFFER):
                 reduction.unfuse(row, outputs)
 
-    def _allgather(self, item: ExecutableResponse) -> list[Any]:
-        request = item.own()
+    def _run_allgather(self, item: ExecutableResponse) -> list[Any]:
+        request = item.get_own_request()
         gathered = []
         for tensor, rows in zip(request.tensors, item.data, strict=True):
             flat = tensor.detach().view(-1)
             later = tensor.shape[1:]
             row = later.numel()
             out = flat.new_empty(sum(rows) * row)
-            transport = self._transport(item.set_id, tensor.device)
+            transport = self._find_transport(item.set_id, tensor.device)
             if out.numel():
                 counts = [count * row for count in rows]
                 call = partial(transport.allgather, out, flat, counts)
-                self._timed("allgather", flat.nbytes, transport.size, call)
+                self._record_call("allgather", flat.nbytes, transport.size, call)
             gathered.append(out.view(sum(rows), *later))
         return [tuple(gathered)]
 
-    def _broadcast(self, item: ExecutableResponse) -> list[Any]:
-        request = item.own()
+    def _run_broadcast(self, item: ExecutableResponse) -> list[Any]:
+        request = item.get_own_request()
         root = self.sets[item.set_id].index(request.root)
         outputs = request.outputs
         if outputs is None:
@@ -281,9 +281,9 @@ class Execution:
             row = output.detach().view(-1)
             if request.root == self._rank and output is not tensor:
                 row.copy_(tensor.detach().view(-1))
-            transport = self._transport(item.set_id, row.device)
+            transport = self._find_transport(item.set_id, row.device)
             if row.numel():
-                self._timed(
+                self._record_call(
                     "broadcast",
                     row.nbytes,
                     transport.size,
@@ -291,10 +291,10 @@ class Execution:
                 )
         return [tuple(outputs)]
 
-    def _alltoall(self, item: ExecutableResponse) -> list[Any]:
-        request = item.own()
+    def _run_alltoall(self, item: ExecutableResponse) -> list[Any]:
+        request = item.get_own_request()
         (tensor,) = request.tensors
-        transport = self._transport(item.set_id, tensor.device)
+        transport = self._find_transport(item.set_id, tensor.device)
         flat = tensor.detach().view(-1)
         later = tensor.shape[1:]
         row = later.numel()
@@ -305,36 +305,36 @@ class Execution:
         out = flat.new_empty(sum(item.data) * row)
         going, coming = [count * row for count in sent], [count * row for count in item.data]
         call = partial(transport.alltoall, out, flat, going, coming)
-        self._timed("alltoall", flat.nbytes, transport.size, call)
+        self._record_call("alltoall", flat.nbytes, transport.size, call)
         received = torch.tensor(item.data, dtype=torch.int32)
         return [(out.view(sum(item.data), *later), received)]
 
-    def _reducescatter(self, item: ExecutableResponse) -> list[Any]:
-        request = item.own()
+    def _run_reducescatter(self, item: ExecutableResponse) -> list[Any]:
+        request = item.get_own_request()
         results = []
         for tensor in request.tensors:
-            transport = self._transport(item.set_id, tensor.device)
+            transport = self._find_transport(item.set_id, tensor.device)
 
             def call(tensor: torch.Tensor = tensor, transport: Transport = transport) -> None:
                 results.append(
-                    reduction.reducescatter(
+                    reduction.reduce_and_scatter(
                         transport, tensor, request.op, request.prescale, request.postscale
                     )
                 )
 
-            self._timed("reducescatter", tensor.nbytes, transport.size, call)
+            self._record_call("reducescatter", tensor.nbytes, transport.size, call)
         return [tuple(results)]
 
-    def _barrier(self, item: ExecutableResponse) -> list[Any]:
-        transport = self._transport(item.set_id, torch.device("cpu"))
-        self._timed("barrier", 0, transport.size, transport.barrier)
+    def _run_barrier(self, item: ExecutableResponse) -> list[Any]:
+        transport = self._find_transport(item.set_id, torch.device("cpu"))
+        self._record_call("barrier", 0, transport.size, transport.barrier)
         return [()]
 
-    def _join(self, item: ExecutableResponse) -> list[Any]:
+    def _run_join(self, item: ExecutableResponse) -> list[Any]:
         return [item.data]
 
     def _add_set(self, item: ExecutableResponse) -> list[Any]:
-        request = item.own()
+        request = item.get_own_request()
         if item.data is not None:
             self.sets[item.data] = tuple(int(rank) for rank in request.extra.split(","))
         return [item.data]
@@ -343,28 +343,30 @@ class Execution:
         if item.data is not None:
             self.sets.pop(item.data, None)
             for key in [key for key in self._transports if key[0] == item.data]:
-                self.drop(self._transports.pop(key))
+                self.close_transport(self._transports.pop(key))
         return [item.data]
 
-    def _channel(self, item: ExecutableResponse) -> list[Any]:
+    def _open_channel(self, item: ExecutableResponse) -> list[Any]:
         if item.data is None:
             return [None]
-        request = item.own()
-        return [(item.data, self.connect(f"channel{item.data}", item.set_id, request.device))]
+        request = item.get_own_request()
+        return [
+            (item.data, self.connect_transport(f"channel{item.data}", item.set_id, request.device))
+        ]
 
     def _zeros_on(self, device: str) -> str:
         return self.join_device if self.join_device.startswith(device) else device
 
 
 _HOW: dict[Kind, Callable[[Execution, ExecutableResponse], list[Any]]] = {
-    Kind.ALLREDUCE: Execution._allreduce,
-    Kind.ALLGATHER: Execution._allgather,
-    Kind.BROADCAST: Execution._broadcast,
-    Kind.ALLTOALL: Execution._alltoall,
-    Kind.REDUCESCATTER: Execution._reducescatter,
-    Kind.BARRIER: Execution._barrier,
-    Kind.JOIN: Execution._join,
+    Kind.ALLREDUCE: Execution._run_allreduce,
+    Kind.ALLGATHER: Execution._run_allgather,
+    Kind.BROADCAST: Execution._run_broadcast,
+    Kind.ALLTOALL: Execution._run_alltoall,
+    Kind.REDUCESCATTER: Execution._run_reducescatter,
+    Kind.BARRIER: Execution._run_barrier,
+    Kind.JOIN: Execution._run_join,
     Kind.ADD_SET: Execution._add_set,
     Kind.REMOVE_SET: Execution._remove_set,
-    Kind.CHANNEL: Execution._channel,
+    Kind.CHANNEL: Execution._open_channel,
 }

@@ -12,16 +12,16 @@ from typing import Any
 
 import torch
 
-from aitne_train.context import current
+from aitne_train.context import require_context
 from aitne_train.errors import HorovodInternalError
-from aitne_train.left_calls import collective
+from aitne_train.left_calls import mark_collective
 from aitne_train.ops import allgather, broadcast_, broadcast_async_, synchronize
 from aitne_train.process_sets import ProcessSet, global_process_set
 
 _CODE_BYTES = hashlib.sha256().digest_size
 
 
-@collective("broadcast_parameters")
+@mark_collective("broadcast_parameters")
 def broadcast_parameters(params: Any, root_rank: int) -> None:
     """Broadcast the parameter values of rank ``root_rank`` to all ranks.
 
@@ -49,7 +49,7 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
         synchronize(handle)
 
 
-@collective("broadcast_object")
+@mark_collective("broadcast_object")
 def broadcast_object(
     obj: Any,
     root_rank: int = 0,
@@ -67,18 +67,18 @@ def broadcast_object(
     Raises:
         HorovodInternalError: the received data does not come from a rank of this run.
     """
-    at_root = current().world.rank == root_rank
+    at_root = require_context().world.rank == root_rank
     names = (None, None) if name is None else (f"{name}.sz", f"{name}.t")
-    data = _pickled(obj) if at_root else torch.empty(0, dtype=torch.uint8)
+    data = _pickle_sealed(obj) if at_root else torch.empty(0, dtype=torch.uint8)
     length = torch.tensor([data.numel()])
     broadcast_(length, root_rank, names[0], process_set)
     if not at_root:
         data = torch.empty(int(length), dtype=torch.uint8)
     broadcast_(data, root_rank, names[1], process_set)
-    return obj if at_root else _unpickled(data)
+    return obj if at_root else _unpickle_sealed(data)
 
 
-@collective("allgather_object")
+@mark_collective("allgather_object")
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
     """Return the objects of all ranks, in the order of the ranks.
 
@@ -90,16 +90,17 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
         HorovodInternalError: the received data does not come from a rank of this run.
     """
     names = (None, None) if name is None else (f"{name}.sz", f"{name}.t")
-    data = _pickled(obj)
+    data = _pickle_sealed(obj)
     lengths = allgather(torch.tensor([data.numel()]), names[0]).tolist()
     every = allgather(data, names[1])
     ends = accumulate(lengths)
     return [
-        _unpickled(every[end - length : end]) for end, length in zip(ends, lengths, strict=True)
+        _unpickle_sealed(every[end - length : end])
+        for end, length in zip(ends, lengths, strict=True)
     ]
 
 
-@collective("broadcast_optimizer_state")
+@mark_collective("broadcast_optimizer_state")
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
 ) -> None:
@@ -123,11 +124,13 @@ def broadcast_optimizer_state(
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     if not optimizer.state:
         _zero_gradients(optimizer, parameters, model)
-    at_root = current().world.rank == root_rank
+    at_root = require_context().world.rank == root_rank
     sent: list[torch.Tensor] = []
     plan: Any = None
     if at_root:
-        plan = _replaced(_content(optimizer, parameters), lambda tensor: _describe(tensor, sent))
+        plan = _replace_tensors(
+            _list_content(optimizer, parameters), lambda tensor: _describe_tensor(tensor, sent)
+        )
     plan = broadcast_object(plan, root_rank)
     if not at_root:
         options, states = plan
@@ -147,7 +150,7 @@ class _Described:
     dtype: torch.dtype
     on_cpu: bool
 
-    def made(self, device: torch.device) -> torch.Tensor:
+    def allocate(self, device: torch.device) -> torch.Tensor:
         """Return an uninitialized tensor with this shape and dtype, on the CPU or on ``device``."""
         return torch.empty(self.shape, dtype=self.dtype, device="cpu" if self.on_cpu else device)
 
@@ -160,7 +163,7 @@ class _Described:
         )
 
 
-def _content(
+def _list_content(
     optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]
 ) -> tuple[list[dict[str, Any]], dict[Any, dict[Any, Any]]]:
     """Return the options of each parameter group, and the state of each parameter by its number."""
@@ -176,7 +179,7 @@ def _content(
     return options, states
 
 
-def _describe(tensor: torch.Tensor, sent: list[torch.Tensor]) -> _Described:
+def _describe_tensor(tensor: torch.Tensor, sent: list[torch.Tensor]) -> _Described:
     sent.append(tensor)
     return _Described(tuple(tensor.shape), tensor.dtype, tensor.device.type == "cpu")
 
@@ -187,7 +190,7 @@ def _adopt_options(
     for group, group_options in zip(optimizer.param_groups, options, strict=True):
         device = group["params"][0].device if group["params"] else torch.device("cpu")
         for key, value in group_options.items():
-            group[key] = _room_for(value, group.get(key), device, sent)
+            group[key] = _allocate_for(value, group.get(key), device, sent)
 
 
 def _adopt_states(
@@ -205,36 +208,36 @@ def _adopt_states(
             continue
         state = optimizer.state[parameter]
         adopted = {
-            key: _room_for(value, state.get(key), parameter.device, sent)
+            key: _allocate_for(value, state.get(key), parameter.device, sent)
             for key, value in states[number].items()
         }
         state.clear()
         state.update(adopted)
 
 
-def _room_for(value: Any, existing: Any, device: torch.device, sent: list[torch.Tensor]) -> Any:
+def _allocate_for(value: Any, existing: Any, device: torch.device, sent: list[torch.Tensor]) -> Any:
     """Return a copy of ``value`` in which placeholders are replaced by tensors to receive into:
     this rank's existing ones if they fit, otherwise new ones. The tensors are appended to ``sent``.
     """
 
-    def room(described: _Described) -> torch.Tensor:
-        tensor = existing if described.fits(existing) else described.made(device)
+    def allocate(described: _Described) -> torch.Tensor:
+        tensor = existing if described.fits(existing) else described.allocate(device)
         sent.append(tensor)
         return tensor
 
-    return _replaced(value, room)
+    return _replace_tensors(value, allocate)
 
 
-def _replaced(value: Any, change: Callable[[Any], Any]) -> Any:
+def _replace_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
     """Return a copy of nested lists, tuples and dicts in which ``change`` has replaced each tensor
     and each placeholder for a tensor.
     """
     if isinstance(value, (torch.Tensor, _Described)):
         return change(value)
     if type(value) is dict:
-        return {key: _replaced(item, change) for key, item in value.items()}
+        return {key: _replace_tensors(item, change) for key, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(_replaced(item, change) for item in value)
+        return type(value)(_replace_tensors(item, change) for item in value)
     return value
 
 
@@ -255,15 +258,15 @@ def _zero_gradients(
             parameter.grad = zeros.to_sparse() if sparse else zeros
 
 
-def _pickled(obj: Any) -> torch.Tensor:
+def _pickle_sealed(obj: Any) -> torch.Tensor:
     """Return a tensor of bytes: an authentication code computed with the run's secret, and the
     pickled object.
     """
     data = pickle.dumps(obj)
-    return torch.frombuffer(bytearray(_code(data) + data), dtype=torch.uint8)
+    return torch.frombuffer(bytearray(_compute_code(data) + data), dtype=torch.uint8)
 
 
-def _unpickled(sealed: torch.Tensor) -> Any:
+def _unpickle_sealed(sealed: torch.Tensor) -> Any:
     """Verify the authentication code of received data and return the unpickled object.
 
     Unpickling executes code, and transports do not authenticate senders. So data without a code
@@ -274,10 +277,10 @@ def _unpickled(sealed: torch.Tensor) -> Any:
     """
     received = sealed.numpy().tobytes()
     code, data = received[:_CODE_BYTES], received[_CODE_BYTES:]
-    if not hmac.compare_digest(code, _code(data)):
+    if not hmac.compare_digest(code, _compute_code(data)):
         raise HorovodInternalError("An object was received that no rank of this run has sent.")
     return pickle.loads(data)  # noqa: S301
 
 
-def _code(data: bytes) -> bytes:
-    return hmac.digest(current().secret, b"object" + data, hashlib.sha256)
+def _compute_code(data: bytes) -> bytes:
+    return hmac.digest(require_context().secret, b"object" + data, hashlib.sha256)

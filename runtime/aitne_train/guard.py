@@ -36,7 +36,7 @@ _MOST_GROUPS = 16
 """Maximum number of different stacks in the log; files contain all of them."""
 
 
-def attach(context: Context) -> None:
+def start_monitoring(context: Context) -> None:
     """Start the profile, the timeline and the monitor of this rank, and measure the links if
     requested; called at the end of ``init``.
 
@@ -47,11 +47,11 @@ def attach(context: Context) -> None:
         HorovodInternalError: links are measured, and two ranks cannot exchange data.
     """
     world, control = context.world, context.control
-    timeline.from_environment(world.rank)
+    timeline.start_from_environment(world.rank)
     if world.rank == 0:
         context.on_close(timeline.stop_timeline)
     recorder = context.recorder
-    folder = profiling.folder_of()
+    folder = profiling.find_profile_folder()
     if isinstance(recorder, RecordRing) and folder is not None:
         profiler = profiling.Profiler(
             recorder,
@@ -61,11 +61,11 @@ def attach(context: Context) -> None:
             folder,
         )
         if world.rank == 0:
-            control.on("profile", profiler.take)
-            control.on_lost(lambda rank, _why: profiler.lost(rank))
+            control.register_handler("profile", profiler.store_totals)
+            control.register_lost_handler(lambda rank, _why: profiler.record_lost_rank(rank))
         context.on_close(profiler.close)
         profiler.start()
-    lag_s = lag_of()
+    lag_s = read_lag_s()
     if lag_s > 0 and world.size > 1:
         monitor = RankMonitor(context, lag_s)
         context.on_close(monitor.close)
@@ -73,10 +73,10 @@ def attach(context: Context) -> None:
     if os.environ.get("AITNE_LINK_CHECK", "0") not in ("", "0") and world.size > 1:
         from aitne_train import linkcheck  # most runs do not need it
 
-        linkcheck.at_start(context)
+        linkcheck.check_at_start(context)
 
 
-def lag_of(environ: Mapping[str, str] = os.environ) -> float:
+def read_lag_s(environ: Mapping[str, str] = os.environ) -> float:
     """Return the seconds after which a waiting rank is reported, from ``AITNE_GUARD_LAG_S``; 0:
     never.
 
@@ -121,11 +121,11 @@ class RankMonitor:
         self._suspicion: watch.Suspicion | None = None
         self._stop = Flag()
         control = self._control
-        control.on("guard.beat", self._heard)
-        control.on("guard.stacks", self._asked)
-        control.on("guard.here", self._add_stack)
-        control.on("guard.ask", self._asked_for)
-        control.on_lost(self._lost)
+        control.register_handler("guard.beat", self._on_heartbeat)
+        control.register_handler("guard.stacks", self._on_stack_request)
+        control.register_handler("guard.here", self._on_stack)
+        control.register_handler("guard.ask", self._on_neighbour_request)
+        control.register_lost_handler(self._on_lost_rank)
         self._thread = threading.Thread(target=self._run, name="aitne-guard", daemon=True)
 
     def start(self) -> None:
@@ -140,7 +140,7 @@ class RankMonitor:
             self._thread.join()
 
     def _run(self) -> None:
-        payload: list[Any] = [*MainThreadActivity(0.0, 0.0, ""), dict(stacks.address())]
+        payload: list[Any] = [*MainThreadActivity(0.0, 0.0, ""), dict(stacks.build_address())]
         while True:
             # Rank 1 receives the heartbeats of rank 0, rank 0 those of all others.
             self._control.send(1 if self._rank == 0 else 0, "guard.beat", payload)
@@ -150,25 +150,25 @@ class RankMonitor:
             activity = self._observer.observe()
             payload = [*activity, None]
             if self._rank == 0:
-                self._heard(0, payload)
+                self._on_heartbeat(0, payload)
             if time.monotonic() - before > self._beat_s + self._lag_s / 2:
                 continue  # this process was itself suspended, and reports of others are unread
             if self._rank == 0:
-                self._look()
+                self._check_ranks()
             elif self._rank == 1:
-                self._look_at_rank_0(max(activity.waiting_s, activity.idle_s))
+                self._check_rank_0(max(activity.waiting_s, activity.idle_s))
 
     # Late ranks
 
-    def _look(self) -> None:
+    def _check_ranks(self) -> None:
         with self._lock:
             beats = dict(self._beats)
         now = time.monotonic()
-        late = watch.late(beats, self._engine.pending(), now, self._lag_s)
+        late = watch.find_stall(beats, self._engine.list_pending(), now, self._lag_s)
         if late is None:
             if self._reported is not None:
                 self._reported = self._suspicion = None
-                _say("all ranks continue")
+                _write_lines("all ranks continue")
             return
         about = (late.what, late.ranks)
         if about != self._reported:
@@ -176,14 +176,12 @@ class RankMonitor:
             if self._reported is None or self._suspicion is not None:
                 self._suspicion = watch.Suspicion(beats, now)
             self._reported = about
-            _say(watch.sentence(late, self._nodes))
-        elif self._suspicion is not None and self._suspicion.confirmed(
-            late, beats, now, self._lag_s
-        ):
+            _write_lines(watch.describe_stall(late, self._nodes))
+        elif self._suspicion is not None and self._suspicion.confirm(late, beats, now, self._lag_s):
             self._suspicion = None  # the stacks are written once
-            self._report(late)
+            self._report_late(late)
 
-    def _look_at_rank_0(self, waiting_s: float) -> None:
+    def _check_rank_0(self, waiting_s: float) -> None:
         with self._lock:
             beat = self._beats[0]
             address = self._addresses.get(0, {})
@@ -195,33 +193,36 @@ class RankMonitor:
         if self._reported is None:
             self._reported = (late.what, late.ranks)
             self._suspicion = watch.Suspicion({0: beat}, now)
-            _say(watch.sentence(late, self._nodes))
+            _write_lines(watch.describe_stall(late, self._nodes))
         elif self._suspicion is not None:
             self._suspicion = None
             near = bool(address) and self._nodes[0] == self._nodes[1]
-            texts = {1: stacks.here(), 0: stacks.ask(address) if near else "does not answer"}
-            _say(f"{watch.sentence(late, self._nodes)}\n{_listing(texts)}")
+            texts = {
+                1: stacks.format_own_stacks(),
+                0: stacks.request_stacks(address) if near else "does not answer",
+            }
+            _write_lines(f"{watch.describe_stall(late, self._nodes)}\n{_list_stacks(texts)}")
 
     # Stacks
 
-    def _report(self, late: watch.StalledCollective) -> None:
+    def _report_late(self, late: watch.StalledCollective) -> None:
         with self._lock:
             self._stacks = {}
             alive = set(self._beats)
         self._control.broadcast("guard.stacks", None)
-        self._wait_for(alive)
-        self._ask_neighbours(alive)
+        self._wait_for_stacks(alive)
+        self._request_from_neighbours(alive)
         silent = "had no time to answer" if self._stop.is_set() else "does not answer"
         with self._lock:
             texts = {rank: self._stacks.get(rank, silent) for rank in sorted(alive)}
         pending = "".join(
-            f"\n  {name} waits for {watch.ranks(missing)} since {age_s:.0f} s"
-            for name, _kind, age_s, missing in self._engine.pending()
+            f"\n  {name} waits for {watch.format_ranks(missing)} since {age_s:.0f} s"
+            for name, _kind, age_s, missing in self._engine.list_pending()
             if missing
         )
-        _say(f"{watch.sentence(late, self._nodes)}{pending}\n{_listing(texts)}")
+        _write_lines(f"{watch.describe_stall(late, self._nodes)}{pending}\n{_list_stacks(texts)}")
 
-    def _wait_for(self, alive: set[int]) -> None:
+    def _wait_for_stacks(self, alive: set[int]) -> None:
         until = time.monotonic() + _ANSWER_S
         while True:
             self._answered.clear()
@@ -231,7 +232,7 @@ class RankMonitor:
             if not self._answered.wait(until - time.monotonic()):
                 return
 
-    def _ask_neighbours(self, alive: set[int]) -> None:
+    def _request_from_neighbours(self, alive: set[int]) -> None:
         """Request the stacks of ranks that have not answered from another rank on the same node."""
         with self._lock:
             answered = set(self._stacks)
@@ -244,43 +245,45 @@ class RankMonitor:
                 requested.add(rank)
                 self._control.send(near[0], "guard.ask", [rank, addresses[rank]])
         if requested:
-            self._wait_for(answered | requested)
+            self._wait_for_stacks(answered | requested)
 
     # Messages; each on the control thread, or on this rank's guard thread for its own
 
-    def _heard(self, sender: int, payload: Any) -> None:
+    def _on_heartbeat(self, sender: int, payload: Any) -> None:
         *activity, address = payload
         with self._lock:
             self._beats[sender] = watch.Heartbeat(time.monotonic(), *activity)
             if address is not None:
                 self._addresses[sender] = address
 
-    def _asked(self, _sender: int, _payload: Any) -> None:
-        text = stacks.here()
+    def _on_stack_request(self, _sender: int, _payload: Any) -> None:
+        text = stacks.format_own_stacks()
         # Sent first: the answer arrives before messages of a program that waits for the file.
         self._control.send(0, "guard.here", [self._rank, text])
-        self._keep(self._rank, text)
+        self._keep_stack(self._rank, text)
 
-    def _asked_for(self, _sender: int, payload: Any) -> None:
+    def _on_neighbour_request(self, _sender: int, payload: Any) -> None:
         # It may take seconds, and this thread must continue to read.
-        threading.Thread(target=self._ask_for, args=payload, name="aitne-ask", daemon=True).start()
+        threading.Thread(
+            target=self._request_stack, args=payload, name="aitne-ask", daemon=True
+        ).start()
 
-    def _ask_for(self, rank: int, address: Any) -> None:
-        text = stacks.ask(address)
+    def _request_stack(self, rank: int, address: Any) -> None:
+        text = stacks.request_stacks(address)
         self._control.send(0, "guard.here", [rank, text])
-        self._keep(rank, text)
+        self._keep_stack(rank, text)
 
-    def _add_stack(self, _sender: int, payload: Any) -> None:
+    def _on_stack(self, _sender: int, payload: Any) -> None:
         rank, text = payload
         with self._lock:
             self._stacks[rank] = text
         self._answered.set()
 
-    def _lost(self, rank: int, _why: str) -> None:
+    def _on_lost_rank(self, rank: int, _why: str) -> None:
         with self._lock:
             self._beats.pop(rank, None)
 
-    def _keep(self, rank: int, text: str) -> None:
+    def _keep_stack(self, rank: int, text: str) -> None:
         if self._folder is None:
             return
         path = self._folder / f"stacks-{rank}.txt"
@@ -288,27 +291,27 @@ class RankMonitor:
         try:
             path.write_text(f"rank {rank} at {stamp}\n{text}\n")
         except OSError as error:
-            _say(f"{path} cannot be written: {error.strerror}")
+            _write_lines(f"{path} cannot be written: {error.strerror}")
 
 
-def _listing(texts: Mapping[int, str]) -> str:
+def _list_stacks(texts: Mapping[int, str]) -> str:
     """Return the stacks of all ranks as text; equal stacks are listed once, with the ranks that
     have them.
     """
     alike: dict[str, list[int]] = defaultdict(list)
     for rank, text in texts.items():
         alike[text].append(rank)
-    parts = [_group(ranks, text) for text, ranks in list(alike.items())[:_MOST_GROUPS]]
+    parts = [_format_group(ranks, text) for text, ranks in list(alike.items())[:_MOST_GROUPS]]
     if len(alike) > _MOST_GROUPS:
         parts.append(f"--- and {len(alike) - _MOST_GROUPS} more")
     return "\n".join(parts)
 
 
-def _group(ranks: Sequence[int], text: str) -> str:
-    return f"--- {watch.ranks(ranks)}:\n{text.rstrip()}"
+def _format_group(ranks: Sequence[int], text: str) -> str:
+    return f"--- {watch.format_ranks(ranks)}:\n{text.rstrip()}"
 
 
-def _say(words: str) -> None:
+def _write_lines(words: str) -> None:
     """Write all lines to stderr in one call, so that lines of other ranks are not interleaved."""
     lines = words.splitlines()
     sys.stderr.write("".join(f"aitne: {line}\n" for line in lines))

@@ -20,7 +20,7 @@ _KNOWN = frozenset(
 )
 
 
-def ignored(environ: Mapping[str, str]) -> list[str]:
+def list_ignored_variables(environ: Mapping[str, str]) -> list[str]:
     """Return the names of Horovod's environment variables that are set in ``environ`` and have no
     effect in this runtime.
     """

@@ -13,7 +13,7 @@ from aitne_train import wire
 from aitne_train.control import Control
 from aitne_train.coordinator import FUSION_THRESHOLD, CollectiveCoordinator, RequestKey, Response
 from aitne_train.stall import StallInspector
-from aitne_train.timeline import TIMELINE, negotiating
+from aitne_train.timeline import TIMELINE, name_negotiation
 from aitne_train.types import RequestMetadata
 
 Waits = tuple[str, str, float, tuple[int, ...]]
@@ -36,27 +36,27 @@ class CoordinatorClient(Protocol):
         """
         ...
 
-    def blocked(self, key: RequestKey | None) -> None:
+    def report_blocked(self, key: RequestKey | None) -> None:
         """Report that this rank waits for the request ``key`` and submits nothing until it is done;
         None: this rank no longer waits.
         """
         ...
 
-    def begin(self, channel: int, step: int) -> None:
+    def begin_step(self, channel: int, step: int) -> None:
         """Report that this rank has started the exchange step ``step`` of the channel number
         ``channel``.
         """
         ...
 
-    def idle(self) -> None:
+    def report_idle(self) -> None:
         """Report that this rank has executed all responses it has received so far."""
         ...
 
-    def drained(self) -> None:
+    def report_drained(self) -> None:
         """Report that this rank shuts down: it has executed all its responses and accepts no more."""
         ...
 
-    def pending(self) -> list[Waits]:
+    def list_pending(self) -> list[Waits]:
         """Return the requests that some ranks have submitted and others have not. The list is empty
         on ranks other than 0, which do not know them.
         """
@@ -79,26 +79,26 @@ class RemoteCoordinatorClient:
 
     def submit(self, handle: int, number: int, ask: RequestMetadata) -> None:
         """Send a request of this rank to rank 0."""
-        self._control.send(0, "ask", self._outbox.pack(handle, number, ask))
+        self._control.send(0, "ask", self._outbox.pack_request(handle, number, ask))
 
-    def blocked(self, key: RequestKey | None) -> None:
+    def report_blocked(self, key: RequestKey | None) -> None:
         """Report to rank 0 that this rank waits for the request ``key``; None: it no longer waits."""
         self._control.send(0, "blocked", key)
 
-    def begin(self, channel: int, step: int) -> None:
+    def begin_step(self, channel: int, step: int) -> None:
         """Report to rank 0 that this rank has started the exchange step ``step`` of ``channel``."""
         self._control.send(0, "begin", [channel, step])
 
-    def idle(self) -> None:
+    def report_idle(self) -> None:
         """Do nothing, because rank 0 does not need this information."""
 
-    def drained(self) -> None:
+    def report_drained(self) -> None:
         """Report to rank 0 that this rank shuts down: it has executed all its responses and accepts
         no more.
         """
         self._control.send(0, "drained", None)
 
-    def pending(self) -> list[Waits]:
+    def list_pending(self) -> list[Waits]:
         """Return an empty list: only rank 0 knows which requests are incomplete."""
         return []
 
@@ -146,106 +146,108 @@ class LocalCoordinatorClient:
         itself.
         """
         control = self._control
-        control.on("ask", self._on_ask)
-        control.on("blocked", self._on_blocked)
-        control.on("begin", self._on_begin)
-        control.on("leave", self._on_leave)
-        control.on("drained", self._on_drained)
-        control.on("fail", lambda _sender, reason: control.broadcast("failed", reason))
+        control.register_handler("ask", self._on_request)
+        control.register_handler("blocked", self._on_blocked)
+        control.register_handler("begin", self._on_begin)
+        control.register_handler("leave", self._on_leave)
+        control.register_handler("drained", self._on_drained)
+        control.register_handler(
+            "fail", lambda _sender, reason: control.broadcast("failed", reason)
+        )
 
     def submit(self, handle: int, number: int, ask: RequestMetadata) -> None:
         """Submit a request of rank 0 to the coordinator."""
-        self._submit(0, handle, number, ask)
+        self._submit_request(0, handle, number, ask)
 
-    def blocked(self, key: RequestKey | None) -> None:
+    def report_blocked(self, key: RequestKey | None) -> None:
         """Record that rank 0 waits for the request ``key``; None: it no longer waits."""
-        self._coordinator.blocked(0, key)
-        self.idle()
+        self._coordinator.record_blocked(0, key)
+        self.report_idle()
 
-    def begin(self, channel: int, step: int) -> None:
+    def begin_step(self, channel: int, step: int) -> None:
         """Record that rank 0 has started the exchange step ``step`` of ``channel``."""
-        self._make_up(self._coordinator.begin(0, channel, step))
+        self._send_missed_steps(self._coordinator.begin_step(0, channel, step))
 
-    def idle(self) -> None:
+    def report_idle(self) -> None:
         """Send all ready responses to the ranks of their process sets, unless rank 0 is executing
         one or the run is shutting down.
         """
         if self._leaving or not self._free():
             return
-        TIMELINE.cycle()
-        for response in self._coordinator.take():
-            self._give_out(response)
-        self._stall.watch(self._coordinator.has_pending())
+        TIMELINE.mark_cycle()
+        for response in self._coordinator.take_responses():
+            self._send_response(response)
+        self._stall.set_watching(self._coordinator.has_pending())
 
-    def drained(self) -> None:
+    def report_drained(self) -> None:
         """Record that rank 0 has executed all its responses; when all ranks have, the shutdown is
         complete.
         """
         self._drained.add(0)
         self._end_if_drained()
 
-    def pending(self) -> list[Waits]:
+    def list_pending(self) -> list[Waits]:
         """Return the requests that some ranks have submitted and others have not, oldest first."""
-        now = self._coordinator.now()
+        now = self._coordinator.read_clock()
         return [
             (str(request.key), request.key.kind, now - request.since, request.missing)
-            for request in self._coordinator.pending()
+            for request in self._coordinator.list_pending()
         ]
 
     def close(self) -> None:
         """Stop the thread that detects stalled collectives."""
         self._stall.close()
 
-    def _submit(self, rank: int, handle: int, number: int, ask: RequestMetadata) -> None:
+    def _submit_request(self, rank: int, handle: int, number: int, ask: RequestMetadata) -> None:
         if TIMELINE.on:
             key = RequestKey(ask.set_id, ask.kind, ask.name, number)
-            TIMELINE.ready(key.row, negotiating(key.kind), rank)
+            TIMELINE.record_ready(key.row, name_negotiation(key.kind), rank)
         self._coordinator.submit(rank, handle, ask, number)
-        if self._coordinator.some_joined != self._steps_requested:
-            self._steps_requested = self._coordinator.some_joined
+        if self._coordinator.has_joined_ranks != self._steps_requested:
+            self._steps_requested = self._coordinator.has_joined_ranks
             self._control.broadcast("tell", self._steps_requested)
-        self._make_up(self._coordinator.behind())
-        self.idle()
+        self._send_missed_steps(self._coordinator.list_missed_steps())
+        self.report_idle()
 
-    def _give_out(self, response: Response) -> None:
+    def _send_response(self, response: Response) -> None:
         if TIMELINE.on:
             for key in response.keys:
-                TIMELINE.agreed(key.row)
-        if wire.is_common(response):
-            message = wire.response_for(response.members[0], response)
+                TIMELINE.record_agreement(key.row)
+        if wire.is_common_to_ranks(response):
+            message = wire.encode_response(response.members[0], response)
             self._control.send_to_all((rank for rank in response.members if rank), "do", message)
             if 0 in response.members:
                 self._take_up(message)
             return
         for rank in response.members:
-            message = wire.response_for(rank, response)
+            message = wire.encode_response(rank, response)
             if rank == 0:
                 self._take_up(message)
             else:
                 self._control.send(rank, "do", message)
 
-    def _make_up(self, behind: list[tuple[int, int, int]]) -> None:
+    def _send_missed_steps(self, behind: list[tuple[int, int, int]]) -> None:
         for rank, channel, step in behind:
             if rank == 0:
                 self._take_part(channel, step)
             else:
                 self._control.send(rank, "step", [channel, step])
 
-    def _on_ask(self, sender: int, message: Any) -> None:
+    def _on_request(self, sender: int, message: Any) -> None:
         with self._lock:
-            handle, number, ask = self._inbox[sender].unpack(message)
+            handle, number, ask = self._inbox[sender].unpack_request(message)
             if not self._leaving:
-                self._submit(sender, handle, number, ask)
+                self._submit_request(sender, handle, number, ask)
 
     def _on_blocked(self, sender: int, key: Any) -> None:
         with self._lock:
-            self._coordinator.blocked(sender, None if key is None else RequestKey(*key))
-            self.idle()
+            self._coordinator.record_blocked(sender, None if key is None else RequestKey(*key))
+            self.report_idle()
 
     def _on_begin(self, sender: int, message: Any) -> None:
         channel, step = message
         with self._lock:
-            self._make_up(self._coordinator.begin(sender, channel, step))
+            self._send_missed_steps(self._coordinator.begin_step(sender, channel, step))
 
     def _on_leave(self, _sender: int, reason: str) -> None:
         with self._lock:
@@ -267,9 +269,9 @@ class LocalCoordinatorClient:
         collectives if one has waited for ``too_late_s`` seconds (0: never).
         """
         with self._lock:
-            late = [wait for wait in self.pending() if wait[2] >= late_s]
+            late = [wait for wait in self.list_pending() if wait[2] >= late_s]
         words = [
-            f"{name} waits for {wire.ranks(missing)} since {age:.0f} s"
+            f"{name} waits for {wire.format_ranks(missing)} since {age:.0f} s"
             for name, _, age, missing in late
         ]
         if too_late_s and any(age >= too_late_s for _, _, age, _ in late):

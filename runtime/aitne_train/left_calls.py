@@ -64,7 +64,7 @@ _calls: dict[int, _Call] = {}
 """By thread identifier: the call that the thread has begun and not ended."""
 
 
-def attach(run: BreakableRun | None) -> None:
+def set_run(run: BreakableRun | None) -> None:
     """Set the run that later calls belong to; None: there is none. Discards the mark of a call that
     this thread has left in the run before.
     """
@@ -76,7 +76,7 @@ def attach(run: BreakableRun | None) -> None:
         _calls.pop(me, None)
 
 
-def collective(label: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def mark_collective(label: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorate a function in which ranks wait for each other: if an exception that the runtime has
     not raised itself leaves it, the run is broken.
 
@@ -105,9 +105,9 @@ def collective(label: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 if inside:
                     raise
                 try:
-                    _end(mine, label, error)
+                    _end_call(mine, label, error)
                 except BaseException:  # noqa: BLE001 - of a signal handler that runs just now
-                    _end(mine, label, error)
+                    _end_call(mine, label, error)
                 raise
             return result
 
@@ -116,7 +116,7 @@ def collective(label: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     return decorate
 
 
-def _end(call: _Call | None, label: str, error: BaseException) -> None:
+def _end_call(call: _Call | None, label: str, error: BaseException) -> None:
     """End the mark of a call that ``error`` ends, and break the run if the runtime has not raised
     it. ``call`` is None if the call had not been marked yet.
     """
@@ -154,7 +154,7 @@ def break_if_left(label: str, error: BaseException) -> None:
         call.frame = call.error = None
 
 
-def requested(request: object) -> None:
+def set_current_request(request: object) -> None:
     """Record that the current call of this thread waits for ``request``, which is named if the call
     is left; None: for nothing.
     """
@@ -163,8 +163,8 @@ def requested(request: object) -> None:
         call.request = request
 
 
-def is_called() -> bool:
-    """Return whether this thread is in a function decorated by ``collective``."""
+def is_in_call() -> bool:
+    """Return whether this thread is in a function decorated by ``mark_collective``."""
     return threading.get_ident() in _calls
 
 
@@ -199,7 +199,7 @@ def _break_run(call: _Call) -> None:
     error = "an exception" if call.error is None else type(call.error).__name__
     what = call.label if call.request is None else call.request
     reason = (
-        f"{what} was left by rank {call.run.rank} ({error}, {_place(call)}): "
+        f"{what} was left by rank {call.run.rank} ({error}, {_find_call_site(call)}): "
         "call hvd.shutdown() and hvd.init()."
     )
     ended: SimpleQueue[None] = SimpleQueue()
@@ -216,10 +216,10 @@ def _fail_all(run: BreakableRun, reason: str, ended: SimpleQueue[None]) -> None:
         ended.put(None)
 
 
-def _place(call: _Call) -> str:
+def _find_call_site(call: _Call) -> str:
     """Return file and line of the program from which the call was made."""
     frame, at = call.caller, call.at
-    while frame is not None and frame.f_back is not None and not _is_of_program(frame):
+    while frame is not None and frame.f_back is not None and not _is_program_frame(frame):
         frame = frame.f_back
         at = frame.f_lasti
     if frame is None:
@@ -232,5 +232,5 @@ def _place(call: _Call) -> str:
     return f"{os.path.basename(path)}:{line}"
 
 
-def _is_of_program(frame: FrameType) -> bool:
+def _is_program_frame(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _RUNTIME

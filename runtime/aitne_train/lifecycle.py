@@ -14,11 +14,11 @@ from aitne_train.context import Context
 from aitne_train.control import Control
 from aitne_train.errors import HorovodInternalError
 from aitne_train.flag import Flag
-from aitne_train.ignored_variables import ignored
+from aitne_train.ignored_variables import list_ignored_variables
 from aitne_train.launcher import rendezvous
-from aitne_train.launcher.world import RankTopology, detect, settled
-from aitne_train.meeting import close_left, connect
-from aitne_train.process_sets import ProcessSet, initialise
+from aitne_train.launcher.world import RankTopology, detect_topology, settle_topology
+from aitne_train.meeting import close_all_sockets, connect_ranks
+from aitne_train.process_sets import ProcessSet, number_initial_sets
 from aitne_train.transport.base import Store
 
 log = logging.getLogger("aitne_train")
@@ -53,26 +53,26 @@ def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
     with _lock:
         if context.is_initialized():
             return
-        close_left()
+        close_all_sockets()
         here = None
         try:
-            here = _connected()
-            context.replace(here)
+            here = _connect()
+            context.replace_context(here)
             if here.world.rank == 0:
-                _warn_of_ignored()
+                _warn_of_ignored_variables()
             if not _registered:
                 _registered = True
-                atexit.register(_leave)
-            initialise(list(process_sets or ()))
-            guard.attach(here)
+                atexit.register(_leave_at_exit)
+            number_initial_sets(list(process_sets or ()))
+            guard.start_monitoring(here)
         except BaseException:
-            context.replace(here)  # an interrupt may have come before
+            context.replace_context(here)  # an interrupt may have come before
             shutdown()
             raise
 
 
-def _warn_of_ignored() -> None:
-    names = [name for name in ignored(os.environ) if name not in _warned]
+def _warn_of_ignored_variables() -> None:
+    names = [name for name in list_ignored_variables(os.environ) if name not in _warned]
     if names:
         _warned.update(names)
         log.warning(
@@ -88,97 +88,97 @@ def shutdown() -> None:
 
     ``init`` may be called again.
     """
-    _close("")
+    _close_context("")
 
 
-def _close(reason: str) -> None:
+def _close_context(reason: str) -> None:
     with _lock:
         try:
-            here = context.replace(None)
+            here = context.replace_context(None)
             if here is not None:
                 here.close(reason)
         finally:
-            close_left()
+            close_all_sockets()
 
 
-def _leave() -> None:
-    _close(", whose program has ended")
+def _leave_at_exit() -> None:
+    _close_context(", whose program has ended")
 
 
-def _connected() -> Context:
-    world = detect(os.environ)
-    store = rendezvous.join(world, os.environ)
+def _connect() -> Context:
+    world = detect_topology(os.environ)
+    store = rendezvous.join_store(world, os.environ)
     generation = _generations[store] = _generations.get(store, 0) + 1
-    control, prefix = connect(world, store, f"g{generation}", _machine())
-    nodes = _nodes(world, control)
+    control, prefix = connect_ranks(world, store, f"g{generation}", _identify_machine())
+    nodes = _number_nodes(world, control)
     if world.source not in {"aitne", "horovod"}:
-        world = settled(world, nodes)
+        world = settle_topology(world, nodes)
     return Context(world, nodes, store, prefix, control, store.token.encode())
 
 
-def _nodes(world: RankTopology, control: Control) -> tuple[int, ...]:
+def _number_nodes(world: RankTopology, control: Control) -> tuple[int, ...]:
     """Return the number of each rank's node, counted in order of appearance. Every rank must call
     this. It starts the reading thread of ``control``.
     """
-    hosts: dict[int, str] = {world.rank: _node()}
+    hosts: dict[int, str] = {world.rank: _identify_node()}
     answer: list[int] = []
     answered = Flag()
     lost: list[str] = []
 
-    def told_host(sender: int, host: str) -> None:  # at rank 0, by each of the others
+    def on_host(sender: int, host: str) -> None:  # at rank 0, by each of the others
         hosts[sender] = host
         if len(hosts) == world.size:
             order = list(dict.fromkeys(hosts[rank] for rank in range(world.size)))
             control.broadcast("nodes", [order.index(hosts[rank]) for rank in range(world.size)])
 
-    def told_nodes(_sender: int, nodes: list[int]) -> None:
+    def on_nodes(_sender: int, nodes: list[int]) -> None:
         answer.extend(nodes)
         answered.set()
 
-    def told_lost(rank: int, reason: str) -> None:
+    def on_lost(rank: int, reason: str) -> None:
         lost.append(f"Rank {rank} is gone: {reason}.")
         answered.set()
 
-    control.on("host", told_host)
-    control.on("nodes", told_nodes)
-    control.on_lost(told_lost)
+    control.register_handler("host", on_host)
+    control.register_handler("nodes", on_nodes)
+    control.register_lost_handler(on_lost)
     control.start()
     if world.rank > 0:
         control.send(0, "host", hosts[world.rank])
     elif world.size == 1:
-        told_nodes(0, [0])
+        on_nodes(0, [0])
     answered.wait()
     if lost:
         raise HorovodInternalError(lost[0])
     return tuple(answer)
 
 
-def _machine() -> str:
+def _identify_machine() -> str:
     """Return the identity of this machine's network. Ranks with equal identities can connect by
     loopback.
     """
-    return f"{_boot()} {os.readlink('/proc/self/ns/net')}"
+    return f"{_read_boot_id()} {os.readlink('/proc/self/ns/net')}"
 
 
-def _node() -> str:
+def _identify_node() -> str:
     """Return the identity of this node, which is equal for all its ranks. A launcher can simulate
     several nodes on one machine.
     """
-    return f"{socket.gethostname()} {_boot()} {os.environ.get('AITNE_NODE_RANK', '')}"
+    return f"{socket.gethostname()} {_read_boot_id()} {os.environ.get('AITNE_NODE_RANK', '')}"
 
 
-def _boot() -> str:
+def _read_boot_id() -> str:
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
-def _after_fork() -> None:
+def _reset_after_fork() -> None:
     """Reset the state in a forked child process, such as a data loader's worker, because it is not
     a rank.
     """
     global _lock
-    context.replace(None)
+    context.replace_context(None)
     _lock = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_reset_after_fork)

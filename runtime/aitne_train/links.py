@@ -31,7 +31,7 @@ class RankLink:
     """Duration of a minimal allreduce between the two ranks, in seconds."""
 
 
-def rounds(members: Sequence[int]) -> list[list[Pair]]:
+def pair_in_rounds(members: Sequence[int]) -> list[list[Pair]]:
     """Divide all pairs of ranks, each contained once, into the fewest rounds in which each rank has
     at most one partner.
 
@@ -54,7 +54,7 @@ def rounds(members: Sequence[int]) -> list[list[Pair]]:
     return pairings
 
 
-def schedule(nodes: Sequence[int]) -> list[list[Pair]]:
+def schedule_pairs(nodes: Sequence[int]) -> list[list[Pair]]:
     """Return the pairs of ranks to measure, divided into rounds that run one after another.
     ``nodes`` contains the number of each rank's node.
 
@@ -62,40 +62,42 @@ def schedule(nodes: Sequence[int]) -> list[list[Pair]]:
     on each node every rank with the next.
     """
     if len(nodes) <= MOST_RANKS:
-        return rounds(range(len(nodes)))
+        return pair_in_rounds(range(len(nodes)))
     first = {node: rank for rank, node in reversed(list(enumerate(nodes)))}
-    pairings = rounds(sorted(first.values()))
+    pairings = pair_in_rounds(sorted(first.values()))
     neighbours = [(a, a + 1) for a in range(len(nodes) - 1) if nodes[a] == nodes[a + 1]]
     pairings.append([pair for pair in neighbours if pair[0] % 2 == 0])
     pairings.append([pair for pair in neighbours if pair[0] % 2])
     return [pairs for pairs in pairings if pairs]
 
 
-def within(pair: Pair, nodes: Sequence[int]) -> bool:
+def is_within_node(pair: Pair, nodes: Sequence[int]) -> bool:
     """Return whether both ranks of the pair are on the same node."""
     return nodes[pair[0]] == nodes[pair[1]]
 
 
-def medians(links: Iterable[RankLink], nodes: Sequence[int]) -> dict[bool, float]:
+def compute_medians(links: Iterable[RankLink], nodes: Sequence[int]) -> dict[bool, float]:
     """Return the median bandwidth of the links within a node (key True) and between nodes (key
     False); a key is missing if there are no such links.
     """
     kinds: dict[bool, list[float]] = {}
     for link in links:
-        kinds.setdefault(within(link.ranks, nodes), []).append(link.bytes_per_s)
+        kinds.setdefault(is_within_node(link.ranks, nodes), []).append(link.bytes_per_s)
     return {kind: statistics.median(values) for kind, values in kinds.items()}
 
 
-def slow(links: Sequence[RankLink], nodes: Sequence[int]) -> list[RankLink]:
+def find_slow_links(links: Sequence[RankLink], nodes: Sequence[int]) -> list[RankLink]:
     """Return the links whose bandwidth is less than ``SLOW_SHARE`` of the median of their kind,
     slowest first.
     """
-    middle = medians(links, nodes)
-    counts = {kind: sum(within(link.ranks, nodes) is kind for link in links) for kind in middle}
+    middle = compute_medians(links, nodes)
+    counts = {
+        kind: sum(is_within_node(link.ranks, nodes) is kind for link in links) for kind in middle
+    }
     slow_links = [
         link
         for link in links
-        if counts[within(link.ranks, nodes)] >= _COMPARABLE
-        and link.bytes_per_s < SLOW_SHARE * middle[within(link.ranks, nodes)]
+        if counts[is_within_node(link.ranks, nodes)] >= _COMPARABLE
+        and link.bytes_per_s < SLOW_SHARE * middle[is_within_node(link.ranks, nodes)]
     ]
     return sorted(slow_links, key=lambda link: link.bytes_per_s)

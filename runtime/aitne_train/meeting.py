@@ -26,7 +26,7 @@ from aitne_train.errors import HorovodInternalError
 from aitne_train.launcher import ports
 from aitne_train.launcher.addresses import LOCAL, own_addresses, split
 from aitne_train.launcher.rendezvous import TIMEOUT
-from aitne_train.launcher.wire import keep
+from aitne_train.launcher.wire import enable_keepalive
 from aitne_train.launcher.world import RankTopology
 from aitne_train.transport.base import Store
 
@@ -43,7 +43,7 @@ _OFFER = "control"
 _sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
 
-def connect(world: RankTopology, store: Store, prefix: str, host: str) -> tuple[Control, str]:
+def connect_ranks(world: RankTopology, store: Store, prefix: str, host: str) -> tuple[Control, str]:
     """Connect this rank to rank 0 (on rank 0: to all other ranks). Every rank must call this.
 
     Returns the control connections, and the prefix of the keys of the ranks in ``store``, which is
@@ -63,9 +63,9 @@ def connect(world: RankTopology, store: Store, prefix: str, host: str) -> tuple[
         if world.size == 1:
             connections = {}
         elif world.rank == 0:
-            connections = _gather(world, store, prefix, host)
+            connections = _accept_ranks(world, store, prefix, host)
         else:
-            connection, prefix = _reach(world.rank, store, host)
+            connection, prefix = _connect_to_rank_0(world.rank, store, host)
             connections = {0: connection}
     except (OSError, TimeoutError) as error:
         raise HorovodInternalError(
@@ -74,8 +74,8 @@ def connect(world: RankTopology, store: Store, prefix: str, host: str) -> tuple[
     return Control(world.rank, world.size, connections), prefix
 
 
-def close_left() -> None:
-    """Close all connections that ``connect`` has made, for use when none is in use any more.
+def close_all_sockets() -> None:
+    """Close all connections that ``connect_ranks`` has made, for use when none is in use any more.
 
     An interrupt may leave one that only a traceback knows. While it is open, the other ranks wait
     for this one.
@@ -85,7 +85,7 @@ def close_left() -> None:
         each.close()
 
 
-def _patience_s() -> float:
+def _read_patience_s() -> float:
     """Return the number of seconds within which the other ranks must connect."""
     return float(os.environ.get(TIMEOUT) or _CONNECT_S)
 
@@ -100,11 +100,13 @@ class _Guest:
         self.said = b""
 
 
-def _gather(world: RankTopology, store: Store, prefix: str, host: str) -> dict[int, socket.socket]:
-    patience_s = _patience_s()
+def _accept_ranks(
+    world: RankTopology, store: Store, prefix: str, host: str
+) -> dict[int, socket.socket]:
+    patience_s = _read_patience_s()
     token = secrets.token_bytes(32)
     connections: dict[int, socket.socket] = {}
-    with _listening(world) as listener, selectors.DefaultSelector() as events:
+    with _open_listener(world) as listener, selectors.DefaultSelector() as events:
         port = listener.getsockname()[1]
         offer = {
             "prefix": prefix,
@@ -129,33 +131,33 @@ def _gather(world: RankTopology, store: Store, prefix: str, host: str) -> dict[i
                 # The first of too many are the oldest.
                 late += list(guests.values())[: max(0, len(guests) - world.size - _STRANGERS)]
                 for guest in late:
-                    _send_away(guest, guests, events)
+                    _remove_guest(guest, guests, events)
                 nearest = min((guest.until for guest in guests.values()), default=deadline)
                 for key, _ in events.select(max(0.0, min(nearest, deadline) - now)):
                     if key.data is None:
-                        _receive(listener, guests, events)
+                        _accept_guest(listener, guests, events)
                         continue
-                    rank = _rank_of(key.data, token)
+                    rank = _read_rank(key.data, token)
                     if rank is None:
                         continue
                     taken = rank in range(1, world.size) and rank not in connections
-                    connection = _send_away(key.data, guests, events, keep=taken)
-                    if taken and _answered(connection, token, key.data.nonce):
+                    connection = _remove_guest(key.data, guests, events, keep=taken)
+                    if taken and _send_proof(connection, token, key.data.nonce):
                         connections[rank] = connection
         finally:
             for guest in list(guests.values()):
-                _send_away(guest, guests, events)
+                _remove_guest(guest, guests, events)
     return dict(sorted(connections.items()))
 
 
-def _listening(world: RankTopology) -> socket.socket:
+def _open_listener(world: RankTopology) -> socket.socket:
     """Return a listening socket, which accepts only local connections if all ranks are on this
     node.
     """
-    return ports.listen(LOCAL if world.local_size == world.size else "")
+    return ports.open_listener(LOCAL if world.local_size == world.size else "")
 
 
-def _receive(
+def _accept_guest(
     listener: socket.socket,
     guests: dict[socket.socket, _Guest],
     events: selectors.BaseSelector,
@@ -173,7 +175,7 @@ def _receive(
         connection.sendall(guest.nonce)
 
 
-def _send_away(
+def _remove_guest(
     guest: _Guest,
     guests: dict[socket.socket, _Guest],
     events: selectors.BaseSelector,
@@ -190,7 +192,7 @@ def _send_away(
     return guest.connection
 
 
-def _rank_of(guest: _Guest, token: bytes) -> int | None:
+def _read_rank(guest: _Guest, token: bytes) -> int | None:
     """Read from a connection. Return the rank that its client has proved to be; -1 if the proof is
     wrong or the connection has ended; None if more data must arrive.
     """
@@ -204,31 +206,31 @@ def _rank_of(guest: _Guest, token: bytes) -> int | None:
     if len(guest.said) < _HELLO:
         return None if part else -1
     number, proof = guest.said[:4], guest.said[4:]
-    if not hmac.compare_digest(proof, _proof(token, b"rank" + number + guest.nonce)):
+    if not hmac.compare_digest(proof, _compute_proof(token, b"rank" + number + guest.nonce)):
         return -1
     return int.from_bytes(number, "big")
 
 
-def _answered(connection: socket.socket, token: bytes, nonce: bytes) -> bool:
+def _send_proof(connection: socket.socket, token: bytes, nonce: bytes) -> bool:
     """Prove to the other side that this process is rank 0; return False if the connection has
     ended.
     """
     try:
-        connection.sendall(_proof(token, b"zero" + nonce))
-        _tune(connection)
+        connection.sendall(_compute_proof(token, b"zero" + nonce))
+        _set_socket_options(connection)
     except OSError:
         connection.close()  # the rank will connect again
         return False
     return True
 
 
-def _reach(rank: int, store: Store, host: str) -> tuple[socket.socket, str]:
+def _connect_to_rank_0(rank: int, store: Store, host: str) -> tuple[socket.socket, str]:
     """Connect to rank 0; return the connection and rank 0's prefix.
 
     Rank 0's addresses may be those of an earlier ``init``, which do not answer any more, until
     it stores new ones.
     """
-    patience_s = _patience_s()
+    patience_s = _read_patience_s()
     until = time.monotonic() + patience_s
     while True:
         offer = json.loads(store.get(_OFFER, patience_s))
@@ -257,11 +259,13 @@ def _try_addresses(rank: int, offer: Any, host: str) -> socket.socket | list[str
             continue
         _sockets.add(connection)
         try:
-            nonce = _exactly(connection, _NONCE)
+            nonce = _receive_exactly(connection, _NONCE)
             number = rank.to_bytes(4, "big")
-            connection.sendall(number + _proof(token, b"rank" + number + nonce))
-            if hmac.compare_digest(_exactly(connection, 32), _proof(token, b"zero" + nonce)):
-                _tune(connection)
+            connection.sendall(number + _compute_proof(token, b"rank" + number + nonce))
+            if hmac.compare_digest(
+                _receive_exactly(connection, 32), _compute_proof(token, b"zero" + nonce)
+            ):
+                _set_socket_options(connection)
                 return connection
             failures.append(f"{address}: another program answers there")
         except OSError as error:
@@ -270,12 +274,12 @@ def _try_addresses(rank: int, offer: Any, host: str) -> socket.socket | list[str
     return failures
 
 
-def _tune(connection: socket.socket) -> None:
+def _set_socket_options(connection: socket.socket) -> None:
     connection.settimeout(None)
-    keep(connection, ask_after_s=5, give_up_s=20)
+    enable_keepalive(connection, ask_after_s=5, give_up_s=20)
 
 
-def _exactly(connection: socket.socket, count: int) -> bytes:
+def _receive_exactly(connection: socket.socket, count: int) -> bytes:
     received = b""
     while len(received) < count:
         part = connection.recv(count - len(received))
@@ -285,5 +289,5 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
     return received
 
 
-def _proof(token: bytes, message: bytes) -> bytes:
+def _compute_proof(token: bytes, message: bytes) -> bytes:
     return hmac.digest(token, message, hashlib.sha256)

@@ -41,9 +41,9 @@ from aitne_train._asynchronous import (
     sparse_allreduce_async,
 )
 from aitne_train._gradients import Allgather, Allreduce, Alltoall, Broadcast, Reducescatter
-from aitne_train._submit import poll, reduction, synchronize
+from aitne_train._submit import poll, select_reduction, synchronize
 from aitne_train.compression import Compression, Compressor
-from aitne_train.left_calls import collective
+from aitne_train.left_calls import mark_collective
 from aitne_train.process_sets import ProcessSet, global_process_set
 from aitne_train.types import ReduceOp
 
@@ -91,7 +91,7 @@ Max = ReduceOp.MAX
 Product = ReduceOp.PRODUCT
 
 
-@collective("allreduce")
+@mark_collective("allreduce")
 def allreduce(
     tensor: torch.Tensor,
     average: bool | None = None,
@@ -107,14 +107,14 @@ def allreduce(
     Returns:
         A new tensor of the same shape and type.
     """
-    reduce_op = reduction(op, average)
+    reduce_op = select_reduction(op, average)
     small, context = compression.compress(tensor)
     scales = (prescale_factor, postscale_factor)
     reduced = Allreduce.apply(False, name, reduce_op, scales, process_set, small)
     return compression.decompress(reduced, context)
 
 
-@collective("allreduce_")
+@mark_collective("allreduce_")
 def allreduce_(
     tensor: torch.Tensor,
     average: bool | None = None,
@@ -125,12 +125,12 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """Reduce ``tensor`` of all ranks element by element, in place; return ``tensor``."""
-    reduce_op = reduction(op, average)
+    reduce_op = select_reduction(op, average)
     scales = (prescale_factor, postscale_factor)
-    return calls.allreduce_in_place(tensor, name, reduce_op, scales, process_set).now()
+    return calls.prepare_allreduce_in_place(tensor, name, reduce_op, scales, process_set).run()
 
 
-@collective("grouped_allreduce")
+@mark_collective("grouped_allreduce")
 def grouped_allreduce(
     tensors: Sequence[torch.Tensor],
     average: bool | None = None,
@@ -144,14 +144,14 @@ def grouped_allreduce(
     """Reduce several tensors as ``allreduce`` does, in one exchange; return new tensors.
     Differentiable.
     """
-    reduce_op = reduction(op, average)
-    small, contexts = _compressed(tensors, compression)
+    reduce_op = select_reduction(op, average)
+    small, contexts = _compress_tensors(tensors, compression)
     scales = (prescale_factor, postscale_factor)
     reduced = Allreduce.apply(True, name, reduce_op, scales, process_set, *small)
-    return _decompressed(reduced, contexts, compression)
+    return _decompress_tensors(reduced, contexts, compression)
 
 
-@collective("grouped_allreduce_")
+@mark_collective("grouped_allreduce_")
 def grouped_allreduce_(
     tensors: Sequence[torch.Tensor],
     average: bool | None = None,
@@ -162,12 +162,14 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> tuple[torch.Tensor, ...]:
     """Reduce several tensors in place as ``allreduce_`` does, in one exchange; return the tensors."""
-    reduce_op = reduction(op, average)
+    reduce_op = select_reduction(op, average)
     scales = (prescale_factor, postscale_factor)
-    return calls.grouped_allreduce_in_place(tensors, name, reduce_op, scales, process_set).now()
+    return calls.prepare_grouped_allreduce_in_place(
+        tensors, name, reduce_op, scales, process_set
+    ).run()
 
 
-@collective("allgather")
+@mark_collective("allgather")
 def allgather(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
@@ -179,7 +181,7 @@ def allgather(
     return Allgather.apply(False, name, process_set, tensor)
 
 
-@collective("grouped_allgather")
+@mark_collective("grouped_allgather")
 def grouped_allgather(
     tensors: Sequence[torch.Tensor],
     name: str | None = None,
@@ -189,7 +191,7 @@ def grouped_allgather(
     return Allgather.apply(True, name, process_set, *tensors)
 
 
-@collective("broadcast")
+@mark_collective("broadcast")
 def broadcast(
     tensor: torch.Tensor,
     root_rank: int,
@@ -206,7 +208,7 @@ def broadcast(
     return Broadcast.apply(tensor, root_rank, name, process_set)
 
 
-@collective("broadcast_")
+@mark_collective("broadcast_")
 def broadcast_(
     tensor: torch.Tensor,
     root_rank: int,
@@ -214,10 +216,10 @@ def broadcast_(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """Write the values of rank ``root_rank``'s tensor into ``tensor``; return ``tensor``."""
-    return calls.broadcast_in_place(tensor, root_rank, name, process_set).now()
+    return calls.prepare_broadcast_in_place(tensor, root_rank, name, process_set).run()
 
 
-@collective("alltoall")
+@mark_collective("alltoall")
 def alltoall(
     tensor: torch.Tensor,
     splits: Any = None,
@@ -245,7 +247,7 @@ def alltoall(
     return Alltoall.apply(tensor, splits, name, process_set)
 
 
-@collective("reducescatter")
+@mark_collective("reducescatter")
 def reducescatter(
     tensor: torch.Tensor,
     name: str | None = None,
@@ -267,7 +269,7 @@ def reducescatter(
     return compression.decompress(reduced, context)
 
 
-@collective("grouped_reducescatter")
+@mark_collective("grouped_reducescatter")
 def grouped_reducescatter(
     tensors: Sequence[torch.Tensor],
     name: str | None = None,
@@ -278,13 +280,13 @@ def grouped_reducescatter(
     postscale_factor: float = 1.0,
 ) -> list[torch.Tensor]:
     """Reduce and divide several tensors as ``reducescatter`` does, in one exchange. Differentiable."""
-    small, contexts = _compressed(tensors, compression)
+    small, contexts = _compress_tensors(tensors, compression)
     scales = (prescale_factor, postscale_factor)
     reduced = Reducescatter.apply(True, name, op, scales, process_set, *small)
-    return _decompressed(reduced, contexts, compression)
+    return _decompress_tensors(reduced, contexts, compression)
 
 
-@collective("join")
+@mark_collective("join")
 def join(device: int = -1) -> int:
     """Report that this rank has no more data, and wait until all ranks have called this. Until then
     this rank takes part in allreduces of the other ranks with zeros.
@@ -298,23 +300,23 @@ def join(device: int = -1) -> int:
     Returns:
         The rank that joined last.
     """
-    return calls.join(device, global_process_set).now()
+    return calls.prepare_join(device, global_process_set).run()
 
 
-@collective("barrier")
+@mark_collective("barrier")
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Wait until every rank of the process set has called this function."""
-    calls.barrier(process_set).now()
+    calls.prepare_barrier(process_set).run()
 
 
-def _compressed(
+def _compress_tensors(
     tensors: Sequence[torch.Tensor], compression: type[Compressor]
 ) -> tuple[list[torch.Tensor], list[Any]]:
     pairs = [compression.compress(tensor) for tensor in tensors]
     return [small for small, _ in pairs], [context for _, context in pairs]
 
 
-def _decompressed(
+def _decompress_tensors(
     tensors: Sequence[torch.Tensor], contexts: Sequence[Any], compression: type[Compressor]
 ) -> list[torch.Tensor]:
     return [

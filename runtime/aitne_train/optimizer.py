@@ -24,7 +24,7 @@ from aitne_train.compression import BF16Compressor, Compression, FP16Compressor,
 from aitne_train.exchange._agreement import ExchangeOptions
 from aitne_train.exchange._foreign import UserCompressor
 from aitne_train.exchange._gradients import Gradients
-from aitne_train.left_calls import collective
+from aitne_train.left_calls import mark_collective
 from aitne_train.process_sets import ProcessSet, global_process_set
 from aitne_train.types import ReduceOp
 
@@ -60,9 +60,9 @@ class _DistributedOptimizer(NamedOptimizer):
         process_set: ProcessSet = global_process_set,
     ) -> None:
         super().__init__(params)
-        self._distribute(
-            _names_of(self, named_parameters),
-            _options(
+        self._set_up_exchange(
+            _name_parameters(self, named_parameters),
+            _build_options(
                 compression,
                 backward_passes_per_step,
                 ReduceOp(op),
@@ -73,7 +73,7 @@ class _DistributedOptimizer(NamedOptimizer):
             ),
         )
 
-    def _distribute(self, names: dict[int, str], options: ExchangeOptions) -> None:
+    def _set_up_exchange(self, names: dict[int, str], options: ExchangeOptions) -> None:
         self._names = names
         self._should_synchronize, self._synchronized = True, False
         self.backward_passes_per_step = options.passes
@@ -81,14 +81,16 @@ class _DistributedOptimizer(NamedOptimizer):
         self.gradient_predivide_factor = options.predivide
         self.sparse_as_dense = options.sparse_as_dense
         self.process_set = options.process_set
-        several = context.current().world.size > 1 or os.environ.get("HOROVOD_ELASTIC") == "1"
+        several = (
+            context.require_context().world.size > 1 or os.environ.get("HOROVOD_ELASTIC") == "1"
+        )
         if options.process_set.included() and several:
             self._gradients = Gradients(options, ())
-            self._gradients.watch(self._unwatched())
+            self._gradients.add_parameters(self._list_unwatched())
             # Parameters outlive their optimizer; its hooks on them must not.
             weakref.finalize(self, self._gradients.close).atexit = False
 
-    def _unwatched(self) -> list[tuple[str, torch.nn.Parameter]]:
+    def _list_unwatched(self) -> list[tuple[str, torch.nn.Parameter]]:
         """Return names and parameters that require a gradient and are not part of the exchange yet."""
         self._frozen, self._count, unwatched = [], 0, []
         for i, group in enumerate(self.param_groups):
@@ -97,11 +99,11 @@ class _DistributedOptimizer(NamedOptimizer):
                 name = self._names.get(id(parameter), f"allreduce.noname.{i}.{j}")
                 if not parameter.requires_grad:
                     self._frozen.append(parameter)
-                elif not cast(Gradients, self._gradients).watches(parameter):
+                elif not cast(Gradients, self._gradients).is_watched(parameter):
                     unwatched.append((name, parameter))
         return unwatched
 
-    @collective("optimizer.synchronize()")
+    @mark_collective("optimizer.synchronize()")
     def synchronize(self) -> None:
         """Wait until the gradients of all ranks are exchanged.
 
@@ -118,7 +120,7 @@ class _DistributedOptimizer(NamedOptimizer):
                 any(parameter.requires_grad for parameter in self._frozen)
                 or sum([len(group["params"]) for group in self.param_groups]) != self._count
             ):
-                late = self._unwatched()
+                late = self._list_unwatched()
             gradients.synchronize(late)
         self._synchronized = True
 
@@ -133,7 +135,7 @@ class _DistributedOptimizer(NamedOptimizer):
         finally:
             self._should_synchronize = True
 
-    @collective("optimizer.step()")
+    @mark_collective("optimizer.step()")
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Exchange the gradients and apply them. With a closure, the gradients are exchanged after
         each call of the closure.
@@ -142,25 +144,25 @@ class _DistributedOptimizer(NamedOptimizer):
             HorovodInternalError: ranks disagree, or the connection to one is lost.
         """
         if closure is not None and self._should_synchronize:
-            closure = partial(self._closed, closure)
+            closure = partial(self._wrap_closure, closure)
         elif self._should_synchronize:
-            self._exchange()
+            self._exchange_gradients()
         self._synchronized = False
         loss = super().step() if closure is None else super().step(closure)
         if self._gradients is not None:
-            self._gradients.applied()
+            self._gradients.record_step_end()
         return loss
 
     # Optimizers run the hooks of a program before and after step(); the user's class does already.
     step.hooked = True  # type: ignore[attr-defined]
 
-    def _closed(self, closure: Callable[[], Any]) -> Any:
+    def _wrap_closure(self, closure: Callable[[], Any]) -> Any:
         loss = closure()
-        self._exchange()
+        self._exchange_gradients()
         self._synchronized = False
         return loss
 
-    def _exchange(self) -> None:
+    def _exchange_gradients(self) -> None:
         if self._synchronized:
             warnings.warn(
                 # The beginning is that of Horovod's: programs filter warnings by their beginning.
@@ -177,7 +179,7 @@ class _DistributedOptimizer(NamedOptimizer):
             AssertionError: gradients were computed since the last ``step`` or ``synchronize``, and
                 may be being sent to other ranks.
         """
-        if self._gradients is not None and self._gradients.pending:
+        if self._gradients is not None and self._gradients.has_pending:
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() "
                 "or optimizer.synchronize(): gradients may be in transfer to other ranks."
@@ -267,24 +269,24 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         groups = num_groups if groups is None else groups
     if backward_passes_per_step <= 0:
         raise ValueError("backward_passes_per_step must be > 0")
-    names = _names_of(optimizer, named_parameters)
-    adasum = reduce_op is ReduceOp.ADASUM and context.current().world.size > 1
+    names = _name_parameters(optimizer, named_parameters)
+    adasum = reduce_op is ReduceOp.ADASUM and context.require_context().world.size > 1
     if adasum and process_set is not global_process_set:
         raise NotImplementedError("Adasum does not support non-global process sets yet.")
     kind: type = AdasumOptimizer if adasum else _DistributedOptimizer
-    made: Any = _subclass(kind, type(optimizer))
+    made: Any = _create_subclass(kind, type(optimizer))
     wrapped = made.__new__(made)
     # An earlier scheduler has set a step() of its own on the optimizer, which would hide this one.
     wrapped.__dict__.update({k: v for k, v in vars(optimizer).items() if k != "step"})
     if "step" in vars(optimizer):
         # It warns of a call before step() by an attribute of the optimizer that it has.
-        wrapped.register_step_post_hook(partial(_tell_scheduler, weakref.ref(optimizer)))
+        wrapped.register_step_post_hook(partial(_inform_scheduler, weakref.ref(optimizer)))
     if adasum:
-        wrapped._distribute(names, compression, backward_passes_per_step)
+        wrapped._set_up_exchange(names, compression, backward_passes_per_step)
         return wrapped
-    wrapped._distribute(
+    wrapped._set_up_exchange(
         names,
-        _options(
+        _build_options(
             compression,
             backward_passes_per_step,
             reduce_op,
@@ -297,7 +299,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     return wrapped
 
 
-def _options(
+def _build_options(
     compression: Any,
     passes: int,
     op: ReduceOp,
@@ -308,7 +310,7 @@ def _options(
 ) -> ExchangeOptions:
     if compression is Compression.none and os.environ.get("AITNE_COMPRESS", "none") != "none":
         compression = os.environ["AITNE_COMPRESS"]
-    label, compressor, feedback, whole = _compressor(compression)
+    label, compressor, feedback, whole = _select_compressor(compression)
     return ExchangeOptions(
         # One rank's Adasum is its gradient.
         ReduceOp.SUM if op is ReduceOp.ADASUM else op,
@@ -317,7 +319,7 @@ def _options(
         compressor,
         feedback,
         whole,
-        _checked_groups(groups),
+        _check_groups(groups),
         sparse_as_dense,
         process_set,
         passes,
@@ -325,19 +327,19 @@ def _options(
     )
 
 
-def _tell_scheduler(reference: weakref.ref[Any], *_: Any) -> None:
+def _inform_scheduler(reference: weakref.ref[Any], *_: Any) -> None:
     optimizer = reference()
     if optimizer is not None:
         optimizer._opt_called = True
 
 
-def _subclass(kind: type, of: type) -> type:
+def _create_subclass(kind: type, of: type) -> type:
     # By str() of the class, with the module's name, libraries detect that Horovod has wrapped one.
     qualified = {"__module__": __name__, "__qualname__": f"horovod.{of.__name__}"}
     return type(of.__name__, (kind, of), {**qualified, "__doc__": of.__doc__})
 
 
-def _names_of(
+def _name_parameters(
     optimizer: torch.optim.Optimizer,
     named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None,
 ) -> dict[int, str]:
@@ -384,7 +386,7 @@ def _names_of(
     return names
 
 
-def _compressor(compression: Any) -> tuple[str, Callable[[], Any], bool, bool]:
+def _select_compressor(compression: Any) -> tuple[str, Callable[[], Any], bool, bool]:
     """Return four properties of the argument ``compression``: its name, the function that creates a
     compressor, whether error feedback is used, and whether each gradient is compressed separately
     in its original shape.
@@ -401,7 +403,7 @@ def _compressor(compression: Any) -> tuple[str, Callable[[], Any], bool, bool]:
     return label, partial(UserCompressor, compression), False, True
 
 
-def _checked_groups(groups: Any) -> Any:
+def _check_groups(groups: Any) -> Any:
     if groups is None:
         return None
     if not isinstance(groups, list):

@@ -16,34 +16,34 @@ _LAUNCHER = ("launcher", "topology")
 _SUFFIXES = frozenset({".c", ".h", ".py", ".so", ".typed"})
 
 
-def launcher_files() -> dict[str, bytes]:
+def collect_launcher_files() -> dict[str, bytes]:
     """Return the modules of the launcher and of topologies, by their paths in an archive. Archives
     run with ``aitne_train.launcher.main``.
     """
     paths = (path for name in _LAUNCHER for path in (_PACKAGE / name).rglob("*.py"))
     # Without the API, which is not in the archive.
-    return {f"{_PACKAGE.name}/__init__.py": b"", **_contents(paths)}
+    return {f"{_PACKAGE.name}/__init__.py": b"", **_read_files(paths)}
 
 
-def all_files() -> dict[str, bytes]:
+def collect_all_files() -> dict[str, bytes]:
     """Return all files of the package by their paths, with its C sources and the compiled kernels
     that are in its folder.
     """
-    return _contents(path for path in _PACKAGE.rglob("*") if path.suffix in _SUFFIXES)
+    return _read_files(path for path in _PACKAGE.rglob("*") if path.suffix in _SUFFIXES)
 
 
-def files_with_kernel() -> dict[str, bytes]:
+def collect_files_with_kernel() -> dict[str, bytes]:
     """Return all files of the package by their paths, with the kernel for this type of processor,
     which is compiled if it is missing; without it if it cannot be compiled.
     """
     try:
-        kernel = build.obtain()
+        kernel = build.find_or_build_library()
     except build.BuildError:
-        return all_files()
-    return {**all_files(), f"{_PACKAGE.name}/_native/{kernel.name}": kernel.read_bytes()}
+        return collect_all_files()
+    return {**collect_all_files(), f"{_PACKAGE.name}/_native/{kernel.name}": kernel.read_bytes()}
 
 
-def _contents(paths: Iterable[Path]) -> dict[str, bytes]:
+def _read_files(paths: Iterable[Path]) -> dict[str, bytes]:
     return {
         path.relative_to(_PACKAGE.parent).as_posix(): path.read_bytes()
         for path in sorted(paths)

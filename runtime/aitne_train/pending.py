@@ -14,7 +14,7 @@ import torch
 from aitne_train.coordinator import RequestKey
 from aitne_train.devices import CompletionEvent, InputEvent
 from aitne_train.execution import ExecutableResponse, Execution
-from aitne_train.timeline import TIMELINE, executing
+from aitne_train.timeline import TIMELINE, name_execution
 from aitne_train.types import Kind, Request, RequestMetadata
 
 
@@ -102,7 +102,7 @@ class Requests:
         self._under_way[key] = handle
         return handle, number, key
 
-    def answered(self, message: list[Any]) -> tuple[ExecutionTask, str | None]:
+    def match_response(self, message: list[Any]) -> tuple[ExecutionTask, str | None]:
         """Return the response that rank 0 has sent in ``message``, and the reason why it cannot be
         executed (None: it can).
         """
@@ -155,7 +155,7 @@ class Requests:
                 self.finish(pending, None, None, reason)
 
 
-def carry_out(
+def execute_task(
     execution: Execution, task: ExecutionTask
 ) -> tuple[list[Any], CompletionEvent | None]:
     """Execute a response; return the result of each request, and the point on a GPU stream at which
@@ -165,29 +165,31 @@ def carry_out(
     ``reduction.UnsupportedError`` if the transport does not support the request.
     """
     pendings = [pending for pending in task.pendings if pending is not None]
-    with _on_timeline(pendings):
+    with _mark_timeline(pendings):
         ready = [pending.ready for pending in pendings if pending.ready is not None]
         if not ready:
             return execution.run(task.item), None
-        with ready[0].stream(ready):
+        with ready[0].use_engine_stream(ready):
             results = execution.run(task.item)
-            return results, ready[0].finished([pending.request.tensors for pending in pendings])
+            return results, ready[0].record_completion(
+                [pending.request.tensors for pending in pendings]
+            )
 
 
 @contextmanager
-def _on_timeline(pendings: Sequence[PendingRequest]) -> Iterator[None]:
+def _mark_timeline(pendings: Sequence[PendingRequest]) -> Iterator[None]:
     if not TIMELINE.on:
         yield
         return
     for pending in pendings:
-        TIMELINE.begin(pending.key.row, executing(pending.key.kind))
+        TIMELINE.begin_event(pending.key.row, name_execution(pending.key.kind))
     try:
         yield
     finally:
         for pending in pendings:
             first: torch.Tensor | None = next(iter(pending.request.tensors), None)
             if first is None:
-                TIMELINE.end(pending.key.row)
+                TIMELINE.end_event(pending.key.row)
             else:
                 dtype = str(first.dtype).removeprefix("torch.")
-                TIMELINE.end(pending.key.row, dtype=dtype, shape=first.shape)
+                TIMELINE.end_event(pending.key.row, dtype=dtype, shape=first.shape)

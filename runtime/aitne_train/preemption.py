@@ -31,9 +31,9 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Any, NoReturn, Protocol
 
-from aitne_train.context import current
+from aitne_train.context import require_context
 from aitne_train.flag import Flag
-from aitne_train.left_calls import collective
+from aitne_train.left_calls import mark_collective
 from aitne_train.types import Kind, Request
 
 EX_TEMPFAIL = 75
@@ -54,10 +54,10 @@ _AHEAD = 2
 class AgreementConnections(Protocol):
     """Interface of the control connections that ``Agreement`` uses; ``Control`` implements it."""
 
-    def on(self, kind: str, handler: Any) -> None:
+    def register_handler(self, kind: str, handler: Any) -> None:
         """Register a message handler; see ``Control.on``."""
 
-    def on_lost(self, handler: Any) -> None:
+    def register_lost_handler(self, handler: Any) -> None:
         """Register a handler for lost ranks; see ``Control.on_lost``."""
 
     def send(self, rank: int, kind: str, payload: Any) -> None:
@@ -84,15 +84,17 @@ class Agreement:
         self._broken = False
         self._proposal: Place = (0, 0)
         self._promises: set[int] = set()
-        link.on("stop.propose", self._proposed)
-        link.on("stop.commit", self._committed)
-        link.on("stop.off", lambda _sender, _payload: self._give_up())
-        link.on_lost(lambda _rank, _why: self._give_up())
+        link.register_handler("stop.propose", self._on_proposal)
+        link.register_handler("stop.commit", self._on_commit)
+        link.register_handler("stop.off", lambda _sender, _payload: self._stop_agreeing())
+        link.register_lost_handler(lambda _rank, _why: self._stop_agreeing())
         if rank == 0:
-            link.on("stop.gone", lambda _sender, _payload: link.broadcast("stop.off", None))
-            link.on("stop.wanted", lambda _sender, _payload: self._propose(None))
-            link.on("stop.promise", self._answered)
-            link.on("stop.here", self._came)
+            link.register_handler(
+                "stop.gone", lambda _sender, _payload: link.broadcast("stop.off", None)
+            )
+            link.register_handler("stop.wanted", lambda _sender, _payload: self._propose_step(None))
+            link.register_handler("stop.promise", self._on_answer)
+            link.register_handler("stop.here", self._on_arrival)
         link.send(0, "stop.here", None)
 
     def after_step(self, requested: bool) -> bool:
@@ -114,14 +116,14 @@ class Agreement:
                     return self._last is not None and self._ended >= self._last
             self._changed.wait()
 
-    def joins(self) -> None:
+    def record_join(self) -> None:
         """Record that this rank has called ``join`` and makes no steps until all others have called
         it too.
         """
         with self._lock:
             self._ended = (self._ended[0], _JOINS)
 
-    def joined(self) -> None:
+    def record_all_joined(self) -> None:
         """Record that all ranks have called ``join`` and now start the same step."""
         with self._lock:
             self._ended = (self._ended[0] + 1, 0)
@@ -130,8 +132,8 @@ class Agreement:
         """Report that this rank ends its training loop and takes part in no further agreement."""
         self._link.send(0, "stop.gone", None)
 
-    def _proposed(self, _sender: int, proposal: list[int]) -> None:
-        step = _place(proposal)
+    def _on_proposal(self, _sender: int, proposal: list[int]) -> None:
+        step = _parse_position(proposal)
         with self._lock:
             if self._last is not None:
                 return
@@ -141,19 +143,19 @@ class Agreement:
                 self._promised = step
         self._link.send(0, "stop.promise", [step, promises, position])
 
-    def _committed(self, _sender: int, step: list[int]) -> None:
+    def _on_commit(self, _sender: int, step: list[int]) -> None:
         with self._lock:
-            self._last = _place(step)
+            self._last = _parse_position(step)
         self._changed.set()
 
-    def _give_up(self) -> None:
+    def _stop_agreeing(self) -> None:
         with self._lock:
             self._broken = True
         self._changed.set()
 
     # At rank 0
 
-    def _propose(self, position: Place | None) -> None:
+    def _propose_step(self, position: Place | None) -> None:
         with self._lock:
             if self._last is not None or (self._proposal > (0, 0) and position is None):
                 return
@@ -163,8 +165,12 @@ class Agreement:
             step = self._proposal
         self._link.broadcast("stop.propose", step)
 
-    def _answered(self, sender: int, payload: list[Any]) -> None:
-        step, promises, position = _place(payload[0]), payload[1], _place(payload[2])
+    def _on_answer(self, sender: int, payload: list[Any]) -> None:
+        step, promises, position = (
+            _parse_position(payload[0]),
+            payload[1],
+            _parse_position(payload[2]),
+        )
         with self._lock:
             # Ranks that were notified of a broken agreement have continued.
             if step != self._proposal or self._last is not None or self._broken:
@@ -176,9 +182,9 @@ class Agreement:
         if promises:
             self._link.broadcast("stop.commit", step)
         else:
-            self._propose(position)
+            self._propose_step(position)
 
-    def _came(self, sender: int, _payload: Any) -> None:
+    def _on_arrival(self, sender: int, _payload: Any) -> None:
         """Send the current proposal again to a rank that has just registered its handlers, because
         it may have missed the proposal.
         """
@@ -188,7 +194,7 @@ class Agreement:
             self._link.send(sender, "stop.propose", step)
 
 
-def _place(sent: list[int]) -> Place:
+def _parse_position(sent: list[int]) -> Place:
     joins, steps = sent
     return joins, steps
 
@@ -206,18 +212,20 @@ class Preemption:
     def __init__(
         self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGUSR1)
     ) -> None:
-        self._context = current()
+        self._context = require_context()
         world = self._context.world
         self._agreement = Agreement(self._context.control, world.rank, world.size)
-        self._context.engine.on_join(self._agreement.joins, self._agreement.joined)
+        self._context.engine.register_join_callbacks(
+            self._agreement.record_join, self._agreement.record_all_joined
+        )
         self._context.on_close(self._agreement.leave)
         self.signalled = False
         """Whether this rank has received a signal to end. Other ranks may receive theirs earlier or
         later."""
-        self._before = {number: signal.signal(number, self._flag) for number in signals}
+        self._before = {number: signal.signal(number, self._on_signal) for number in signals}
         _alive.add(self)
 
-    @collective("after_step()")
+    @mark_collective("after_step()")
     def after_step(self) -> bool:
         """Record the end of a step; return True if it was the last one.
 
@@ -235,7 +243,7 @@ class Preemption:
         self._context.engine.run(Request(Kind.BARRIER, "aitne.preemption", ()))
         sys.exit(EX_TEMPFAIL)
 
-    def _flag(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.signalled = True
 
     def _after_fork(self) -> None:
@@ -243,7 +251,7 @@ class Preemption:
             signal.signal(number, before)
 
 
-def after_fork(all_of_them: Iterable[Preemption]) -> None:
+def restore_handlers_after_fork(all_of_them: Iterable[Preemption]) -> None:
     """Restore the previous signal handlers in a forked child process, such as a worker of a pool,
     so that a signal from its parent ends it.
     """
@@ -252,4 +260,4 @@ def after_fork(all_of_them: Iterable[Preemption]) -> None:
 
 
 _alive: weakref.WeakSet[Preemption] = weakref.WeakSet()
-os.register_at_fork(after_in_child=lambda: after_fork(list(_alive)))
+os.register_at_fork(after_in_child=lambda: restore_handlers_after_fork(list(_alive)))

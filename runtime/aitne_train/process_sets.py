@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from aitne_train.context import current
-from aitne_train.left_calls import collective
+from aitne_train.context import require_context
+from aitne_train.left_calls import mark_collective
 from aitne_train.types import Kind, ReduceOp, Request
 
 
@@ -44,7 +44,7 @@ class ProcessSet:
         """Return the number of ranks in the set; None before the set has a number."""
         if self.process_set_id is None:
             return None
-        return len(_members(self.process_set_id))
+        return len(_list_members(self.process_set_id))
 
     def rank(self) -> int | None:
         """Return the position of this rank in the set; None before the set has a number.
@@ -54,8 +54,8 @@ class ProcessSet:
         """
         if self.process_set_id is None:
             return None
-        members = _members(self.process_set_id)
-        rank = current().world.rank
+        members = _list_members(self.process_set_id)
+        rank = require_context().world.rank
         if rank not in members:
             raise ValueError("Process is not part of provided process set.")
         return members.index(rank)
@@ -64,7 +64,7 @@ class ProcessSet:
         """Return whether this rank is in the set; None before the set's ranks are known."""
         if self.ranks is None:
             return None
-        return current().world.rank in self.ranks
+        return require_context().world.rank in self.ranks
 
     def __str__(self) -> str:
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm={self.mpi_comm})"
@@ -75,7 +75,7 @@ global_process_set = ProcessSet([])
 global_process_set.process_set_id = 0
 
 
-@collective("add_process_set")
+@mark_collective("add_process_set")
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Create a process set after ``init``. All ranks must call this with the same list, including
     ranks that are not in the set.
@@ -90,14 +90,14 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
             "A set from an MPI communicator can only be given to init(); name its ranks instead."
         )
     _require_dynamic("adding")
-    number = register(process_set.ranks)
+    number = register_set(process_set.ranks)
     if number is None:
         raise ValueError(f"Attempted to add a duplicate process set: {process_set}")
     process_set.process_set_id = number
     return process_set
 
 
-@collective("remove_process_set")
+@mark_collective("remove_process_set")
 def remove_process_set(process_set: ProcessSet) -> bool:
     """Remove a process set; return whether it existed. All ranks must call this.
 
@@ -109,23 +109,23 @@ def remove_process_set(process_set: ProcessSet) -> bool:
         return False
     _require_dynamic("removing")
     process_set._invalidate()
-    engine = current().engine
-    return bool(engine.run_data(Request(Kind.REMOVE_SET, None, (), extra=str(number))))
+    engine = require_context().engine
+    return bool(engine.run_for_data(Request(Kind.REMOVE_SET, None, (), extra=str(number))))
 
 
-def register(ranks: Sequence[int]) -> int | None:
+def register_set(ranks: Sequence[int]) -> int | None:
     """Create a process set of these ranks and return its number, which is equal on all ranks;
     return None if a set of these ranks exists.
     """
-    context = current()
+    context = require_context()
     wrong = [rank for rank in ranks if not 0 <= rank < context.world.size]
     if wrong or not ranks or len(set(ranks)) != len(ranks):
         raise ValueError(f"{list(ranks)} is no set of the {context.world.size} ranks.")
     extra = ",".join(str(rank) for rank in sorted(ranks))
-    return context.engine.run_data(Request(Kind.ADD_SET, None, (), extra=extra))
+    return context.engine.run_for_data(Request(Kind.ADD_SET, None, (), extra=extra))
 
 
-def initialise(process_sets: Sequence[ProcessSet]) -> None:
+def number_initial_sets(process_sets: Sequence[ProcessSet]) -> None:
     """Assign numbers to the process sets passed to ``init``; every rank passes the same sets in the
     same order.
 
@@ -135,16 +135,16 @@ def initialise(process_sets: Sequence[ProcessSet]) -> None:
     Raises:
         ValueError: a set occurs twice.
     """
-    global_process_set.ranks = list(range(current().world.size))
+    global_process_set.ranks = list(range(require_context().world.size))
     numbers: dict[tuple[int, ...], int | None] = {}
-    if process_sets and _some_rank_has(
+    if process_sets and _is_on_some_rank(
         [process_set for process_set in process_sets if process_set.ranks is None]
     ):
-        numbers = {ranks: register(ranks) for ranks in _of_communicators(process_sets)}
+        numbers = {ranks: register_set(ranks) for ranks in _gather_communicator_ranks(process_sets)}
     taken: set[int | None] = {0, None}
     for place, process_set in enumerate(process_sets):
         ranks = tuple(process_set.ranks or ())
-        number = numbers[ranks] if ranks in numbers else register(ranks)
+        number = numbers[ranks] if ranks in numbers else register_set(ranks)
         if number in taken:
             process_set._invalidate()
             raise ValueError(
@@ -155,17 +155,17 @@ def initialise(process_sets: Sequence[ProcessSet]) -> None:
         process_set.process_set_id = number
 
 
-def _some_rank_has(process_sets: Sequence[ProcessSet]) -> bool:
+def _is_on_some_rank(process_sets: Sequence[ProcessSet]) -> bool:
     has = torch.tensor([len(process_sets)])
-    (maximum,) = current().engine.run(Request(Kind.ALLREDUCE, None, [has], op=ReduceOp.MAX))
+    (maximum,) = require_context().engine.run(Request(Kind.ALLREDUCE, None, [has], op=ReduceOp.MAX))
     return bool(maximum.item())
 
 
-def _of_communicators(process_sets: Sequence[ProcessSet]) -> list[tuple[int, ...]]:
+def _gather_communicator_ranks(process_sets: Sequence[ProcessSet]) -> list[tuple[int, ...]]:
     """Return the ranks of all sets that any rank has made of communicators, without duplicates.
     Every rank must call this. It also sets the attribute ``ranks`` of the given sets.
     """
-    context = current()
+    context = require_context()
     local_ranks = []
     for process_set in process_sets:
         if process_set.ranks is None:
@@ -177,15 +177,15 @@ def _of_communicators(process_sets: Sequence[ProcessSet]) -> list[tuple[int, ...
     return sorted({tuple(ranks) for part in lists for ranks in part})
 
 
-def _members(number: int) -> tuple[int, ...]:
-    members = current().sets.get(number)
+def _list_members(number: int) -> tuple[int, ...]:
+    members = require_context().sets.get(number)
     if members is None:
         raise ValueError("Process set does not exist or has not been registered.")
     return members
 
 
 def _require_dynamic(what: str) -> None:
-    current()
+    require_context()
     if os.environ.get("HOROVOD_DYNAMIC_PROCESS_SETS", "0") not in {"1", "true", "True"}:
         raise ValueError(
             f"Set HOROVOD_DYNAMIC_PROCESS_SETS=1 to allow {what} process sets after Horovod initialization."

@@ -17,7 +17,7 @@ from aitne_train.sizes import describe_bytes
 SCHEMA = 1
 
 
-def load(path: Path) -> dict[str, Any]:
+def load_profile(path: Path) -> dict[str, Any]:
     """Read a profile from its file.
 
     Raises ``ValueError`` if the content is invalid or of an unknown schema.
@@ -32,32 +32,32 @@ def load(path: Path) -> dict[str, Any]:
     return dict(document)
 
 
-def table(profile: Mapping[str, Any]) -> str:
+def format_table(profile: Mapping[str, Any]) -> str:
     """Return the profile as lines of text: totals, a table by operation and message size (as the
     profiler hvprof prints it), and a table of the ranks.
     """
     state = "ended" if profile["final"] else f"as of {profile['written_at']}"
     lines = [
         f"{profile['size']} ranks, {profile['steps']} steps in {profile['elapsed_s']:.1f} s ({state})",
-        f"step            {_time(profile['step_s'])}",
-        f"communication   {_percent(profile['communicating'])} of the step,"
-        f" {_percent(profile['overlap'])} of it overlapped with computation",
-        f"exposed         {_percent(profile['blocked'])} of the step",
+        f"step            {_format_time(profile['step_s'])}",
+        f"communication   {_format_percent(profile['communicating'])} of the step,"
+        f" {_format_percent(profile['overlap'])} of it overlapped with computation",
+        f"exposed         {_format_percent(profile['blocked'])} of the step",
     ]
     if straggler := profile["straggler"]:
         lines.append(
             f"straggler       rank {straggler['rank']} on node {straggler['node']}:"
-            f" {_time(straggler['behind_s'])} behind the others in each step"
-            f" ({_percent(straggler['share'])})"
+            f" {_format_time(straggler['behind_s'])} behind the others in each step"
+            f" ({_format_percent(straggler['share'])})"
         )
     if profile["table"]:
-        lines += ["", *_aligned(_size_rows(profile["table"]), words=2)]
+        lines += ["", *_align_columns(_format_size_rows(profile["table"]), words=2)]
     if profile["ranks"]:
-        lines += ["", *_aligned(_rank_rows(profile["ranks"]), words=0)]
+        lines += ["", *_align_columns(_format_rank_rows(profile["ranks"]), words=0)]
     return "\n".join(lines)
 
 
-def prometheus(profile: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> str:
+def format_prometheus(profile: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> str:
     """Return the profile in Prometheus' text format. ``labels`` are added to every sample.
 
     Counters never decrease, because a profile always covers the run from its beginning.
@@ -65,29 +65,29 @@ def prometheus(profile: Mapping[str, Any], labels: Mapping[str, str] | None = No
     common = dict(labels or {})
     lines: list[str] = []
 
-    def family(name: str, kind: str, samples: Sequence[tuple[Mapping[str, str], Any]]) -> None:
+    def add_family(name: str, kind: str, samples: Sequence[tuple[Mapping[str, str], Any]]) -> None:
         present = [(sample_labels, value) for sample_labels, value in samples if value is not None]
         if present:
             lines.append(f"# TYPE {name} {kind}")
             lines.extend(
-                f"{name}{_labels({**common, **sample_labels})} {value}"
+                f"{name}{_format_labels({**common, **sample_labels})} {value}"
                 for sample_labels, value in present
             )
 
-    family("aitne_distrib_ranks", "gauge", [({}, profile["size"])])
-    family("aitne_distrib_steps_total", "counter", [({}, profile["steps"])])
-    family("aitne_distrib_step_seconds", "gauge", [({}, profile["step_s"])])
-    family("aitne_distrib_communicating_ratio", "gauge", [({}, profile["communicating"])])
-    family("aitne_distrib_blocked_ratio", "gauge", [({}, profile["blocked"])])
-    family("aitne_distrib_overlap_ratio", "gauge", [({}, profile["overlap"])])
+    add_family("aitne_distrib_ranks", "gauge", [({}, profile["size"])])
+    add_family("aitne_distrib_steps_total", "counter", [({}, profile["steps"])])
+    add_family("aitne_distrib_step_seconds", "gauge", [({}, profile["step_s"])])
+    add_family("aitne_distrib_communicating_ratio", "gauge", [({}, profile["communicating"])])
+    add_family("aitne_distrib_blocked_ratio", "gauge", [({}, profile["blocked"])])
+    add_family("aitne_distrib_overlap_ratio", "gauge", [({}, profile["overlap"])])
     straggler = profile["straggler"]
-    family(
+    add_family(
         "aitne_distrib_straggler_behind_seconds",
         "gauge",
         [({"rank": str(straggler["rank"])}, straggler["behind_s"])] if straggler else [],
     )
     rows = [
-        ({"op": row["op"], "size": _bounds(row["from_bytes"], row["to_bytes"])}, row)
+        ({"op": row["op"], "size": _format_bounds(row["from_bytes"], row["to_bytes"])}, row)
         for row in profile["table"]
     ]
     for name, key in (
@@ -96,7 +96,7 @@ def prometheus(profile: Mapping[str, Any], labels: Mapping[str, str] | None = No
         ("seconds_total", "time_s"),
     ):
         samples = [(row_labels, row[key]) for row_labels, row in rows]
-        family(f"aitne_distrib_{name}", "counter", samples)
+        add_family(f"aitne_distrib_{name}", "counter", samples)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -110,15 +110,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--prometheus", action="store_true", help="in Prometheus' text format")
     options = parser.parse_args(argv)
     try:
-        profile = load(options.file)
+        profile = load_profile(options.file)
     except (OSError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(prometheus(profile) if options.prometheus else f"{table(profile)}\n")
+    sys.stdout.write(
+        format_prometheus(profile) if options.prometheus else f"{format_table(profile)}\n"
+    )
     return 0
 
 
-def _size_rows(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
+def _format_size_rows(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
     total = sum(row["time_s"] for row in rows) or 1.0
     heading = ("operation", "message size", "count", "bytes", "time", "share", "mean", "bus")
     return [
@@ -126,12 +128,12 @@ def _size_rows(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
         *(
             (
                 row["op"],
-                _bounds(row["from_bytes"], row["to_bytes"]),
+                _format_bounds(row["from_bytes"], row["to_bytes"]),
                 str(row["count"]),
                 describe_bytes(row["bytes"]),
-                _time(row["time_s"]),
-                _percent(row["time_s"] / total),
-                _time(row["time_s"] / row["count"]),
+                _format_time(row["time_s"]),
+                _format_percent(row["time_s"] / total),
+                _format_time(row["time_s"] / row["count"]),
                 f"{describe_bytes(round(row['bus_bytes_per_s']))}/s",
             )
             for row in rows
@@ -139,7 +141,7 @@ def _size_rows(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
     ]
 
 
-def _rank_rows(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
+def _format_rank_rows(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
     heading = ("rank", "node", "steps", "compute time", "communication", "exposed", "lost")
     return [
         heading,
@@ -148,9 +150,9 @@ def _rank_rows(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
                 str(row["rank"]),
                 str(row["node"]),
                 str(row["steps"]),
-                _time(row["own_s"]),
-                _percent(row["communicating"]),
-                _percent(row["blocked"]),
+                _format_time(row["own_s"]),
+                _format_percent(row["communicating"]),
+                _format_percent(row["blocked"]),
                 str(row["dropped"]),
             )
             for row in rows
@@ -158,7 +160,7 @@ def _rank_rows(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
     ]
 
 
-def _aligned(rows: Sequence[Sequence[str]], words: int) -> list[str]:
+def _align_columns(rows: Sequence[Sequence[str]], words: int) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(
@@ -169,7 +171,7 @@ def _aligned(rows: Sequence[Sequence[str]], words: int) -> list[str]:
     ]
 
 
-def _labels(labels: Mapping[str, str]) -> str:
+def _format_labels(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
     escaped = (
@@ -179,7 +181,7 @@ def _labels(labels: Mapping[str, str]) -> str:
     return "{" + ",".join(f'{name}="{value}"' for name, value in escaped) + "}"
 
 
-def _bounds(low: int, high: int | None) -> str:
+def _format_bounds(low: int, high: int | None) -> str:
     """Return a range of message sizes in the notation of the profiler hvprof, in which each range
     begins at the end of the previous one. ``high`` None: no upper bound.
     """
@@ -192,7 +194,7 @@ def _bounds(low: int, high: int | None) -> str:
     )
 
 
-def _time(seconds: float | None) -> str:
+def _format_time(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     if seconds >= 1:
@@ -200,7 +202,7 @@ def _time(seconds: float | None) -> str:
     return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} µs"
 
 
-def _percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     return "-" if share is None else f"{share * 100:.1f} %"
 
 

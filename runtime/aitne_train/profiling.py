@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from aitne_train.devices import QUEUED
 from aitne_train.flag import Flag
 from aitne_train.recording import STEP, WAIT, Entry, RecordRing
-from aitne_train.report import History, document, totals
+from aitne_train.report import History, build_document, compute_totals
 from aitne_train.summary import CollectiveSummary
 
 PROFILE_FILE = "profile.json"
@@ -40,7 +40,7 @@ Send: TypeAlias = Callable[[dict[str, Any]], None]
 """Function that sends a message to rank 0. Raises ``OSError`` if rank 0 is unreachable."""
 
 
-def folder_of(environ: Mapping[str, str] = os.environ) -> Path | None:
+def find_profile_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
     """Return the folder for profiles: the value of ``AITNE_PROFILE``, or else of ``AITNE_RUN_DIR``;
     None if neither is set.
     """
@@ -90,7 +90,7 @@ class Profiler:
         _running.append(self)
         self._thread.start()
 
-    def by_operation(self) -> tuple[float, dict[str, tuple[int, int, float]]]:
+    def total_by_operation(self) -> tuple[float, dict[str, tuple[int, int, float]]]:
         """Return the time at which the recording began, and for each operation the number of this
         rank's collectives until now, their bytes and their seconds. May be called from any thread.
         """
@@ -103,7 +103,7 @@ class Profiler:
                 found[name] = (count + cell.count, nbytes + cell.nbytes, seconds)
         return self._began, found
 
-    def take(self, rank: int, payload: Mapping[str, Any]) -> None:
+    def store_totals(self, rank: int, payload: Mapping[str, Any]) -> None:
         """Store on rank 0 the totals (``payload``) that rank ``rank`` has sent. May be called from
         any thread.
         """
@@ -111,14 +111,14 @@ class Profiler:
             self._messages[rank] = payload["totals"]
             self._fresh = True
             if payload["final"]:
-                self._end(rank)
+                self._end_rank(rank)
 
-    def lost(self, rank: int) -> None:
+    def record_lost_rank(self, rank: int) -> None:
         """Record on rank 0 that ``rank`` is lost and sends no more totals. May be called from any
         thread.
         """
         with self._lock:
-            self._end(rank)
+            self._end_rank(rank)
 
     def close(self) -> None:
         """Send the final totals to rank 0; on rank 0, write the profile.
@@ -130,13 +130,13 @@ class Profiler:
         self._stop.set()
         if self._thread.is_alive():  # an interrupt may have come before its start
             self._thread.join()
-        self._round(final=True)
+        self._exchange_totals(final=True)
         if self._rank == 0:
             self._all_ended.wait(LAST_WORDS_S)
-            self._write(final=True)
-            self._put(TRACE_FILE, trace(self._trace))
+            self._write_profile(final=True)
+            self._write_json(TRACE_FILE, build_trace(self._trace))
 
-    def _end(self, rank: int) -> None:
+    def _end_rank(self, rank: int) -> None:
         """Record that a rank sends no more totals. The caller holds the lock ``_lock``."""
         self._ended.add(rank)
         if len(self._ended) >= len(self._nodes):
@@ -144,20 +144,20 @@ class Profiler:
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval_s):
-            self._round(final=False)
+            self._exchange_totals(final=False)
             if self._rank == 0 and self._fresh:
-                self._write(final=False)
+                self._write_profile(final=False)
 
-    def _round(self, *, final: bool) -> None:
+    def _exchange_totals(self, *, final: bool) -> None:
         with self._summarizing:
             self._summarize()
             if not self._unsent and not final:
                 return
             self._unsent = False
-            message = self._summary.message(self._ring.dropped) | {"queued": QUEUED.used}
+            message = self._summary.build_message(self._ring.dropped) | {"queued": QUEUED.used}
         payload = {"totals": message, "final": final}
         if self._rank == 0:
-            self.take(0, payload)
+            self.store_totals(0, payload)
             return
         try:
             self._send(payload)
@@ -169,19 +169,19 @@ class Profiler:
         """Add the new records to the summary. The caller holds the lock ``_summarizing``."""
         if entries := self._ring.drain():
             self._unsent = True
-            self._summary.add(entries)
+            self._summary.add_records(entries)
             if self._rank == 0:
                 self._trace.extend(entries)
 
-    def _write(self, *, final: bool) -> None:
+    def _write_profile(self, *, final: bool) -> None:
         with self._lock:
             messages = dict(self._messages)
             self._fresh = False
-        self._history.add(time.monotonic() - self._began, totals(messages))
-        content = document(messages, self._nodes, self._history.points, final=final)
-        self._put(PROFILE_FILE, content)
+        self._history.add(time.monotonic() - self._began, compute_totals(messages))
+        content = build_document(messages, self._nodes, self._history.points, final=final)
+        self._write_json(PROFILE_FILE, content)
 
-    def _put(self, name: str, content: Mapping[str, Any]) -> None:
+    def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a file atomically as JSON. If that fails, report it on stderr and write no more
         files; training continues.
         """
@@ -204,15 +204,15 @@ _running: list[Profiler] = []
 """Profilers of this process that have not been closed, the latest last."""
 
 
-def by_operation() -> tuple[float, dict[str, tuple[int, int, float]]] | None:
-    """Return what ``Profiler.by_operation`` of this process's run returns; None without a run that
+def total_by_operation() -> tuple[float, dict[str, tuple[int, int, float]]] | None:
+    """Return what ``Profiler.total_by_operation`` of this process's run returns; None without a run that
     is recorded.
     """
     running = _running[-1:]
-    return running[0].by_operation() if running else None
+    return running[0].total_by_operation() if running else None
 
 
-def trace(entries: Iterable[Entry]) -> dict[str, Any]:
+def build_trace(entries: Iterable[Entry]) -> dict[str, Any]:
     """Return the records in the format of Chrome's trace viewer and Perfetto, with one row for each
     thread and times in microseconds.
 

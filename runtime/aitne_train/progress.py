@@ -11,7 +11,7 @@ class StepProgress:
     """The last exchange step of each channel on this rank, reported to rank 0 while that is
     requested.
 
-    ``begin`` and ``want`` may run concurrently on two threads: each step is then reported by at
+    ``begin_step`` and ``set_reporting`` may run concurrently on two threads: each step is then reported by at
     least one of them.
 
     Args:
@@ -23,19 +23,19 @@ class StepProgress:
         self._steps: dict[int, int] = {}
         self.reporting = False
 
-    def begin(self, channel: int, step: int) -> None:
+    def begin_step(self, channel: int, step: int) -> None:
         """Record, without reporting it, that this rank has started the step ``step`` of
         ``channel``.
         """
         self._steps[channel] = step
 
-    def want(self, enabled: bool) -> None:
+    def set_reporting(self, enabled: bool) -> None:
         """Set whether steps are to be reported; if so, report the steps started so far immediately."""
         self.reporting = enabled
         if enabled:
-            self.report()
+            self.report_steps()
 
-    def report(self) -> None:
+    def report_steps(self) -> None:
         """Report the last step of every channel."""
         for channel, step in list(self._steps.items()):
             self._tell(channel, step)

@@ -88,7 +88,7 @@ class RecordRing:
             entries.append(entry)
             self._read += 1
 
-    def newest(self) -> int:
+    def read_newest_number(self) -> int:
         """Return the sequence number of the latest record, by which a caller detects whether
         records were added since its last call.
 
@@ -109,7 +109,7 @@ class NullRecorder:
         """Discard the mark of a step."""
 
 
-def recorder(environ: Mapping[str, str] | None = None) -> Recorder:
+def create_recorder(environ: Mapping[str, str] | None = None) -> Recorder:
     """Return a ``RecordRing``, or a ``NullRecorder`` if ``AITNE_RECORD=0`` is set in ``environ``
     (default: the environment of this process).
     """

@@ -27,7 +27,7 @@ class UnsupportedError(TypeError):
     """Error: the transport cannot reduce elements of this type by this operation."""
 
 
-def scale(tensor: torch.Tensor, factor: float, divisor: int = 1) -> None:
+def scale_tensor(tensor: torch.Tensor, factor: float, divisor: int = 1) -> None:
     """Multiply the tensor by ``factor`` and divide it by ``divisor``, in place."""
     if factor == 1.0 and divisor == 1:
         return
@@ -41,15 +41,15 @@ def scale(tensor: torch.Tensor, factor: float, divisor: int = 1) -> None:
     tensor.copy_(wide.div_(divisor) if divisor != 1 else wide)
 
 
-def allreduce(
+def reduce_fused(
     transport: Transport, flat: torch.Tensor, op: ReduceOp, prescale: float, postscale: float
 ) -> None:
     """Reduce the one-dimensional tensor ``flat`` of all ranks in place; multiply by ``prescale``
     before the reduction and by ``postscale`` after it.
     """
     reduction = _REDUCTIONS[op]
-    wide = wider(transport, flat.dtype, reduction)
-    scale(flat, prescale)
+    wide = choose_wider_type(transport, flat.dtype, reduction)
+    scale_tensor(flat, prescale)
     if flat.numel():
         if wide is None:
             transport.allreduce(flat, reduction)
@@ -57,10 +57,10 @@ def allreduce(
             widened = flat.to(wide)
             transport.allreduce(widened, reduction)
             flat.copy_(widened)
-    scale(flat, postscale, transport.size if op == ReduceOp.AVERAGE else 1)
+    scale_tensor(flat, postscale, transport.size if op == ReduceOp.AVERAGE else 1)
 
 
-def adasum(
+def reduce_by_adasum(
     transport: Transport,
     flat: torch.Tensor,
     counts: Sequence[int],
@@ -73,42 +73,44 @@ def adasum(
     """
     from aitne_train import adasum as rule  # most programs never need it
 
-    scale(flat, prescale)
-    rule.allreduce(transport, flat, counts)
-    scale(flat, postscale)
+    scale_tensor(flat, prescale)
+    rule.reduce_by_adasum(transport, flat, counts)
+    scale_tensor(flat, postscale)
 
 
-def reducescatter(
+def reduce_and_scatter(
     transport: Transport, tensor: torch.Tensor, op: ReduceOp, prescale: float, postscale: float
 ) -> torch.Tensor:
     """Return this rank's part, along the first dimension, of the reduced tensor. If the dimension
     is not divisible by the number of ranks, the first ranks get one row more.
     """
-    rows = scattered_rows(tensor.shape[0], transport.size)
+    rows = divide_rows(tensor.shape[0], transport.size)
     row = tensor[0].numel() if tensor.shape[0] else 0
     counts = [count * row for count in rows]
     reduction = _REDUCTIONS[op]
     flat = tensor.detach().reshape(-1).clone()
-    scale(flat, prescale)
-    wide = wider(transport, flat.dtype, reduction)
+    scale_tensor(flat, prescale)
+    wide = choose_wider_type(transport, flat.dtype, reduction)
     if wide is not None:
         flat = flat.to(wide)
     out = flat.new_empty(counts[transport.rank])
     if flat.numel():
         transport.reducescatter(out, flat, counts, reduction)
     result = out.to(tensor.dtype).view(rows[transport.rank], *tensor.shape[1:])
-    scale(result, postscale, transport.size if op == ReduceOp.AVERAGE else 1)
+    scale_tensor(result, postscale, transport.size if op == ReduceOp.AVERAGE else 1)
     return result
 
 
-def scattered_rows(rows: int, ranks: int) -> list[int]:
+def divide_rows(rows: int, ranks: int) -> list[int]:
     """Divide ``rows`` rows among ``ranks`` ranks; return the number that each rank gets. The first
     ranks get one more if it is not divisible.
     """
     return [rows // ranks + (rank < rows % ranks) for rank in range(ranks)]
 
 
-def wider(transport: Transport, dtype: torch.dtype, op: Reduction) -> torch.dtype | None:
+def choose_wider_type(
+    transport: Transport, dtype: torch.dtype, op: Reduction
+) -> torch.dtype | None:
     """Return the type to which elements must be converted so that ``transport`` can reduce them;
     None if it can reduce ``dtype`` itself.
 
@@ -140,7 +142,7 @@ class FusionBuffer:
     def __init__(self) -> None:
         self._buffers: dict[tuple[torch.dtype, torch.device], torch.Tensor] = {}
 
-    def fill(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    def fuse(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return one flat tensor with the elements of all tensors, which is valid until the next
         call.
         """

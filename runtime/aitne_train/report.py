@@ -43,7 +43,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aitne_train.profile import SCHEMA
-from aitne_train.summary import bounds_of
+from aitne_train.summary import get_row_bounds
 
 _TIMED = ("communicating", "blocked", "overlap", "own_s")
 """Values of a rank that follow from the times of its collectives."""
@@ -81,9 +81,9 @@ class History:
             {
                 "t_s": round(t_s, 3),
                 "steps": int(totals["steps"]),
-                "step_s": _rounded(watched / steps) if steps else None,
-                "communicating": _share(new["communicating_s"], watched),
-                "blocked": _share(new["blocked_s"], watched),
+                "step_s": _round_seconds(watched / steps) if steps else None,
+                "communicating": _compute_share(new["communicating_s"], watched),
+                "blocked": _compute_share(new["blocked_s"], watched),
             }
         )
         if len(self.points) > MOST_POINTS:
@@ -91,7 +91,7 @@ class History:
             self._every *= 2
 
 
-def totals(messages: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
+def compute_totals(messages: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
     """Return the totals for ``History.add``: the mean of all ranks' times, and the number of steps
     of the slowest rank. ``messages`` contains the latest message of each rank.
     """
@@ -104,7 +104,7 @@ def totals(messages: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
     return {"steps": min((row["steps"] for row in rows), default=0), **sums}
 
 
-def document(
+def build_document(
     messages: Mapping[int, Mapping[str, Any]],
     nodes: Sequence[int],
     history: Sequence[dict[str, Any]] = (),
@@ -123,7 +123,9 @@ def document(
     waits_known = any(message["waits"] for message in messages.values()) or not any(
         message["elsewhere"] for message in messages.values()
     )
-    rows = [_rank(rank, nodes[rank], messages[rank], waits_known) for rank in sorted(messages)]
+    rows = [
+        _build_rank_row(rank, nodes[rank], messages[rank], waits_known) for rank in sorted(messages)
+    ]
     queued = any(message.get("queued") for message in messages.values())
     if queued:
         rows = [row | dict.fromkeys(_TIMED) for row in rows]
@@ -138,35 +140,41 @@ def document(
         "final": final,
         "size": len(nodes),
         "steps": steps,
-        "step_s": _mean([row["step_s"] for row in rows]),
-        "elapsed_s": _rounded(max((m["elapsed_s"] for m in messages.values()), default=0.0)),
-        "communicating": _mean([row["communicating"] for row in rows]),
-        "blocked": _mean([row["blocked"] for row in rows]),
-        "overlap": _share(hidden, communicating) if waits_known and not queued else None,
-        "straggler": _straggler(rows),
-        "table": [row | {"bus_bytes_per_s": 0} if queued else row for row in _table(messages)],
-        "ranks": _most_behind(rows),
+        "step_s": _compute_mean([row["step_s"] for row in rows]),
+        "elapsed_s": _round_seconds(max((m["elapsed_s"] for m in messages.values()), default=0.0)),
+        "communicating": _compute_mean([row["communicating"] for row in rows]),
+        "blocked": _compute_mean([row["blocked"] for row in rows]),
+        "overlap": _compute_share(hidden, communicating) if waits_known and not queued else None,
+        "straggler": _find_straggler(rows),
+        "table": [
+            row | {"bus_bytes_per_s": 0} if queued else row for row in _build_table(messages)
+        ],
+        "ranks": _find_slowest(rows),
         "history": list(history),
     }
 
 
-def _rank(rank: int, node: int, message: Mapping[str, Any], waits_known: bool) -> dict[str, Any]:
+def _build_rank_row(
+    rank: int, node: int, message: Mapping[str, Any], waits_known: bool
+) -> dict[str, Any]:
     steps, watched = message["steps"], message["watched_s"]
     return {
         "rank": rank,
         "node": node,
         "steps": steps,
-        "step_s": _rounded(watched / steps) if steps else None,
-        "communicating": _share(message["communicating_s"], watched),
-        "blocked": _share(message["blocked_s"], watched),
-        "overlap": _share(message["hidden_s"], message["communicating_s"]) if waits_known else None,
-        "own_s": _rounded((watched - message["blocked_s"]) / steps) if steps else None,
+        "step_s": _round_seconds(watched / steps) if steps else None,
+        "communicating": _compute_share(message["communicating_s"], watched),
+        "blocked": _compute_share(message["blocked_s"], watched),
+        "overlap": _compute_share(message["hidden_s"], message["communicating_s"])
+        if waits_known
+        else None,
+        "own_s": _round_seconds((watched - message["blocked_s"]) / steps) if steps else None,
         "records": message["records"],
         "dropped": message["dropped"],
     }
 
 
-def _straggler(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _find_straggler(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return the straggler, that is the rank that computes longest in a step, excluding its waits
     for others. Return None if it exceeds the median of the others by less than ``BEHIND_SHARE`` of
     a step.
@@ -185,26 +193,26 @@ def _straggler(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     return {
         "rank": slowest["rank"],
         "node": slowest["node"],
-        "behind_s": _rounded(behind),
-        "share": _share(behind, step),
+        "behind_s": _round_seconds(behind),
+        "share": _compute_share(behind, step),
     }
 
 
-def _most_behind(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _find_slowest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     if len(rows) <= MOST_RANKS:
         return list(rows)
     slowest = sorted(rows, key=lambda row: row["own_s"] or 0.0, reverse=True)[:MOST_RANKS]
     return sorted(slowest, key=lambda row: row["rank"])
 
 
-def _table(messages: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _build_table(messages: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
     cells: dict[tuple[str, int], list[Sequence[Any]]] = {}
     for message in messages.values():
         for op, row, *values in message["cells"]:
             cells.setdefault((op, row), []).append(values)
     table = []
     for (op, row), cell_values in sorted(cells.items()):
-        low, high = bounds_of(row)
+        low, high = get_row_bounds(row)
         count, nbytes, time_s, fastest, slowest, ranks = zip(*cell_values, strict=True)
         total = sum(time_s)
         table.append(
@@ -214,10 +222,10 @@ def _table(messages: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "to_bytes": high,
                 "count": max(count),
                 "bytes": max(nbytes),
-                "time_s": _rounded(total / len(cell_values)),
-                "fastest_s": _rounded(min(fastest)),
-                "slowest_s": _rounded(max(slowest)),
-                "bus_bytes_per_s": round(sum(nbytes) * _moved(op, max(ranks)) / total)
+                "time_s": _round_seconds(total / len(cell_values)),
+                "fastest_s": _round_seconds(min(fastest)),
+                "slowest_s": _round_seconds(max(slowest)),
+                "bus_bytes_per_s": round(sum(nbytes) * _moved_share(op, max(ranks)) / total)
                 if total
                 else 0,
             }
@@ -225,7 +233,7 @@ def _table(messages: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
     return table
 
 
-def _moved(op: str, ranks: int) -> float:
+def _moved_share(op: str, ranks: int) -> float:
     """Return the minimum number of bytes that a rank must send in this collective, as a multiple of
     the bytes it contributes.
     """
@@ -236,15 +244,15 @@ def _moved(op: str, ranks: int) -> float:
     return (ranks - 1) / ranks if op in ("alltoall", "reducescatter") else 1.0
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _compute_mean(values: Sequence[float | None]) -> float | None:
     present = [value for value in values if value is not None]
-    return _rounded(sum(present) / len(present)) if present else None
+    return _round_seconds(sum(present) / len(present)) if present else None
 
 
-def _share(part: float, whole: float) -> float | None:
+def _compute_share(part: float, whole: float) -> float | None:
     return round(min(1.0, max(0.0, part / whole)), 4) if whole > 0 else None
 
 
-def _rounded(seconds: float) -> float:
+def _round_seconds(seconds: float) -> float:
     """Return the seconds rounded to a tenth of a microsecond."""
     return round(seconds, 7)

@@ -80,9 +80,9 @@ def run(
     ):
         if value is not None:
             options += [name, str(value)]
-    shared = rendezvous.folder({}, 2) if hosts or hostfile else None
+    shared = rendezvous.create_store_folder({}, 2) if hosts or hostfile else None
     with tempfile.TemporaryDirectory(prefix="aitne-function-", dir=shared) as folder:
-        call = sys.path, dumped((func, tuple(args), dict(kwargs or {})))
+        call = sys.path, dump_value((func, tuple(args), dict(kwargs or {})))
         Path(folder, FUNCTION).write_bytes(pickle.dumps(call))
         python = executable or sys.executable
         rank_program = [python, "-m", "aitne_train.run_rank", folder]
@@ -92,10 +92,10 @@ def run(
             raise RuntimeError(
                 f"The ranks of {getattr(func, '__qualname__', func)} ended with exit code {code}: see their output."
             )
-        return [pickle.loads(path.read_bytes()) for path in result_files(folder)]  # noqa: S301
+        return [pickle.loads(path.read_bytes()) for path in locate_result_files(folder)]  # noqa: S301
 
 
-def dumped(value: Any) -> bytes:
+def dump_value(value: Any) -> bytes:
     """Return the value in pickled form.
 
     Raises ``TypeError`` if another process could not unpickle it.
@@ -112,13 +112,14 @@ def dumped(value: Any) -> bytes:
     return data
 
 
-def result_file(folder: str, rank: int) -> Path:
+def locate_result_file(folder: str, rank: int) -> Path:
     """Return the path of the file to which rank ``rank`` writes its result."""
     return Path(folder, f"result-{rank}.pickle")
 
 
-def result_files(folder: str) -> list[Path]:
+def locate_result_files(folder: str) -> list[Path]:
     """Return the paths of the files with the results of all ranks, in the order of the ranks."""
     return [
-        result_file(folder, rank) for rank in range(len(list(Path(folder).glob("result-*.pickle"))))
+        locate_result_file(folder, rank)
+        for rank in range(len(list(Path(folder).glob("result-*.pickle"))))
     ]

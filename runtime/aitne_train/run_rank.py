@@ -9,7 +9,7 @@ import pickle
 import sys
 from pathlib import Path
 
-from aitne_train.run_function import FUNCTION, dumped, result_file
+from aitne_train.run_function import FUNCTION, dump_value, locate_result_file
 
 
 def main(folder: str) -> None:
@@ -19,8 +19,8 @@ def main(folder: str) -> None:
     path, data = pickle.loads(Path(folder, FUNCTION).read_bytes())  # noqa: S301 - a private folder
     sys.path += [entry for entry in path if entry not in sys.path]
     func, args, kwargs = pickle.loads(data)  # noqa: S301 - likewise
-    result = dumped(func(*args, **kwargs))
-    result_file(folder, int(os.environ["RANK"])).write_bytes(result)
+    result = dump_value(func(*args, **kwargs))
+    locate_result_file(folder, int(os.environ["RANK"])).write_bytes(result)
 
 
 if __name__ == "__main__":

@@ -151,10 +151,10 @@ class LARS(torch.optim.Optimizer):
         for group in self.param_groups:
             parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
             if parameters:
-                self._step(group, parameters)
+                self._step_group(group, parameters)
         return loss
 
-    def _step(self, group: dict[str, Any], parameters: list[torch.nn.Parameter]) -> None:
+    def _step_group(self, group: dict[str, Any], parameters: list[torch.nn.Parameter]) -> None:
         decay, rate = group["weight_decay"], group["lr"]
         gradients = [parameter.grad for parameter in parameters]
         changes = torch._foreach_add(gradients, parameters, alpha=decay)

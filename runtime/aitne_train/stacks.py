@@ -38,7 +38,7 @@ _STATES = {
 }
 
 
-def here() -> str:
+def format_own_stacks() -> str:
     """Return the stacks of all threads of this process as text, the main thread first.
 
     Threads and frames that belong to the monitor itself are omitted.
@@ -47,18 +47,18 @@ def here() -> str:
     main = threading.main_thread().ident
     frames: dict[int, FrameType | None] = dict(sys._current_frames())
     me = threading.get_ident()
-    frames[me] = _caller(frames[me])
+    frames[me] = _find_caller(frames[me])
     order = sorted(frames, key=lambda ident: (ident != main, names.get(ident, "")))
     return "\n".join(
-        f"{names.get(ident, f'thread {ident}')}:\n{_stack(frames[ident])}"
+        f"{names.get(ident, f'thread {ident}')}:\n{_format_stack(frames[ident])}"
         for ident in order
         if names.get(ident) not in _WATCH
     )[:MOST_CHARACTERS]
 
 
 @cache
-def address() -> Mapping[str, Any]:
-    """Return what another process of this user must pass to ``ask`` to get the stacks of this
+def build_address() -> Mapping[str, Any]:
+    """Return what another process of this user must pass to ``request_stacks`` to get the stacks of this
     process: a JSON object.
 
     It is valid as long as this process lives.
@@ -66,18 +66,18 @@ def address() -> Mapping[str, Any]:
     file = os.memfd_create("aitne-stacks", os.MFD_CLOEXEC)
     faulthandler.register(_SIGNAL, file=file, all_threads=True)
     pid = os.getpid()
-    return {"pid": pid, "started": _stat(pid)[1], "file": file}
+    return {"pid": pid, "started": _read_stat(pid)[1], "file": file}
 
 
-def ask(whose: Mapping[str, Any]) -> str:
+def request_stacks(whose: Mapping[str, Any]) -> str:
     """Return the stacks of another process on this node, or a text that states why they are not
     available.
 
-    ``whose`` is the result of ``address`` in that process. Takes at most 2 s.
+    ``whose`` is the result of ``build_address`` in that process. Takes at most 2 s.
     """
     pid = int(whose["pid"])
     try:
-        state, started = _stat(pid)
+        state, started = _read_stat(pid)
         if started != whose["started"]:
             return f"process {pid} has ended"
         if state in _STATES:
@@ -85,7 +85,7 @@ def ask(whose: Mapping[str, Any]) -> str:
         file = Path(f"/proc/{pid}/fd/{whose['file']}")
         before = file.stat().st_size
         os.kill(pid, _SIGNAL)
-        text = _grown(file, before)
+        text = _wait_for_text(file, before)
     except (FileNotFoundError, ProcessLookupError):
         return f"process {pid} has ended"
     except PermissionError as error:
@@ -97,7 +97,7 @@ def ask(whose: Mapping[str, Any]) -> str:
     )
 
 
-def _grown(file: Path, before: int) -> str:
+def _wait_for_text(file: Path, before: int) -> str:
     """Return the text of the file after the first ``before`` bytes, when the file has stopped
     growing.
     """
@@ -114,7 +114,7 @@ def _grown(file: Path, before: int) -> str:
         return stream.read(MOST_CHARACTERS).decode(errors="replace")
 
 
-def _stat(pid: int) -> tuple[str, str]:
+def _read_stat(pid: int) -> tuple[str, str]:
     """Return the state and the start time of a process, as text from its ``stat`` file (see
     proc(5)).
 
@@ -124,12 +124,12 @@ def _stat(pid: int) -> tuple[str, str]:
     return fields[0], fields[19]
 
 
-def _caller(frame: FrameType | None) -> FrameType | None:
+def _find_caller(frame: FrameType | None) -> FrameType | None:
     """Return the innermost frame that does not belong to the monitor; None if there is none."""
     while frame is not None and frame.f_code.co_filename.endswith(_TAKERS):
         frame = frame.f_back
     return frame
 
 
-def _stack(frame: FrameType | None) -> str:
+def _format_stack(frame: FrameType | None) -> str:
     return "".join(traceback.format_stack(frame)) if frame is not None else ""

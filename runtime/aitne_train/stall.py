@@ -32,14 +32,14 @@ class StallInspector:
 
     def __init__(self, check: Check) -> None:
         self._check = check
-        self._late_s, self._shutdown_s = _limits()
+        self._late_s, self._shutdown_s = _read_limits()
         self._off = self._late_s <= 0
         self._any_waits = False
         self._waits = Flag()
         self._end = Flag()
         self._thread: threading.Thread | None = None
 
-    def watch(self, any_waits: bool) -> None:
+    def set_watching(self, any_waits: bool) -> None:
         """Set whether any rank waits for another; returns immediately."""
         self._any_waits = any_waits
         if not any_waits or self._off or self._waits.is_set():
@@ -83,7 +83,7 @@ class StepLimit:
 
     def __init__(self, expire: Callable[[float], None]) -> None:
         self._expire = expire
-        late_s, shutdown_s = _limits()
+        late_s, shutdown_s = _read_limits()
         self._limit_s = shutdown_s if late_s > 0 else 0.0
         self._began: dict[int, float] = {}
         self._end = Flag()
@@ -113,7 +113,7 @@ class StepLimit:
                 return
 
 
-def _limits() -> tuple[float, float]:
+def _read_limits() -> tuple[float, float]:
     """Return the seconds after which a waiting request is reported (0: no checks), and the seconds
     after which the run ends (0: never).
     """

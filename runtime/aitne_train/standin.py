@@ -43,7 +43,7 @@ class JoinedRankProxy:
         else:
             self._callbacks[channel] = callback
 
-    def take_part(self, channel: int, step: int) -> None:
+    def queue_step(self, channel: int, step: int) -> None:
         """Queue the step ``step`` of ``channel``, which other ranks have started, and return
         immediately. Only one thread may call this at a time.
         """
@@ -54,7 +54,7 @@ class JoinedRankProxy:
             self._under_way += 1
         self._steps.put((channel, step))
 
-    def settle(self) -> None:
+    def wait_for_steps(self) -> None:
         """Wait until this rank has taken part in every queued step, so that the caller may use the
         channels again.
         """
@@ -79,7 +79,7 @@ class JoinedRankProxy:
         while (step := self._steps.get()) is not None:
             try:
                 if not failed:
-                    self._take_part(*step)
+                    self._take_part_in_step(*step)
             except HorovodInternalError as error:
                 failed = True
                 self._fail(str(error), False)
@@ -92,7 +92,7 @@ class JoinedRankProxy:
                     self._under_way -= 1
                 self._changed.set()
 
-    def _take_part(self, channel: int, step: int) -> None:
+    def _take_part_in_step(self, channel: int, step: int) -> None:
         callback = self._callbacks.get(channel)
         if callback is not None:
             callback(step)

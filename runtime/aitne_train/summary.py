@@ -44,12 +44,12 @@ _LIMIT = 1 << 13
 processed in parts."""
 
 
-def row_of(nbytes: int) -> int:
+def find_size_row(nbytes: int) -> int:
     """Return the index of the size range to which a message of ``nbytes`` bytes belongs."""
     return bisect_left(EDGES, nbytes)
 
 
-def bounds_of(row: int) -> tuple[int, int | None]:
+def get_row_bounds(row: int) -> tuple[int, int | None]:
     """Return the smallest and the largest size in bytes of the messages in the size range number
     ``row``; the largest size of the last range is None.
     """
@@ -57,7 +57,7 @@ def bounds_of(row: int) -> tuple[int, int | None]:
     return low, EDGES[row] if row < len(EDGES) else None
 
 
-def covered(begins: Times, ends: Times) -> int:
+def measure_covered_time(begins: Times, ends: Times) -> int:
     """Return the total duration covered by the intervals from ``begins`` to ``ends``; overlaps
     count once, and empty intervals are ignored.
     """
@@ -87,7 +87,7 @@ class Cell:
     ranks: int = 0
     """Number of ranks that took part in the latest collective."""
 
-    def add(self, nbytes: Times, ranks: int, times_ns: Times) -> None:
+    def add_collectives(self, nbytes: Times, ranks: int, times_ns: Times) -> None:
         """Add collectives with these sizes in bytes and durations; ``ranks`` is the number of ranks
         in the last of them.
         """
@@ -116,21 +116,21 @@ class Span:
     elsewhere: bool = False
     """Whether a thread other than the training thread has ever communicated."""
 
-    def add(self, begins: Times, ends: Times, communicating: Mask, blocked: Mask) -> None:
+    def add_intervals(self, begins: Times, ends: Times, communicating: Mask, blocked: Mask) -> None:
         """Add intervals within the observed time. The masks select those in which a collective ran,
         and those in which the training thread was blocked.
         """
-        busy = covered(begins[communicating], ends[communicating])
-        stopped = covered(begins[blocked], ends[blocked])
+        busy = measure_covered_time(begins[communicating], ends[communicating])
+        stopped = measure_covered_time(begins[blocked], ends[blocked])
         either = communicating | blocked
         self.communicating_ns += busy
         self.blocked_ns += stopped
-        self.hidden_ns += covered(begins[either], ends[either]) - stopped
+        self.hidden_ns += measure_covered_time(begins[either], ends[either]) - stopped
 
 
 @dataclass
 class CollectiveSummary:
-    """Summary of the records of this rank's collectives; ``add`` adds records. Not thread-safe."""
+    """Summary of the records of this rank's collectives; ``add_records`` adds records. Not thread-safe."""
 
     cells: dict[tuple[str, int], Cell] = field(default_factory=dict)
     steps: int = 0
@@ -145,28 +145,30 @@ class CollectiveSummary:
     _trainer: int | None = field(default_factory=lambda: threading.main_thread().ident)
     _marked: bool = False
 
-    def add(self, entries: Sequence[Entry]) -> None:
+    def add_records(self, entries: Sequence[Entry]) -> None:
         """Add records in the order in which ``RecordRing.drain`` returns them. The cost for each
         record is low, because arrays of records are processed at once.
         """
         if entries:
-            self._count(entries)
+            self._count_records(entries)
             self._open += entries
         marks = [at for at, entry in enumerate(self._open) if entry[1] == STEP]
         if marks and not self._marked:
-            self._fold(self._outside, marks[:1])
+            self._fold_steps(self._outside, marks[:1])
             self._marked = True
             marks = [at - marks[0] - 1 for at in marks[1:]]
         if marks:
-            self._fold(self._in_steps, marks)
+            self._fold_steps(self._in_steps, marks)
             self.steps += len(marks)
         if self._open and (len(self._open) > _LIMIT or not self._marked):
             # A step in progress, or a program without steps, is treated as if it ended here.
             end = max(entry[5] for entry in self._open)
             self._open.append((0, STEP, 0, 0, end, end, self._trainer or 0))
-            self._fold(self._in_steps if self._marked else self._outside, [len(self._open) - 1])
+            self._fold_steps(
+                self._in_steps if self._marked else self._outside, [len(self._open) - 1]
+            )
 
-    def _count(self, entries: Sequence[Entry]) -> None:
+    def _count_records(self, entries: Sequence[Entry]) -> None:
         """Add each record that is not a mark to the totals of its operation and size range."""
         records = [entry for entry in entries if entry[1] != STEP]
         if not records:
@@ -185,9 +187,9 @@ class CollectiveSummary:
             for row in np.unique(rows[of_op]):
                 places = np.flatnonzero(of_op & (rows == row))
                 cell = self.cells.setdefault((op, int(row)), Cell())
-                cell.add(sizes[places], ranks[places[-1]], times[places])
+                cell.add_collectives(sizes[places], ranks[places[-1]], times[places])
 
-    def _fold(self, span: Span, marks: Sequence[int]) -> None:
+    def _fold_steps(self, span: Span, marks: Sequence[int]) -> None:
         """Add the records of complete steps to ``span`` and remove them from ``_open``. ``marks``
         contains the indices in ``_open`` of the marks that end the steps.
         """
@@ -213,10 +215,10 @@ class CollectiveSummary:
         communicating = ~(waiting | marked)
         span.elsewhere |= bool((communicating & ~training).any())
         span.waits |= bool((waiting & training).any())
-        span.add(begins, ends, communicating, training & ~marked)
+        span.add_intervals(begins, ends, communicating, training & ~marked)
         self._trainer = int(thread[-1])
 
-    def message(self, dropped: int = 0) -> dict[str, Any]:
+    def build_message(self, dropped: int = 0) -> dict[str, Any]:
         """Return the totals from the beginning as JSON values, with times in seconds. ``dropped``
         is the number of records lost so far.
 

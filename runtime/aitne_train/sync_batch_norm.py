@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from aitne_train.context import Context, current
-from aitne_train.left_calls import collective
+from aitne_train.context import Context, require_context
+from aitne_train.left_calls import mark_collective
 from aitne_train.transport.base import Reduction, TransportError
 
 
@@ -80,7 +80,7 @@ class SyncBatchNorm(_BatchNorm):
         mean, var = (
             (self.running_mean, self.running_var) if self.training and tracks else (None, None)
         )
-        if current().world.size == 1:
+        if require_context().world.size == 1:
             momentum = 0.0 if momentum is None else float(momentum)
             return F.batch_norm(input, mean, var, self.weight, self.bias, True, momentum, self.eps)
         return _Normalize.apply(input, self.weight, self.bias, mean, var, self.eps, momentum)
@@ -98,7 +98,7 @@ class _Normalize(torch.autograd.Function):
         eps: float,
         momentum: Any,
     ) -> torch.Tensor:
-        count, mean, var = _whole_batch(input)
+        count, mean, var = _compute_batch_statistics(input)
         if running_mean is not None and running_var is not None:
             share = momentum
             if isinstance(share, torch.Tensor):
@@ -106,7 +106,7 @@ class _Normalize(torch.autograd.Function):
             running_mean.lerp_(mean.to(running_mean.dtype), share)
             unbiased = var * (count / (count - 1).clamp(min=1))
             running_var.lerp_(unbiased.to(running_var.dtype), share)
-        wide = _wide(input)
+        wide = _choose_wide_type(input)
         mean, var = mean.to(wide), var.to(wide)
         ctx.save_for_backward(input, weight, mean, torch.rsqrt(var + eps), count.to(wide))
         return F.batch_norm(
@@ -123,8 +123,8 @@ class _Normalize(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
         input, weight, mean, scale, count = ctx.saved_tensors  # noqa: A001
-        wide = _wide(input)
-        over = _all_but_channels(input)
+        wide = _choose_wide_type(input)
+        over = _list_reduced_dimensions(input)
         per_channel = [1, -1, *[1] * (input.dim() - 2)]
         grads = grad.to(wide)
         centred = input - mean.view(per_channel)
@@ -133,7 +133,7 @@ class _Normalize(torch.autograd.Function):
         grad_input = None
         if ctx.needs_input_grad[0]:
             sums = torch.stack((sum_grad, sum_product))
-            mean_grad, mean_product = _exchange(input.device).allreduced(sums) / count
+            mean_grad, mean_product = _get_exchange(input.device).allreduce_rows(sums) / count
             slope = scale if weight is None else scale * weight.to(wide)
             centred.mul_((scale * mean_product).view(per_channel))
             rest = torch.sub(grads, mean_grad.view(per_channel)).sub_(centred)
@@ -143,7 +143,9 @@ class _Normalize(torch.autograd.Function):
         return grad_input, grad_weight, grad_bias, None, None, None, None
 
 
-def _whole_batch(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _compute_batch_statistics(
+    tensor: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return size, mean and variance of the combined batch of all ranks, in float64 (Chan et al.
     1983). Every rank must call this.
 
@@ -156,10 +158,10 @@ def _whole_batch(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torc
     if size:
         local[0] = size
         var, mean = torch.var_mean(
-            tensor.to(_wide(tensor)), _all_but_channels(tensor), correction=0
+            tensor.to(_choose_wide_type(tensor)), _list_reduced_dimensions(tensor), correction=0
         )
         local[1:] = torch.cat((mean, var))
-    every = _exchange(tensor.device).gathered(local)
+    every = _get_exchange(tensor.device).gather_rows(local)
     counts = every[:, :1]
     means, variances = every[:, 1:].chunk(2, dim=1)
     total = counts.sum().clamp(min=1)
@@ -168,11 +170,11 @@ def _whole_batch(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torc
     return total, mean, var
 
 
-def _all_but_channels(tensor: torch.Tensor) -> list[int]:
+def _list_reduced_dimensions(tensor: torch.Tensor) -> list[int]:
     return [dim for dim in range(tensor.dim()) if dim != 1]
 
 
-def _wide(tensor: torch.Tensor) -> torch.dtype:
+def _choose_wide_type(tensor: torch.Tensor) -> torch.dtype:
     """Return the type in which the elements of the tensor are summed: float64 or float32."""
     return torch.float64 if tensor.dtype is torch.float64 else torch.float32
 
@@ -182,34 +184,34 @@ class _StatisticsExchange:
 
     def __init__(self, here: Context, device: torch.device) -> None:
         self._channel = here.open_channel("sync_batch_norm", {}, device=str(device))
-        self._channel.on_joined(_refuse)
+        self._channel.on_joined(_refuse_step)
         self._recorder = here.recorder
         self._step = 0
 
-    def gathered(self, row: torch.Tensor) -> torch.Tensor:
+    def gather_rows(self, row: torch.Tensor) -> torch.Tensor:
         """Return a matrix whose rows are the one-dimensional tensors ``row`` of all ranks."""
         transport = self._channel.transport
         every = row.new_empty(transport.size, row.numel())
         call = partial(transport.allgather, every.view(-1), row, [row.numel()] * transport.size)
-        self._call("allgather", row.nbytes, call)
+        self._run_collective("allgather", row.nbytes, call)
         return every
 
-    def allreduced(self, rows: torch.Tensor) -> torch.Tensor:
+    def allreduce_rows(self, rows: torch.Tensor) -> torch.Tensor:
         """Replace ``rows`` by its sum over all ranks, and return it."""
         call = partial(self._channel.transport.allreduce, rows.view(-1), Reduction.SUM)
-        self._call("allreduce", rows.nbytes, call)
+        self._run_collective("allreduce", rows.nbytes, call)
         return rows
 
-    @collective("SyncBatchNorm")
-    def _call(self, op: str, nbytes: int, call: Callable[[], None]) -> None:
+    @mark_collective("SyncBatchNorm")
+    def _run_collective(self, op: str, nbytes: int, call: Callable[[], None]) -> None:
         self._step += 1
-        self._channel.begin(self._step)
+        self._channel.begin_step(self._step)
         began = time.monotonic_ns()
         try:
             with self._channel.limit:
                 call()
         except TransportError as error:
-            raise self._channel.failure(error) from error
+            raise self._channel.make_failure(error) from error
         size = self._channel.transport.size
         self._recorder.add(op, nbytes, size, began, time.monotonic_ns())
 
@@ -217,18 +219,18 @@ class _StatisticsExchange:
 _exchanges: WeakKeyDictionary[Context, dict[str, _StatisticsExchange]] = WeakKeyDictionary()
 
 
-def _exchange(device: torch.device) -> _StatisticsExchange:
+def _get_exchange(device: torch.device) -> _StatisticsExchange:
     """Return the exchange for tensors on this device; the first call connects it, so that every
     rank must make it.
     """
-    here = current()
+    here = require_context()
     of_context = _exchanges.setdefault(here, {})
     if device.type not in of_context:
         of_context[device.type] = _StatisticsExchange(here, device)
     return of_context[device.type]
 
 
-def _refuse(_step: int) -> None:
+def _refuse_step(_step: int) -> None:
     """Raise ``RuntimeError``, because other ranks normalize a batch while this rank waits in
     ``join``.
     """

@@ -41,14 +41,14 @@ _FLUSH_S = 0.1
 _END = b"\n]\n"
 
 
-def negotiating(kind: str) -> str:
+def name_negotiation(kind: str) -> str:
     """Return the name of the event during which ranks submit their requests for a collective of
     this kind, such as ``NEGOTIATE_ALLREDUCE``.
     """
     return f"NEGOTIATE_{kind.upper()}"
 
 
-def executing(kind: str) -> str:
+def name_execution(kind: str) -> str:
     """Return the name of the event during which a collective of this kind is executed, such as
     ``ALLREDUCE``.
     """
@@ -90,14 +90,14 @@ class Timeline:
             file.close()
         self._file = None
 
-    def begin(self, row: str, event: str) -> None:
+    def begin_event(self, row: str, event: str) -> None:
         """Record the start of an event in the row of a tensor.
 
         Events of a row are nested: the event that started last ends first.
         """
-        self._add("B", row, event, None)
+        self._add_event("B", row, event, None)
 
-    def end(
+    def end_event(
         self, row: str, *, dtype: str | None = None, shape: Sequence[int] | None = None
     ) -> None:
         """Record the end of the event that started last in the row.
@@ -105,33 +105,33 @@ class Timeline:
         At the end of a whole collective, ``dtype`` and ``shape`` are those of its result.
         """
         args = None if dtype is None else {"dtype": dtype, "shape": str(list(shape or ()))}
-        self._add("E", row, "", args)
+        self._add_event("E", row, "", args)
 
-    def ready(self, row: str, event: str, rank: int) -> None:
+    def record_ready(self, row: str, event: str, rank: int) -> None:
         """Record that ``rank`` has submitted its request for the collective of this row.
 
         For the first rank, this also starts the event ``event``, which lasts until all ranks have
         submitted theirs.
         """
-        self._add(_READY, row, event, rank)
+        self._add_event(_READY, row, event, rank)
 
-    def agreed(self, row: str) -> None:
+    def record_agreement(self, row: str) -> None:
         """Record that all ranks have submitted their requests for the collective of this row. Has
         no effect if the first of them came before the recording started.
         """
-        self._add(_AGREED, row, "", None)
+        self._add_event(_AGREED, row, "", None)
 
-    def cycle(self) -> None:
+    def mark_cycle(self) -> None:
         """Record that rank 0 checks for ready collectives, if ``start`` was called with
         ``mark_cycles``.
         """
         if self.marks_cycles:
-            self._add("i", None, CYCLE_START, None)
+            self._add_event("i", None, CYCLE_START, None)
 
-    def _add(self, phase: str, row: str | None, event: str, args: Any) -> None:
+    def _add_event(self, phase: str, row: str | None, event: str, args: Any) -> None:
         file = self._file
         if self.on and file is not None:
-            file.add(phase, row, event, args)
+            file.add_event(phase, row, event, args)
 
     def _fail(self, error: OSError) -> None:
         self.on = False
@@ -157,12 +157,12 @@ class _TimelineFile:
             {"name": "process_name", "ph": "M", "pid": 0, "args": epoch},
             {"name": "process_sort_index", "ph": "M", "pid": 0, "args": {"sort_index": 0}},
         ]
-        self._end = 2 + len(_lines(head))
+        self._end = 2 + len(_format_lines(head))
         self._thread = threading.Thread(target=self._run, name="aitne-timeline", daemon=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._file = os.fdopen(os.open(path, flags, 0o644), "wb", buffering=0)
         try:
-            os.pwrite(self._file.fileno(), b"[\n" + _lines(head) + _END, 0)
+            os.pwrite(self._file.fileno(), b"[\n" + _format_lines(head) + _END, 0)
         except BaseException:
             self._file.close()
             raise
@@ -179,7 +179,7 @@ class _TimelineFile:
             self._thread.join()
         self._file.close()
 
-    def add(self, phase: str, row: str | None, event: str, args: Any) -> None:
+    def add_event(self, phase: str, row: str | None, event: str, args: Any) -> None:
         """Add an event, which is written soon."""
         self._events.append((time.monotonic_ns(), phase, row, event, args))
         if not self._wake.is_set():
@@ -203,10 +203,10 @@ class _TimelineFile:
         rows: list[dict[str, Any]] = []
         for _ in range(len(self._events)):  # more may arrive meanwhile
             at_ns, phase, row, event, args = self._events.popleft()
-            rows += self._written((at_ns - self._began_ns) // 1000, phase, row, event, args)
+            rows += self._format_event((at_ns - self._began_ns) // 1000, phase, row, event, args)
         if not rows:
             return
-        lines = b",\n" + _lines(rows)
+        lines = b",\n" + _format_lines(rows)
         rest = memoryview(lines + _END)
         at = self._end
         while rest:
@@ -214,7 +214,7 @@ class _TimelineFile:
             rest, at = rest[written_bytes:], at + written_bytes
         self._end += len(lines)
 
-    def _written(
+    def _format_event(
         self, at_us: int, phase: str, row: str | None, event: str, args: Any
     ) -> list[dict[str, Any]]:
         if row is None:
@@ -222,8 +222,8 @@ class _TimelineFile:
         if phase == _READY:
             first = row not in self._negotiating
             self._negotiating.add(row)
-            begun = self._written(at_us, "B", row, event, None) if first else []
-            return [*begun, *self._written(at_us, "X", row, str(args), None)]
+            begun = self._format_event(at_us, "B", row, event, None) if first else []
+            return [*begun, *self._format_event(at_us, "X", row, str(args), None)]
         if phase == _AGREED:
             if row not in self._negotiating:
                 return []
@@ -251,7 +251,7 @@ TIMELINE = Timeline()
 """The only timeline of this process."""
 
 
-def from_environment(rank: int, environ: Mapping[str, str] = os.environ) -> None:
+def start_from_environment(rank: int, environ: Mapping[str, str] = os.environ) -> None:
     """Start recording if ``HOROVOD_TIMELINE`` contains the path of a file and this is rank 0.
     Called by ``init``.
     """
@@ -284,5 +284,5 @@ def stop_timeline() -> None:
     TIMELINE.stop()
 
 
-def _lines(events: Sequence[Mapping[str, Any]]) -> bytes:
+def _format_lines(events: Sequence[Mapping[str, Any]]) -> bytes:
     return ",\n".join(json.dumps(event, separators=(",", ":")) for event in events).encode()

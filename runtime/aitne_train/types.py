@@ -92,7 +92,7 @@ class RequestMetadata(NamedTuple):
     extra: str = ""
 
     @classmethod
-    def of(cls, request: Request) -> RequestMetadata:
+    def from_request(cls, request: Request) -> RequestMetadata:
         """Return the metadata of ``request``, which contains no tensors."""
         tensors = request.tensors
         return cls(
@@ -144,7 +144,7 @@ class RequestMetadata(NamedTuple):
         )
 
 
-def dtype_of(name: str) -> torch.dtype:
+def find_dtype(name: str) -> torch.dtype:
     """Return the element type with this name, such as ``float32``."""
     dtype = getattr(torch, name)
     if not isinstance(dtype, torch.dtype):

@@ -81,7 +81,7 @@ class StalledCollective(NamedTuple):
     """Missing ranks that do not wait and whose place in the program is known."""
 
 
-def late(
+def find_stall(
     beats: Mapping[int, Heartbeat], pending: Sequence[Pending], now: float, lag_s: float
 ) -> StalledCollective | None:
     """Return the collective that has made no progress for ``lag_s`` seconds; None if there is none.
@@ -108,7 +108,12 @@ def late(
         name, _kind, age_s, missing = max(old, key=lambda collective: collective[2])
         here = tuple(rank for rank in sorted(waiting) if rank not in missing)
         return StalledCollective(
-            tuple(missing), name, here, age_s, silent, *_states(missing, beats, silent, idle)
+            tuple(missing),
+            name,
+            here,
+            age_s,
+            silent,
+            *_sort_missing_ranks(missing, beats, silent, idle),
         )
     if waiting:
         absent = sorted(silent or frozenset(beats) - frozenset(waiting))
@@ -118,7 +123,7 @@ def late(
             tuple(sorted(waiting)),
             max(waiting.values()),
             silent,
-            *_states(absent, beats, silent, idle),
+            *_sort_missing_ranks(absent, beats, silent, idle),
         )
     age_s = min((each.idle_s for each in idle), default=0.0)
     if age_s >= lag_s and len(idle) + len(silent) == len(beats):
@@ -126,13 +131,13 @@ def late(
     return None
 
 
-def sentence(stall: StalledCollective, nodes: Sequence[int]) -> str:
+def describe_stall(stall: StalledCollective, nodes: Sequence[int]) -> str:
     """Return a sentence for users that describes the stall. ``nodes`` contains the number of each
     rank's node.
     """
     since = f"since {stall.age_s:.0f} s"
     if not stall.what:
-        return f"no rank makes progress {since}: {_causes(stall)}"
+        return f"no rank makes progress {since}: {_describe_causes(stall)}"
     if not stall.ranks:
         return (
             f"all ranks wait in {stall.what} {since} and no rank is missing:"
@@ -143,12 +148,14 @@ def sentence(stall: StalledCollective, nodes: Sequence[int]) -> str:
         who += f" and {len(stall.ranks) - 8} more"
     one = len(stall.ranks) == 1
     waits = (
-        f"; {_counted(stall.waiting)} for it" if one else f"; {_counted(stall.waiting)} for them"
+        f"; {_format_waiting(stall.waiting)} for it"
+        if one
+        else f"; {_format_waiting(stall.waiting)} for them"
     )
     words = f"rank{'' if one else 's'} {who} {'is' if one else 'are'} late for {stall.what} {since}"
     if stall.waiting:
         words += waits
-    causes = _causes(stall)
+    causes = _describe_causes(stall)
     return f"{words}; {causes}" if causes else words
 
 
@@ -168,7 +175,7 @@ class Suspicion:
         self._at = now
         self._starved_s = {rank: beat.starved_s for rank, beat in beats.items()}
 
-    def confirmed(
+    def confirm(
         self,
         stall: StalledCollective,
         beats: Mapping[int, Heartbeat],
@@ -177,15 +184,17 @@ class Suspicion:
     ) -> bool:
         """Return whether a later look, which has found ``stall``, confirms that ranks are stalled.
 
-        ``beats``, ``now`` and ``lag_s`` are as in ``late``.
+        ``beats``, ``now`` and ``lag_s`` are as in ``find_stall``.
         """
         idle = {each.rank for each in stall.idle}
         return not stall.ranks or any(
-            rank in stall.silent or rank in idle or self._own_s(rank, beats, now) >= lag_s
+            rank in stall.silent
+            or rank in idle
+            or self._measure_own_time_s(rank, beats, now) >= lag_s
             for rank in stall.ranks
         )
 
-    def _own_s(self, rank: int, beats: Mapping[int, Heartbeat], now: float) -> float:
+    def _measure_own_time_s(self, rank: int, beats: Mapping[int, Heartbeat], now: float) -> float:
         """Return the seconds since the first look for which a rank was not waiting for a processor;
         infinite if it waits in a collective, or no longer reports.
         """
@@ -195,7 +204,7 @@ class Suspicion:
         return now - self._at - (beat.starved_s - self._starved_s.get(rank, 0.0))
 
 
-def _causes(stall: StalledCollective) -> str:
+def _describe_causes(stall: StalledCollective) -> str:
     """Return a description of what the missing ranks wait for or do, and of which of them send no
     reports.
     """
@@ -206,19 +215,21 @@ def _causes(stall: StalledCollective) -> str:
     for one in stall.busy:
         work.setdefault(one.place, []).append(one)
     parts = [
-        f"{_counted([each.rank for each in at])} in {place} since {max(each.idle_s for each in at):.0f} s"
+        f"{_format_waiting([each.rank for each in at])} in {place} since {max(each.idle_s for each in at):.0f} s"
         for place, at in waits.items()
-    ] + [_busy(place, at) for place, at in work.items()]
+    ] + [_describe_busy(place, at) for place, at in work.items()]
     if len(parts) > _MOST_PLACES:
         parts[_MOST_PLACES:] = [f"others in {len(parts) - _MOST_PLACES} more places"]
     silent = [rank for rank in stall.ranks if rank in stall.silent]
     if silent:
-        parts.append(f"{ranks(silent)} {'does' if len(silent) == 1 else 'do'} not answer")
+        parts.append(f"{format_ranks(silent)} {'does' if len(silent) == 1 else 'do'} not answer")
     return "; ".join(parts)
 
 
-def _busy(place: str, at: Sequence[BusyRank]) -> str:
-    words = f"{ranks([each.rank for each in at])} {'is' if len(at) == 1 else 'are'} in {place}"
+def _describe_busy(place: str, at: Sequence[BusyRank]) -> str:
+    words = (
+        f"{format_ranks([each.rank for each in at])} {'is' if len(at) == 1 else 'are'} in {place}"
+    )
     share = max(each.starved_share for each in at)
     if share < _STARVED_SHARE:
         return words
@@ -226,7 +237,7 @@ def _busy(place: str, at: Sequence[BusyRank]) -> str:
     return f"{words} and {verb} for a processor {share:.0%} of the time".replace("%", " %")
 
 
-def _states(
+def _sort_missing_ranks(
     missing: Collection[int],
     beats: Mapping[int, Heartbeat],
     silent: Collection[int],
@@ -245,7 +256,7 @@ def _states(
     return waiting, busy
 
 
-def entry(frame: FrameType | None) -> FrameType | None:
+def find_runtime_entry(frame: FrameType | None) -> FrameType | None:
     """Return the frame of the training runtime that the program's code has called; None if the
     thread is not in the runtime.
 
@@ -257,13 +268,13 @@ def entry(frame: FrameType | None) -> FrameType | None:
         file = frame.f_code.co_filename
         if file.startswith(_OURS):
             entry_frame = frame
-        elif entry_frame is not None or not _neutral(file):
+        elif entry_frame is not None or not _is_neutral_file(file):
             return entry_frame
         frame = frame.f_back
     return entry_frame
 
 
-def in_transport(frame: FrameType | None) -> FrameType | None:
+def find_transport_frame(frame: FrameType | None) -> FrameType | None:
     """Return the frame in which a method of a transport was called; None if there is none, as for a
     thread of the runtime that waits for work.
     """
@@ -275,21 +286,25 @@ def in_transport(frame: FrameType | None) -> FrameType | None:
     return called
 
 
-def in_torch_collective(frame: FrameType | None) -> bool:
+def is_in_torch_collective(frame: FrameType | None) -> bool:
     """Return whether the innermost frame belongs to ``torch.distributed``, which means that the
     thread waits in one of its collectives.
     """
     return frame is not None and _TORCH_DISTRIBUTED in frame.f_code.co_filename
 
 
-def program(frame: FrameType | None) -> tuple[FrameType | None, str]:
+def find_program_frame(frame: FrameType | None) -> tuple[FrameType | None, str]:
     """Return the innermost frame of the program's code, and a description of it for users, which
     includes the function of PyTorch or the standard library that it has called.
 
     Reads no source files, because the program may be waiting for the file system.
     """
     called = ""
-    while frame is not None and frame.f_back is not None and _neutral(frame.f_code.co_filename):
+    while (
+        frame is not None
+        and frame.f_back is not None
+        and _is_neutral_file(frame.f_code.co_filename)
+    ):
         if frame.f_code.co_name != "wrapper":  # a decorator's
             called = frame.f_code.co_qualname
         frame = frame.f_back
@@ -300,7 +315,7 @@ def program(frame: FrameType | None) -> tuple[FrameType | None, str]:
     return frame, f"{called}, called by {where}" if called else where
 
 
-def ranks(numbers: Sequence[int]) -> str:
+def format_ranks(numbers: Sequence[int]) -> str:
     """Return the ranks as text, such as ``rank 3`` or ``ranks 0-2, 5``."""
     spans: list[list[int]] = []
     for number in sorted(numbers):
@@ -312,11 +327,11 @@ def ranks(numbers: Sequence[int]) -> str:
     return f"rank {listed}" if len(numbers) == 1 else f"ranks {listed}"
 
 
-def _counted(waiting: Sequence[int]) -> str:
-    return f"{ranks(waiting)} {'waits' if len(waiting) == 1 else 'wait'}"
+def _format_waiting(waiting: Sequence[int]) -> str:
+    return f"{format_ranks(waiting)} {'waits' if len(waiting) == 1 else 'wait'}"
 
 
-def _neutral(file: str) -> bool:
+def _is_neutral_file(file: str) -> bool:
     """Return whether a source file belongs to PyTorch or the standard library, or is not a real
     file.
     """

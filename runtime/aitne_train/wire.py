@@ -24,7 +24,7 @@ class RequestEncoder:
     def __init__(self) -> None:
         self._known: dict[RequestMetadata, int] = {}
 
-    def pack(self, handle: int, number: int, ask: RequestMetadata) -> list[Any]:
+    def pack_request(self, handle: int, number: int, ask: RequestMetadata) -> list[Any]:
         """Return the message for one request: its handle, its sequence number (-1 if it has a
         name), the number of its metadata ``ask`` in the cache, and, unless rank 0 knows it already,
         ``ask`` itself.
@@ -49,7 +49,7 @@ class RequestDecoder:
     def __init__(self) -> None:
         self._known: dict[int, RequestMetadata] = {}
 
-    def unpack(self, message: Sequence[Any]) -> tuple[int, int, RequestMetadata]:
+    def unpack_request(self, message: Sequence[Any]) -> tuple[int, int, RequestMetadata]:
         """Return the handle, the sequence number and the metadata of the request in a message."""
         handle, number, index = message[:3]
         if len(message) == 3:
@@ -60,7 +60,7 @@ class RequestDecoder:
         return handle, number, ask
 
 
-def response_for(rank: int, response: Response) -> list[Any]:
+def encode_response(rank: int, response: Response) -> list[Any]:
     """Return the message that sends a response to rank ``rank``.
 
     It contains kind, process set, this rank's handles (-1: the rank has joined), the metadata of
@@ -74,7 +74,7 @@ def response_for(rank: int, response: Response) -> list[Any]:
     return [response.kind, response.asks[0].set_id, handles, asks, data, response.error]
 
 
-def is_common(response: Response) -> bool:
+def is_common_to_ranks(response: Response) -> bool:
     """Return whether the message for this response is the same for all ranks of the process set, so
     that it can be encoded once.
     """
@@ -86,6 +86,6 @@ def is_common(response: Response) -> bool:
     )
 
 
-def ranks(numbers: Sequence[int]) -> str:
+def format_ranks(numbers: Sequence[int]) -> str:
     """Return the ranks as text, such as ``rank 3`` or ``ranks 1, 2``."""
     return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(map(str, numbers))}"

@@ -15,8 +15,8 @@ import torch.distributed as dist
 from mpi4py import MPI
 from runtime.benchmarks.allreduce import SIZES
 
-from aitne_train.launcher.rendezvous import join
-from aitne_train.launcher.world import detect
+from aitne_train.launcher.rendezvous import join_store
+from aitne_train.launcher.world import detect_topology
 from aitne_train.transport import _shm_kernel as kernel
 from aitne_train.transport.base import Group, Reduction
 from aitne_train.transport.shm import ShmTransport
@@ -28,8 +28,8 @@ _MOST_CALLS = 200
 def main(folder: str, rounds: int, ways: Sequence[str]) -> None:
     """Measure some of ``WAYS``, and print what rank 0 saw."""
     torch.set_num_threads(1)
-    world = detect(os.environ)
-    store = join(world, os.environ)
+    world = detect_topology(os.environ)
+    store = join_store(world, os.environ)
 
     def connected(name: str) -> ShmTransport:
         everyone = tuple(range(world.size))
@@ -37,7 +37,7 @@ def main(folder: str, rounds: int, ways: Sequence[str]) -> None:
         return ShmTransport.connect(group, "cpu")
 
     shm = connected("kernel")
-    if not shm.native:
+    if not shm.is_native:
         raise SystemExit(f"the kernel of the shm transport cannot be used: {kernel.missing()}")
     os.environ[kernel.SWITCH] = "off"
     pure = connected("pure")

@@ -82,7 +82,7 @@ def _ranks(count: int) -> Iterator[Path]:
             stderr=subprocess.DEVNULL,
         )
         try:
-            connection.wait_for(folder, connection.CLIENT, _READY_S)
+            connection.wait_for_file(folder, connection.CLIENT, _READY_S)
             yield folder
         except connection.ConnectionFilesError as error:
             raise BenchmarkError(str(error)) from error
@@ -102,7 +102,7 @@ def _shell(folder: Path) -> Iterator[Any]:
     try:
         yield shell
     finally:
-        shell.aitne_ranks._detach()
+        shell.aitne_ranks._detach_group()
         InteractiveShell.clear_instance()
         del os.environ[connection.FOLDER]
 
@@ -110,7 +110,7 @@ def _shell(folder: Path) -> Iterator[Any]:
 def _cells(shell: Any, folder: Path, rounds: int) -> list[tuple[float, float]]:
     import ipyparallel
 
-    client = ipyparallel.Client(connection.read(folder, connection.CLIENT))
+    client = ipyparallel.Client(connection.read_file(folder, connection.CLIENT))
     client.wait_for_engines(RANKS, interactive=False)
     view = client[:]
     view.block = True

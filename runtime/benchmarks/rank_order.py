@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne_train.topology.order import RankOrder, rank_order
-from aitne_train.topology.slurm import read_conf
+from aitne_train.topology.order import RankOrder, order_ranks
+from aitne_train.topology.slurm import parse_conf
 from aitne_train.topology.tree import TopologyTree
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
@@ -44,7 +44,7 @@ def measure(*, quick: bool) -> Figure:
     """Measure steps in both orders in turn."""
     if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "tc", "unshare", "nsenter"))):
         raise BenchmarkError("it needs root, and Debian's iproute2 and util-linux")
-    order = rank_order(TopologyTree(read_conf(TOPOLOGY, "topology.conf")), NODES)
+    order = order_ranks(TopologyTree(parse_conf(TOPOLOGY, "topology.conf")), NODES)
     with _fabric() as fabric:
         seconds = fabric.ring(order, 4 if quick else 20)
     ratio = median_ratio(seconds)
@@ -64,7 +64,7 @@ def measure(*, quick: bool) -> Figure:
         "are not limited.",
         f"A step exchanges {4 * CHUNK_BYTES >> 20} MiB as a ring all-reduce does, in 6 phases of "
         f"{CHUNK_BYTES >> 20} MiB from each rank to the next over TCP. It computes nothing.",
-        f"{order.sentence()}. The prediction is the ratio of the busiest uplinks.",
+        f"{order.describe()}. The prediction is the ratio of the busiest uplinks.",
     ]
     return Figure(NAME, "A ring in two orders over throttled uplinks", rows, notes)
 
@@ -148,7 +148,7 @@ def _killed(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
 
 @contextlib.contextmanager
 def _fabric() -> Iterator[_Fabric]:
-    tree = TopologyTree(read_conf(TOPOLOGY, "topology.conf"))
+    tree = TopologyTree(parse_conf(TOPOLOGY, "topology.conf"))
     with contextlib.ExitStack() as stack:
 
         def namespace() -> int:

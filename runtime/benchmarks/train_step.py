@@ -56,7 +56,7 @@ def measure(*, quick: bool) -> Figure:
         rows += _over_ddp(model, words, pairs)
         rows += _over_horovod(model, words, pairs, notes)
         rows += _watched(model, words, pairs)
-    from benchmarks import train_step_cuda  # needs torch
+    from runtime.benchmarks import train_step_cuda  # needs torch
 
     rows += train_step_cuda.rows(pairs, notes)
     return Figure(NAME, "Steps of training with DistributedOptimizer", rows, notes)

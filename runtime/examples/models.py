@@ -21,7 +21,7 @@ class Squash(nn.Module):
     """The paper's scaled hyperbolic tangent (appendix A): about 1 where its argument is 1."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The same shape as ``x``."""
+        """Return a tensor of the shape of ``x``."""
         return 1.7159 * torch.tanh(x * (2 / 3))
 
 
@@ -130,7 +130,7 @@ class ResidualBlock(nn.Module):
         self.scale = scale
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The same shape as ``x``."""
+        """Return a tensor of the shape of ``x``."""
         return x + self.scale * self.body(x)
 
 

@@ -26,7 +26,7 @@ BATCH = 16
 
 
 def network() -> nn.Module:
-    """A small perceptron, the same at every rank."""
+    """Return a small perceptron, the same at every rank."""
     torch.manual_seed(1)
     return nn.Sequential(nn.Flatten(), nn.Linear(32 * 32, 64), nn.ReLU(), nn.Linear(64, 10))
 

@@ -27,13 +27,13 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def resnet50(batch: int) -> tuple[nn.Module, Loss, Batch]:
-    """The network, its loss, and one batch."""
+    """Return the network, its loss, and one batch."""
     data = torch.rand(batch, 3, 224, 224), torch.randint(1000, (batch,))
     return ResNet50(), functional.cross_entropy, data
 
 
 def edsr(batch: int) -> tuple[nn.Module, Loss, Batch]:
-    """The paper's baseline, its loss (L1), and one batch."""
+    """Return the paper's baseline, its loss (L1), and one batch."""
     data = torch.rand(batch, 3, 48, 48), torch.rand(batch, 3, 192, 192)
     return EDSR(), functional.l1_loss, data
 

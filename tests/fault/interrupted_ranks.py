@@ -134,7 +134,7 @@ def _has_begun(frame: FrameType | None) -> bool:
         code = frame.f_code
         if (os.path.basename(code.co_filename), code.co_name) in _ENTRIES:
             # A backward pass that has begun an exchange is a call, too.
-            in_backward = code.co_name == "hook" and left_calls.is_called()
+            in_backward = code.co_name == "hook" and left_calls.is_in_call()
             return in_backward or frame.f_lasti > _resumes(code)
         frame = frame.f_back
     return False

@@ -33,8 +33,8 @@ import httpx
 
 from aitne.core.jobs.states import TERMINAL, JobState
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.dev import faults
-from aitne.dev.cluster import down, up
+from aitne_devcluster import faults
+from aitne_devcluster.cluster import down, up
 from tests.fault.hangs import PROCESSES, Hangs
 from tests.fault.storm_result import Result
 from tests.support.own_platform import own_platform

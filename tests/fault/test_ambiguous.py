@@ -20,7 +20,6 @@ from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.schedulers import slurm
 from aitne.adapters.schedulers._slurm.rest import session
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import CommandTimeout
 from aitne.core.jobs.states import JobState
@@ -33,6 +32,7 @@ from aitne.core.settings import Settings
 from aitne.host.settings import load_settings
 from aitne.services.controller import Controller
 from aitne.services.jobs.render import Renderer
+from aitne.store import Store
 from tests.support import realtime
 from tests.support.hub import RecordingHub
 from tests.support.jobs import make_job
@@ -77,9 +77,9 @@ class AsRoot(FilesOfUsers):
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
     """A store with an empty database."""
-    made = SqlStore(load_settings(tmp_path).database_url)
+    made = Store(load_settings(tmp_path).database_url)
     await made.start()
     yield made
     await made.close()
@@ -101,7 +101,7 @@ class Cluster:
         self.tools = slurm_tools(cluster, self.settings)
 
 
-async def run_once_each(scheduler: Scheduler, settings: Settings, store: SqlStore) -> None:
+async def run_once_each(scheduler: Scheduler, settings: Settings, store: Store) -> None:
     """Let a controller submit jobs to it; each must run exactly once."""
     folder = Path(pwd.getpwnam("alice").pw_dir) / f"ambiguous-{time.monotonic_ns()}"
     folder.mkdir()
@@ -150,7 +150,7 @@ async def run_once_each(scheduler: Scheduler, settings: Settings, store: SqlStor
 
 
 @pytest.mark.long
-async def test_sbatch(slurm_cluster: DevCluster, store: SqlStore, tmp_path: Path) -> None:
+async def test_sbatch(slurm_cluster: DevCluster, store: Store, tmp_path: Path) -> None:
     it = Cluster(slurm_cluster, tmp_path, "slurm_cli")
     command = Ambiguous(it.tools.command)
     scheduler = SlurmCliScheduler(it.settings, Tools(command, it.tools.files))
@@ -162,7 +162,7 @@ async def test_sbatch(slurm_cluster: DevCluster, store: SqlStore, tmp_path: Path
 @pytest.mark.long
 async def test_slurmrestd(
     slurm_cluster: DevCluster,
-    store: SqlStore,
+    store: Store,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from aitne.api.routers.health import METRICS_TOKEN
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.dev import faults
+from aitne_devcluster import faults
 from tests.fault.storm import user_token
 from tests.support import realtime
 from tests.support.platform import RunningPlatform

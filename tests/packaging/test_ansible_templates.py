@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import difflib
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from aitne.operations.setup.answers import validate
+from aitne.operations.setup.rendering import files
 from tests.support.ansible import FOLDER, Inventory
 
 EXAMPLE = FOLDER / "inventory.example"
@@ -68,6 +71,7 @@ def variables() -> dict[str, Any]:
         found |= yaml.safe_load(path.read_text())
     registered = {
         "item": "/home",  # the folder of nfs.mount
+        "ansible_facts": {"os_family": "Debian"},
         "slurm_node_hardware": {"stdout_lines": [FOUND]},
         "recorded": {"rc": 0, "stdout": rendered(TEMPLATES["node"])},
         "slurm_controller_nodes": {
@@ -105,3 +109,35 @@ def test_run_of_playbook_changes_the_lines_of_added_and_removed_nodes_alone(tmp_
         for name in before
     }
     assert {name: lines for name, lines in differences.items() if lines} == CHANGES
+
+
+def test_answers_of_the_role_lead_to_the_settings_of_the_inventory(tmp_path: Path) -> None:
+    site = Inventory(tmp_path / "inventory")
+    further = {
+        **VARIABLES,
+        "ldap_url": "ldaps://ldap.example.org",
+        "ldap_base": "ou=people,dc=example,dc=org",
+        "ldap_bind_dn": "cn=aitne,dc=example,dc=org",
+        "aitne_max_duration": "2d",
+        "aitne_toml": '[mail]\nhost = "smtp.example.org"\n',
+        "broker_toml": 'pam_service = "aitne"\n',
+    }
+    site.write((EXAMPLE / "hosts.yml").read_text(), further)
+
+    text = site.value(
+        "answers", "login1", {**variables(), "answers": rendered(TEMPLATES["setup.toml"])}
+    )
+
+    written = {file.path: file.text for file in files(validate(tomllib.loads(text)))}
+    platform = tomllib.loads(written["/etc/aitne/aitne.toml"])
+    broker = tomllib.loads(written["/etc/aitne/broker.toml"])
+    assert platform["public_url"] == f"https://{VARIABLES['portal_domain']}"
+    assert platform["proxy_socket"] == "/run/aitne-portal/portal.sock"
+    assert platform["mail"] == {"host": "smtp.example.org"}
+    assert platform["auth"]["ldap"]["bind_password_file"] == "/etc/aitne/ldap_password"
+    assert (broker["max_duration"], broker["pam_service"]) == ("2d", "aitne")
+    assert broker["slurm"]["jwt_key"] == "/etc/slurm/jwt.key"
+    assert "jwt_key" not in platform["slurm"]
+    units = "/etc/systemd/system"
+    assert {f"{units}/aitne-{name}.timer" for name in ("backup", "doctor")} <= written.keys()
+    assert not [path for path in written if "nginx" in path]

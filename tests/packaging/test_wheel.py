@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -22,7 +23,7 @@ print(json.dumps([str(builtin_folder()), names, len(catalog.problems())]))
 
 COMMAND_LINE = """
 import sys
-sys.path.insert(0, sys.argv.pop(1))
+sys.path[:0] = sys.argv.pop(1).split(":")
 from aitne.cli.main import run
 run()
 """
@@ -42,9 +43,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_development_clusters_need_a_checkout(site: Path, tmp_path: Path) -> None:
     assert (site / "aitne" / "cli").is_dir()
-    assert not (site / "aitne" / "dev").exists()
+    assert [path.name for path in site.iterdir() if path.suffix != ".dist-info"] == ["aitne"]
+    # Without site's .pth files, one of which has the folders of this checkout.
+    python = [sys.executable, "-I", "-S", "-c", COMMAND_LINE]
+    paths = f"{site}:{sysconfig.get_path('purelib')}:{ROOT / 'runtime'}"
     for verb in ("up", "down", "status"):
-        command = [sys.executable, "-I", "-c", COMMAND_LINE, str(site), "dev", "cluster", verb]
+        command = [*python, paths, "dev", "cluster", verb]
         ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert ran.returncode != 0
         assert "a clone of its repository" in ran.stderr

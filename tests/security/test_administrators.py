@@ -9,7 +9,7 @@ import pytest
 
 from aitne.core.models.user import Role
 from aitne.core.ports.identity import Identity
-from aitne.services.platform import first_run
+from aitne.services.users import first_run
 from tests.support.stage import Stage
 
 

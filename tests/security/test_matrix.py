@@ -18,7 +18,7 @@ from aitne.api.session_tokens import OPERATIONS as IN_SESSIONS
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor, Scope
-from aitne.core.ports.store.snapshots import DocumentKind
+from aitne.store.snapshots import DocumentKind
 from tests.security.matrix import ENDLESS, ROUTES, WHO
 from tests.support.catalog_stage import Catalogue, SavedCatalogue, open_catalogue
 from tests.support.jobs import (

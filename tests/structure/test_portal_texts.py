@@ -16,10 +16,11 @@ from aitne.adapters.topologies import _files, slurm_file
 from aitne.adapters.topologies import slurm as shown_topology
 from aitne.core.jobs import error_patterns
 from aitne.core.jobs.failure import explain
+from aitne.core.jobs.sample_values import DRAWN
 from aitne.core.jobs.stages import _TITLES
 from aitne.core.settings import Settings
 from aitne.host.settings_source import shown
-from aitne.services.platform import health_checks, scheduler_health
+from aitne.services.monitoring import health_checks, scheduler_health
 from aitne_train.topology import slurm, tree
 from tests.support.jobs import make_job
 
@@ -46,6 +47,11 @@ def test_every_explanation_of_an_error_is_known(known: list[str]) -> None:
 def test_every_description_of_a_setting_is_known(known: list[str]) -> None:
     described = {setting.description for setting in shown(Settings.model_construct())}
     assert described - set(known) == set(), "add it to server.json, and its German to de.json"
+
+
+def test_every_title_of_a_measured_value_is_known(known: list[str]) -> None:
+    titles = {value.title for value in DRAWN}
+    assert titles - set(known) == set(), "add it to server.json, and its German to de.json"
 
 
 def test_every_result_and_advice_of_a_health_check_is_known(known: list[str]) -> None:

@@ -32,7 +32,6 @@ from aitne.core.models.notification import NotificationChoices, NotificationKind
 from aitne.core.models.project import Retention
 from aitne.core.platform.dev_cluster import DevCluster, DevPorts, DevUser
 from aitne.core.ports.files import Fence, ProgramOutcome
-from aitne.dev.plan import DevClusterPlan
 from aitne.host.hung_processes import HungRestart
 from aitne.host.process_status import ProcessStatus
 from aitne.host.state_file import DamagedState, parse_state, read_state
@@ -42,11 +41,13 @@ from aitne.services.platform.backup_record import BackupRecord
 from aitne.services.platform.doctor_report import DoctorReport
 from aitne.supervisor.identity import ProcessAccount
 from aitne.supervisor.plan import ChildPlan, SupervisorPlan
+from aitne_devcluster.plan import DevClusterPlan
 from tests.support.jobs import make_request
 
-SOURCES = Path(__file__).resolve().parents[2] / "backend" / "aitne"
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = (ROOT / "backend" / "aitne", ROOT / "tools" / "aitne_devcluster")
 READERS = frozenset({"read_state", "parse_state", "state_of"})
-STANDARD_LIBRARY_ONLY = frozenset({"agent"})
+STANDARD_LIBRARY_ONLY = ("agent/",)
 """Packages that take what they know from a dictionary, one value at a time."""
 OTHER_READERS = {
     "adapters/schedulers/_local/launcher.py": "a dictionary, whose values are taken one by one",
@@ -54,7 +55,6 @@ OTHER_READERS = {
     "client/credentials.py": "a dictionary of the user's logins, which is written back whole",
     "client/function_runner.py": "the call, which the same release has written",
     "client/inside.py": "a dictionary, whose values are taken one by one",
-    "dev/users.py": "a dictionary of names and truth values",
     "hub/lab/server/aitne_certificate.py": "the answer of the platform, not a file",
     "host/hung_processes.py": "the totals: a dictionary of names and numbers",
     "host/settings.py": "aitne.toml, which the settings check",
@@ -64,6 +64,7 @@ OTHER_READERS = {
     "operations/backup/restore.py": "aitne.toml, of which the address of the database is taken",
     "operations/upgrade/releases.py": "a file of pip",
     "supervisor/bundles.py": "a dictionary, whose values are compared one by one",
+    "aitne_devcluster/users.py": "a dictionary of names and truth values",
 }
 """Modules that parse the content of a file themselves, and what it is."""
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -146,12 +147,14 @@ HALTS = frozenset({UpgradeJournal})
 
 def trees() -> Iterator[tuple[str, ast.Module]]:
     """Yield the modules that parse documents or read state."""
-    for path in sorted(SOURCES.rglob("*.py")):
-        name, text = path.relative_to(SOURCES), path.read_text()
-        if name.parts[0] in STANDARD_LIBRARY_ONLY or name.name == "state_file.py":
-            continue
-        if any(word in text for word in ("json", "tomllib", "pickle", "_state")):
-            yield str(name), ast.parse(text)
+    for package in PACKAGES:
+        for path in sorted(package.rglob("*.py")):
+            name = str(path.relative_to(package.parent)).removeprefix("aitne/")
+            if name.startswith(STANDARD_LIBRARY_ONLY) or path.name == "state_file.py":
+                continue
+            text = path.read_text()
+            if any(word in text for word in ("json", "tomllib", "pickle", "_state")):
+                yield name, ast.parse(text)
 
 
 def parses_file(call: ast.Call, *, reads_json: bool) -> bool:
@@ -206,9 +209,15 @@ def classes_of(tree: ast.Module) -> Iterator[str]:
             yield from (name for name in names if name[0].isupper() and not name.isupper())
 
 
+def module_of(name: str) -> str:
+    """Return the full name of a module that `trees` yields."""
+    module = name.removesuffix(".py").replace("/", ".")
+    return module if module.startswith("aitne_") else f"aitne.{module}"
+
+
 def test_every_class_that_is_read_from_state_files_has_a_sample() -> None:
     read = {
-        getattr(importlib.import_module(f"aitne.{name[:-3].replace('/', '.')}"), kind)
+        getattr(importlib.import_module(module_of(name)), kind)
         for name, tree in trees()
         for kind in classes_of(tree)
     }

@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = (ROOT / "backend" / "aitne", ROOT / "runtime" / "aitne_train")
+PACKAGES = (
+    ROOT / "backend" / "aitne",
+    ROOT / "runtime" / "aitne_train",
+    ROOT / "tools" / "aitne_apptainer",
+    ROOT / "tools" / "aitne_devcluster",
+)
 PARSERS = frozenset({"nbformat", "tomllib", "yaml"})
 """Modules that take text from people: what a module with one of them decodes is counted as a file."""
 WRITTEN_BY_PROGRAMS = {
@@ -19,7 +24,6 @@ WRITTEN_BY_PROGRAMS = {
     "adapters/images/wheels.py": "the metadata of an installed distribution",
     "adapters/schedulers/_local/": "the records of the embedded scheduler",
     "adapters/storage/_mounts.py": "fstab and mountinfo, which mount(8) reads without a mark",
-    "adapters/store/": "mountinfo",
     "agent/": "the job's folder, /proc and the files of conda and Python",
     "api/": "the portal's page",
     "cli/commands/admin/audit.py": "the audit log",
@@ -28,7 +32,6 @@ WRITTEN_BY_PROGRAMS = {
     "client/discovery.py": "the state of a platform",
     "client/function_runner.py": "the call",
     "client/inside.py": "the job's folder",
-    "dev/": "the machine, the ledger of accounts and a package's control file",
     "host/hung_processes.py": "the platform's state",
     "host/process_status.py": "the platform's state",
     "hub/": "the platform's secrets",
@@ -41,7 +44,11 @@ WRITTEN_BY_PROGRAMS = {
     "operations/backup/create.py": "the machine's identity",
     "operations/upgrade/": "/proc and pip's files",
     "services/platform/": "the platform's secrets, /proc",
+    "services/users/first_run.py": "the access token of the command line",
+    "store/": "mountinfo",
     "supervisor/": "the platform's state, /proc and the locks of its environments",
+    "aitne_apptainer/installation.py": "a package's control file",
+    "aitne_devcluster/": "the machine and the ledger of accounts",
     "aitne_train/activity.py": "/proc",
     "aitne_train/launcher/cpus.py": "the control groups of /sys",
     "aitne_train/launcher/rendezvous.py": "the address of the first rank",
@@ -102,7 +109,7 @@ def test_text_with_its_mark_is_found(source: str) -> None:
 
 
 def sources() -> dict[str, str]:
-    """Return the modules of both packages by their paths, those of the platform without its name."""
+    """Return the modules of the packages by their paths, those of the platform without its name."""
     return {
         str(path.relative_to(package.parent)).removeprefix("aitne/"): path.read_text()
         for package in PACKAGES

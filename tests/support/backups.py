@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.audit import RESTORE, AuditFilter
 from aitne.core.settings import Settings
 from aitne.operations.backup import archive as archives
 from aitne.operations.backup.create import CreatedBackup, create_backup
 from aitne.operations.backup.restore import RestoredPlatform, restore_backup
+from aitne.store import Store
 from aitne.supervisor.secret_files import ensure_secrets
 from tests.support.jobs import make_job
 
@@ -52,7 +52,7 @@ def restore_to(made: CreatedBackup | str, to: Path, **options: Any) -> RestoredP
 
 async def add_job(url: str) -> str:
     """Store a job in the database at ``url``; return its ID."""
-    store = SqlStore(url)
+    store = Store(url)
     await store.start()
     try:
         job = make_job()
@@ -64,7 +64,7 @@ async def add_job(url: str) -> str:
 
 async def stored(url: str) -> tuple[set[str], int]:
     """Return the IDs of the jobs in the database, and how often it was restored."""
-    store = SqlStore(url)
+    store = Store(url)
     await store.start()
     try:
         jobs = {str(job.id) for job in await store.live_jobs()}

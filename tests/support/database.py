@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.settings import Settings
+from aitne.store import Store
 
 
 @pytest.fixture(scope="session")
@@ -16,7 +16,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty SQLite file that is migrated, to be copied into a data directory."""
 
     async def make(settings: Settings) -> None:
-        store = SqlStore(settings.database_url)
+        store = Store(settings.database_url)
         await store.start()
         await store.close()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aitne.core.errors import AitneError
 from aitne.core.ports.runtime import Bind
-from aitne.dev.apptainer import ensure_apptainer
+from aitne_apptainer.installation import ensure_apptainer
 from tests.support.requirements import lacking
 
 USR = Bind(source="/usr", target="/usr")

@@ -11,8 +11,8 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
 from aitne.core.models.resources import Resources
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.ports.store import JobStore, TransitionRequest
 from aitne.core.units import parse_array
+from aitne.store.transitions import TransitionRequest, TransitionStore
 
 CREATED_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 """The default creation time of jobs of ``make_job``."""
@@ -96,7 +96,9 @@ def make_task_group(parent: Job, indices: str | None = None) -> Job:
     return parent.model_copy(update=own)
 
 
-async def store_job_token(store: JobStore, job_id: UUID, token_hash: str, *, epoch: int) -> None:
+async def store_job_token(
+    store: TransitionStore, job_id: UUID, token_hash: str, *, epoch: int
+) -> None:
     """Store the hash of a job's token, as the submission of the job does."""
     moves = [TransitionRequest(job_id, None)]
     await store.apply(moves, epoch=epoch, tokens={job_id: token_hash})

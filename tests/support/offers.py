@@ -12,7 +12,6 @@ from aitne.adapters.places import OwnUserFolders
 from aitne.adapters.trees import TreeFolder
 from aitne.bootstrap.adapters import storages
 from aitne.core.ports.runtime import Runtime
-from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.services.datasets.datasets import DatasetService
 from aitne.services.datasets.paths import DatasetPaths
@@ -21,6 +20,7 @@ from aitne.services.images.images import ImageService
 from aitne.services.jobs.offers import AvailabilityService
 from aitne.services.jobs.trees import TreeService
 from aitne.services.storage import StorageService
+from aitne.store import Store
 
 
 def dataset_service(

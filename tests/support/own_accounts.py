@@ -63,9 +63,8 @@ def readable_python() -> Path:
     system = Path(f"/usr/bin/python{version}")
     if not system.exists():
         lacking("slurm", f"needs a Python {version} that every account can run: {system}")
-    packages = [
-        path for path in sys.path if path.endswith(("/backend", "/runtime", "/site-packages"))
-    ]
+    folders = ("/backend", "/runtime", "/tools", "/site-packages")
+    packages = [path for path in sys.path if path.endswith(folders)]
     digest = hashlib.sha256("\n".join(packages).encode()).hexdigest()[:12]
     folder = _CACHE / f"tests-{digest}"
     if not (folder / "complete").exists():

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.store import SqlStore
+from aitne.store import Store
 from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking
 
@@ -245,7 +245,7 @@ def postgres_template(postgres_server: PostgresServer) -> str:
     name = postgres_server.create_database()
 
     async def migrate() -> None:
-        store = SqlStore(postgres_server.url(name))
+        store = Store(postgres_server.url(name))
         await store.start()
         await store.close()
 

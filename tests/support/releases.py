@@ -96,7 +96,7 @@ def next_release(wheel: Path, version: str, *, migration: str = "pass", api: str
             rf"^    {re.escape(last)}$",
             f"    {last}\n    added_by_a_test: str = 'new'",
         )
-    migrations = "aitne/adapters/store/migrations/"
+    migrations = "aitne/store/migrations/"
     head = re.findall(r'^HEAD = "([^"]*)"', files[f"{migrations}__init__.py"].decode(), re.M)[0]
     revision = f"{head}t"
     added = _MIGRATION.format(revision=revision, head=head, last=migration)

@@ -43,9 +43,9 @@ from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob, SubmitRequest
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import LocalSettings, Settings
-from aitne.dev.plan import ReleaseName
 from aitne.host.settings import load_settings
 from aitne.services.controller.runs import indices_of, task_record
+from aitne_devcluster.plan import ReleaseName
 from tests.support import accounts, memory_scheduler
 from tests.support.accounts import accounts_bench
 from tests.support.broker import BrokerBench
@@ -285,7 +285,7 @@ SLURM = {
     BROKERED: partial(brokered, "system"),
 }
 if find_spec("pyslurm") is not None:
-    # It cannot be had for this machine's Slurm; scripts/pyslurm_on_sid.py runs this where it can.
+    # It has no wheel, and fits only Slurm 26.05.
     SLURM["pyslurm@system"] = partial(pyslurm, "system")
 SCHEDULERS = {
     "local": _local,

@@ -14,10 +14,10 @@ import pytest
 
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.dev.cluster import down, up
-from aitne.dev.plan import HOME, ReleaseName
-from aitne.dev.processes import wait_until
 from aitne.host.dev_cluster import DESCRIPTORS
+from aitne_devcluster.cluster import down, up
+from aitne_devcluster.plan import HOME, ReleaseName
+from aitne_devcluster.processes import wait_until
 from tests.support.requirements import lacking
 
 NAME = re.compile(r"test-(\d+)(-\w+)?")

@@ -22,7 +22,6 @@ from aitne.adapters.node_software import own_software
 from aitne.adapters.places import OwnUserFolders
 from aitne.adapters.probes import LocalProbes
 from aitne.adapters.runtimes.bare import BareRuntime
-from aitne.adapters.store.sql import SqlStore
 from aitne.api.app import create_app
 from aitne.api.deps import cookie_name
 from aitne.api.routers.alerts import ALERTS_TOKEN
@@ -64,20 +63,19 @@ from aitne.services.jobs.programs import ProgramService
 from aitne.services.jobs.render import Renderer
 from aitne.services.jobs.reruns import RerunService
 from aitne.services.jobs.snapshots import SnapshotService
+from aitne.services.monitoring.audit_checks import AuditChecks
+from aitne.services.monitoring.file_checks import FileChecks
+from aitne.services.monitoring.health import HealthService
+from aitne.services.monitoring.health_checks import HealthChecks
+from aitne.services.monitoring.measurements import Measurements
 from aitne.services.notifications.alerts import AlertService
 from aitne.services.notifications.announcements import AnnouncementService
 from aitne.services.notifications.notifications import NotificationService
-from aitne.services.platform.audit_checks import AuditChecks
 from aitne.services.platform.certificates import session_signer
 from aitne.services.platform.encryption import KEY_NAME as ENCRYPTION_KEY
 from aitne.services.platform.encryption import Cipher
 from aitne.services.platform.events import EventHub
-from aitne.services.platform.file_checks import FileChecks
-from aitne.services.platform.first_run import FirstRun
-from aitne.services.platform.health import HealthService
-from aitne.services.platform.health_checks import HealthChecks
 from aitne.services.platform.maintenance import MaintenanceService
-from aitne.services.platform.measurements import Measurements
 from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.platform.process_restarts import ProcessRestarts
 from aitne.services.platform.secret_files import SecretFiles
@@ -99,6 +97,7 @@ from aitne.services.sweeps import SweepService
 from aitne.services.users.account import AccountService
 from aitne.services.users.arrivals import LoginService
 from aitne.services.users.device_logins import DeviceLoginService
+from aitne.services.users.first_run import FirstRun
 from aitne.services.users.hub_logins import HubLogouts
 from aitne.services.users.identity import IdentityService
 from aitne.services.users.login_links import LoginLinks
@@ -107,6 +106,7 @@ from aitne.services.users.preferences import PreferenceService
 from aitne.services.users.second_factor import KEY_NAME, SecondFactors
 from aitne.services.users.secrets import UserSecretService
 from aitne.services.users.users import UserService
+from aitne.store import Store
 from tests.support.accounting import MemoryAccounting
 from tests.support.echo import EchoAttacher
 from tests.support.files import MemoryFiles
@@ -153,7 +153,7 @@ class Stage:
     """The platform, and what only tests may touch."""
 
     platform: PlatformServices
-    store: SqlStore
+    store: Store
     clock: Clock
     files: MemoryFiles
     app: FastAPI
@@ -275,7 +275,7 @@ def make_stage(
     settings.secrets_dir.mkdir(parents=True, exist_ok=True)
     for name, secret in SECRETS.items():
         (settings.secrets_dir / name).write_text(secret)
-    store = SqlStore(settings.database_url, clock=clock)
+    store = Store(settings.database_url, clock=clock)
     accounts = PasswordIdentity(hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
     audit = AuditService(store, clock)
     factors = SecondFactors(store, settings, clock)
@@ -432,7 +432,7 @@ def make_stage(
 
 async def make_blank(folder: Path) -> Path:
     """Create an empty, migrated database that stages are copied from."""
-    store = SqlStore(f"sqlite:///{folder / 'blank.db'}")
+    store = Store(f"sqlite:///{folder / 'blank.db'}")
     await store.start()
     await store.close()
     return folder / "blank.db"

@@ -17,12 +17,12 @@ from aitne.broker.config import load_config
 from aitne.cli import job_source
 from aitne.client.working_tree import collect
 from aitne.core.errors import InvalidInput
-from aitne.dev.topology import from_file
 from aitne.host import settings_source
 from aitne.host.password_file import read_password
 from aitne.host.settings import load_settings
 from aitne.operations.setup.answers import read_answers
 from aitne.services.jobs.template_file import load_template
+from aitne_devcluster.topology import from_file
 from aitne_train.launcher import main as launcher
 from aitne_train.launcher import options, order
 from aitne_train.launcher.hosts import Host
@@ -58,7 +58,9 @@ def _broker(path: Path) -> Any:
 
 
 def _launched(path: Path) -> Any:
-    return launcher._named(options.parser().parse_args(["--hostfile", str(path), "true"]))
+    return launcher._find_named_options(
+        options.build_parser().parse_args(["--hostfile", str(path), "true"])
+    )
 
 
 READERS = (
@@ -92,9 +94,9 @@ READERS = (
     Reader(
         "ordering.conf",
         TOPOLOGY,
-        lambda path: order.ordered(HOSTS, "auto", {order.TOPOLOGY: str(path)}),
+        lambda path: order.order_hosts(HOSTS, "auto", {order.TOPOLOGY: str(path)}),
     ),
-    Reader("order", "n3\nn2\nn1\nn0\n", lambda path: order.ordered(HOSTS, f"file:{path}", {})),
+    Reader("order", "n3\nn2\nn1\nn0\n", lambda path: order.order_hosts(HOSTS, f"file:{path}", {})),
     Reader("hostfile", "n3 slots=2\nn1 slots=1\n", _launched),
     Reader(
         ".aitneignore",

@@ -246,7 +246,7 @@ def _agent_files() -> dict[str, bytes]:
         "__main__.py": _AGENT_MAIN.encode(),
         "aitne/__init__.py": b"",
         **_modules("agent"),
-        **package_files.launcher_files(),
+        **package_files.collect_launcher_files(),
     }
 
 
@@ -254,7 +254,7 @@ def _spawner_files() -> dict[str, bytes]:
     places = f"NOTEBOOK = {_notebook(Path()).name!r}\n".encode()
     return {
         "__main__.py": _SPAWNER_MAIN.encode(),
-        **package_files.launcher_files(),
+        **package_files.collect_launcher_files(),
         "aitne_train/launcher/software.py": places,
     }
 
@@ -289,7 +289,7 @@ def _notebook_files() -> dict[str, bytes]:
         **{name: (_LAB.parent / name).read_bytes() for name in _NOTEBOOK_MODULES},
         "aitne/__init__.py": (_PACKAGE / "__init__.py").read_bytes(),
         **{path: data for name in _NOTEBOOK_PACKAGES for path, data in _modules(name).items()},
-        **package_files.all_files(),
+        **package_files.collect_all_files(),
     }
 
 

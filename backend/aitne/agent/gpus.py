@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from aitne_train.launcher.gpus import visible_gpus
+from aitne_train.launcher.gpus import parse_visible_gpus
 
 _LIBRARY = "libnvidia-ml.so.1"
 
@@ -39,7 +39,7 @@ class Gpus:
     def __init__(self, visible: str | None) -> None:
         self._devices: list[tuple[int, ctypes.c_void_p]] = []
         self._energy_mj: dict[int, int] = {}
-        names = visible_gpus(visible or "")
+        names = parse_visible_gpus(visible or "")
         if not names:
             return
         try:

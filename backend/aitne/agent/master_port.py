@@ -57,6 +57,7 @@ class MasterPort:
 
     Args:
         programs: programs of the agent, which are ended when another account listens on the port.
+
     Raises:
         LaunchError: no port is free.
     """
@@ -71,7 +72,7 @@ class MasterPort:
 
     def watch(self) -> None:
         """Open the port for the programs, and look for foreign listeners until ``close``."""
-        self._held.open()
+        self._held.open_to_program()
         self._watcher.start()
 
     def close(self, *, failed: bool) -> None:
@@ -83,7 +84,7 @@ class MasterPort:
         self._closed.set()
         self._watcher.join()
         if failed and self._foreign_uid is None:
-            self._foreign_uid = self._held.foreign_uid()
+            self._foreign_uid = self._held.find_foreign_uid()
         self._held.close()
 
     def refusal(self, node: str) -> str | None:
@@ -98,7 +99,7 @@ class MasterPort:
         while (due := self._held.next_look) is not None:
             if self._closed.wait(max(0.0, due - time.monotonic())):
                 return
-            self._foreign_uid = self._held.foreign_uid()
+            self._foreign_uid = self._held.find_foreign_uid()
             if self._foreign_uid is not None:
                 self._end_programs()
                 return

@@ -8,7 +8,7 @@ import socket
 from enum import Enum
 
 from aitne.agent import wire
-from aitne_train.launcher.listeners import listeners
+from aitne_train.launcher.listeners import find_listeners
 
 NODE = "node"
 
@@ -114,7 +114,7 @@ def listener(host: str, port: int) -> Listener:
     owner = Listener.NOBODYS
     try:
         accepting = _accepting(host)
-        for address, uid in listeners(port):
+        for address, uid in find_listeners(port):
             if address in accepting:
                 if uid != os.geteuid():
                     return Listener.ANOTHERS

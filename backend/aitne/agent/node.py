@@ -15,9 +15,9 @@ from aitne.agent.programs import Programs
 from aitne.agent.reporter import PYTHON, Reporter
 from aitne.agent.spec import Spec
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import NodeTopology, merged_node
+from aitne_train.topology.node import NodeTopology, merge_node
 from aitne_train.topology.nvidia import read_matrix
-from aitne_train.topology.record import node_record
+from aitne_train.topology.record import node_to_record
 from aitne_train.topology.sysfs import read_sysfs
 
 TYPE_CHECKING = False
@@ -75,13 +75,13 @@ def describe(programs: Programs, root: str) -> dict[str, Any]:
         )
     shown = _matrix(programs) if node.gpus else None
     if shown is not None and len(shown.gpus) == len(node.gpus):
-        node = merged_node([node, shown])
+        node = merge_node([node, shown])
     gpus = {gpu.name for gpu in node.gpus}
     devices = gpus | {nic.name for nic in node.nics}
     links = {
         pair: kind for pair, kind in node.links.items() if gpus & {*pair} and devices >= {*pair}
     }
-    record = node_record(replace(node, links=links))
+    record = node_to_record(replace(node, links=links))
     return {name: record[name] for name in ("numa_nodes", "gpus", "nics", "links")}
 
 

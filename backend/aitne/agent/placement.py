@@ -145,7 +145,7 @@ def _has_own_topology(environ: Mapping[str, str]) -> bool:
     if LOCAL_NODES in environ:
         return False
     try:
-        return scheduler.partition_topology(environ) is not None
+        return scheduler.query_partition_topology(environ) is not None
     except LaunchError:
         return False
 
@@ -188,7 +188,9 @@ def _decided(spec: Spec, given: Sequence[str]) -> order.HostOrder:
     mesh = spec.mesh if spec.ranks is not None else []
     # The app of a session runs on the first node, and its ranks beside it are the first ones.
     first = given[0] if spec.hosts_ranks else None
-    return order.decide(given, choice, environ, mesh=mesh, ranks_per_node=per_node, first=first)
+    return order.decide_order(
+        given, choice, environ, mesh=mesh, ranks_per_node=per_node, first=first
+    )
 
 
 def _given(spec: Spec, environ: Mapping[str, str]) -> list[str]:
@@ -213,7 +215,7 @@ def _write(spec: Spec, given: Sequence[str], names: Sequence[str]) -> None:
     tasks = _tasks(spec, given)
     slots = [tasks[name] for name in names]
     files = {
-        "hostfile": hosts.hostfile_text(names, slots),
+        "hostfile": hosts.format_hostfile(names, slots),
         "slurm_hostfile": "".join(f"{name}\n" * tasks[name] for name in names),
         # Last: an agent that finds it finds the others.
         ORDER: json.dumps({"given": list(given), "order": list(names)}),
@@ -228,7 +230,7 @@ def _tasks(spec: Spec, given: Sequence[str]) -> dict[str, int]:
     if spec.ranks is not None:
         return dict.fromkeys(given, spec.ranks.per_node)
     try:
-        counts = hosts.counts(os.environ.get("SLURM_TASKS_PER_NODE") or "")
+        counts = hosts.parse_task_counts(os.environ.get("SLURM_TASKS_PER_NODE") or "")
     except LaunchError:
         counts = []
     fits = len(counts) == len(given) and all(counts)

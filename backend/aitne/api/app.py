@@ -34,8 +34,8 @@ from aitne.core.errors import AitneError
 from aitne.core.models.event import Event
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.users.credentials import EndedCredentials
+from aitne.services.monitoring.measurements import FRESH_S
 from aitne.services.platform.fresh import TtlCache
-from aitne.services.platform.measurements import FRESH_S
 from aitne.services.users.expiry import ExpiryWatch
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,6 @@ def create_app(platform: PlatformServices) -> FastAPI:
     ``app.state.streams.close()`` ends streams that would not end by themselves; a server calls it
     when it stops.
     """
-
     expiry = ExpiryWatch(platform.store, platform.clock, platform.credentials_ended)
 
     @asynccontextmanager

@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from aitne.core.jobs.sample_values import SAMPLE_VALUES
 from aitne.core.platform import metric_names as names
 from aitne.core.platform.metric_names import Metric
 from aitne.services.jobs.live_usage import LiveJobUsage
+
+
+def _number_at(index: int) -> Callable[[LiveJobUsage], float | None]:
+    return lambda usage: usage.values[index]
+
 
 _METRICS: Sequence[tuple[Metric, Callable[[LiveJobUsage], float | None]]] = (
     (names.JOB_CPUS_USED, lambda usage: usage.cpus),
@@ -19,13 +25,7 @@ _METRICS: Sequence[tuple[Metric, Callable[[LiveJobUsage], float | None]]] = (
     (names.JOB_MEMORY_ALLOCATED, lambda usage: usage.memory_allocated_bytes),
     (names.JOB_PROCESSES, lambda usage: usage.processes),
     (names.JOB_GPUS_ALLOCATED, lambda usage: usage.gpus_allocated),
-    (names.JOB_GPU_UTILIZATION, lambda usage: usage.gpu_utilization),
-    (names.JOB_GPU_MEMORY, lambda usage: usage.gpu_memory_bytes),
-    (names.JOB_GPU_POWER, lambda usage: usage.gpu_power_w),
-    (names.JOB_GPU_ENERGY, lambda usage: usage.gpu_energy_j),
-    (names.JOB_CPU_ENERGY, lambda usage: usage.cpu_energy_j),
-    (names.JOB_READ, lambda usage: usage.read_bytes),
-    (names.JOB_WRITTEN, lambda usage: usage.written_bytes),
+    *((value.metric, _number_at(index)) for index, value in enumerate(SAMPLE_VALUES)),
     (names.JOB_COMMUNICATION, lambda usage: usage.communication),
 )
 JOB_METRICS = tuple(metric for metric, _ in _METRICS)

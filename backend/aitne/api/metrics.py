@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from aitne.core.errors import AitneError, Unavailable
 from aitne.core.platform import metric_names as names
-from aitne.services.platform.measurements import Values
+from aitne.services.monitoring.measurements import Values
 
 _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from aitne.core.jobs.advice import Advice
 from aitne.core.jobs.failure import Failure
+from aitne.core.jobs.sample_values import SampleValue
 from aitne.core.models.base import (
     AskedFlag,
     Flag,
@@ -32,12 +33,12 @@ from aitne.core.models.sample import Sample
 from aitne.core.models.template import Template
 from aitne.core.models.user import Project, Role, Scope, Token
 from aitne.core.notifications.settings import mail_address
-from aitne.core.ports.store import QueuePosition
 from aitne.core.retention import RetentionSettings
 from aitne.core.units import MAX_ARRAY_TASKS
 from aitne.core.users.settings import SourceName
 from aitne.services.cluster.cluster import PartitionSummary
 from aitne.services.users.passwords import MIN_CHARACTERS
+from aitne.store.job_data import QueuePosition
 
 Password = Annotated[str, Field(min_length=MIN_CHARACTERS, max_length=1_024)]
 
@@ -111,6 +112,8 @@ class JobMetrics(Frozen):
     """The measurements, oldest first."""
     summary: SampleSummary
     """Summary of the whole run."""
+    values: list[SampleValue]
+    """Values of the samples that the job's page draws beside CPUs and memory."""
 
 
 class EventList(Frozen):

@@ -18,7 +18,6 @@ from aitne.adapters.node_software import SoftwareFolder
 from aitne.adapters.places import BrokerUserFolders, OwnUserFolders
 from aitne.adapters.schedulers._slurm.config import config_values
 from aitne.adapters.schedulers._slurm.site import Site
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.limits import LimitsApplied
 from aitne.core.platform.registry import Registry
 from aitne.core.ports.account_files import AccountFiles
@@ -37,6 +36,7 @@ from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import StorageSettings
 from aitne.services.platform.secret_files import SecretFiles
+from aitne.store import Store
 
 RUNTIMES: Registry[Runtime] = Registry("runtime", "aitne.adapters.runtimes", "aitne.runtimes")
 IDENTITIES: Registry[IdentitySource] = Registry(
@@ -66,13 +66,13 @@ def make_scheduler(settings: Settings) -> Scheduler:
     return make(settings, Tools(LocalCommand(settings.slurm.command_prefix), OwnFiles()))
 
 
-def make_store(settings: Settings) -> SqlStore:
+def make_store(settings: Settings) -> Store:
     """Create the store, without opening it.
 
     Raises:
         SetupError: there is no such scheduler, or the database address is invalid.
     """
-    return SqlStore(settings.database_url, outlived=settings.capabilities.remote)
+    return Store(settings.database_url, outlived=settings.capabilities.remote)
 
 
 def shared_scheduler(settings: Settings) -> Scheduler | None:

@@ -18,7 +18,6 @@ from aitne.bootstrap.adapters import (
 from aitne.bootstrap.renderer import make_renderer
 from aitne.bootstrap.topologies import read_part
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.topology import ClusterTopologies
@@ -27,6 +26,7 @@ from aitne.services.controller.outside import OutsideConfig
 from aitne.services.controller.telling import NotificationConfig
 from aitne.services.controller.topology import TopologyConfig
 from aitne.services.platform.secrets import read_secret
+from aitne.store import Store
 
 
 @dataclass(frozen=True, slots=True)

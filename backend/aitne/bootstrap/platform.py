@@ -17,7 +17,6 @@ from aitne.adapters.identity.password import PasswordIdentity
 from aitne.adapters.image_files import ImagesFolder
 from aitne.adapters.manifests import ManifestFolder
 from aitne.adapters.probes import LocalProbes
-from aitne.adapters.store.sql import SqlStore
 from aitne.adapters.trees import TreeFolder
 from aitne.bootstrap.adapters import (
     CHANNELS,
@@ -74,20 +73,19 @@ from aitne.services.jobs.reruns import RerunService
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
 from aitne.services.jobs.trees import TreeService
+from aitne.services.monitoring.audit_checks import AuditChecks
+from aitne.services.monitoring.file_checks import FileChecks
+from aitne.services.monitoring.health import HealthService
+from aitne.services.monitoring.health_checks import HealthChecks
+from aitne.services.monitoring.measurements import Measurements
 from aitne.services.notifications.alerts import AlertService
 from aitne.services.notifications.announcements import AnnouncementService
 from aitne.services.notifications.notifications import NotificationService
-from aitne.services.platform.audit_checks import AuditChecks
 from aitne.services.platform.certificates import session_signer
 from aitne.services.platform.encryption import KEY_NAME as ENCRYPTION_KEY
 from aitne.services.platform.encryption import Cipher
 from aitne.services.platform.events import EventHub
-from aitne.services.platform.file_checks import FileChecks
-from aitne.services.platform.first_run import FirstRun
-from aitne.services.platform.health import HealthService
-from aitne.services.platform.health_checks import HealthChecks
 from aitne.services.platform.maintenance import MaintenanceService
-from aitne.services.platform.measurements import Measurements
 from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.platform.process_restarts import ProcessRestarts
 from aitne.services.platform.secrets import read_secret
@@ -111,6 +109,7 @@ from aitne.services.sweeps import SweepService
 from aitne.services.users.account import AccountService
 from aitne.services.users.arrivals import LoginService
 from aitne.services.users.device_logins import DeviceLoginService
+from aitne.services.users.first_run import FirstRun
 from aitne.services.users.hub_logins import HubLogouts
 from aitne.services.users.identity import IdentityService
 from aitne.services.users.login_links import LoginLinks
@@ -119,6 +118,7 @@ from aitne.services.users.preferences import PreferenceService
 from aitne.services.users.second_factor import SecondFactors
 from aitne.services.users.secrets import UserSecretService
 from aitne.services.users.users import UserService
+from aitne.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class PlatformServices:
     """
 
     settings: Settings
-    store: SqlStore
+    store: Store
     scheduler: Scheduler | None
     """Scheduler for queries such as forecasts, if processes other than the controller may use it;
     otherwise None.

@@ -8,7 +8,7 @@ from pathlib import Path
 from aitne.core.platform.registry import Registry
 from aitne.core.ports.topology import TopologySource
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.parts import Topology, TopologyPart, combined
+from aitne_train.topology.parts import Topology, TopologyPart, combine_parts
 
 TOPOLOGIES: Registry[TopologySource] = Registry(
     "source of topologies", "aitne.adapters.topologies", "aitne.topologies"
@@ -22,7 +22,7 @@ def read_topology(paths: Sequence[Path]) -> Topology:
     Raises:
         TopologyError: a file cannot be read or has no known format, or they contradict each other.
     """
-    return combined([read_part(path) for path in paths])
+    return combine_parts([read_part(path) for path in paths])
 
 
 def read_part(path: Path) -> TopologyPart:

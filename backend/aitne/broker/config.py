@@ -22,7 +22,21 @@ from aitne.core.validation import explain
 _MOST_BYTES = 1 << 20
 
 
-class BrokerConfig(Strict):
+class BrokerOptions(Strict):
+    """Settings of the broker that follow from no setting of the platform."""
+
+    audit: Path = Field(
+        Path("/var/log/aitne/broker.jsonl"),
+        description="Audit log of requests, their callers and outcomes: one line of JSON each.",
+    )
+    pam_service: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_.-]{1,64}$",
+        description="The file in /etc/pam.d for password checks; if unset, the broker checks none.",
+    )
+
+
+class BrokerConfig(BrokerOptions):
     """The broker's settings, from ``broker.toml``, which only root can write."""
 
     socket: Path = Field(
@@ -30,10 +44,6 @@ class BrokerConfig(Strict):
     )
     peers: list[int | str] = Field(
         min_length=1, description="The accounts (names or uids) that the platform runs as."
-    )
-    audit: Path = Field(
-        Path("/var/log/aitne/broker.jsonl"),
-        description="Audit log of requests, their callers and outcomes: one line of JSON each.",
     )
     scheduler: str = Field(
         "slurm",
@@ -47,11 +57,6 @@ class BrokerConfig(Strict):
     cluster: str = Field("local", description="The cluster's name, as in the platform's settings.")
     max_duration: Seconds = Field(
         7 * 86_400, description="Longest time limit of a job at submission and extension."
-    )
-    pam_service: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z0-9_.-]{1,64}$",
-        description="The file in /etc/pam.d for password checks; if unset, the broker checks none.",
     )
     local: LocalSettings = LocalSettings()
     slurm: SlurmSettings = SlurmSettings()

@@ -1,4 +1,6 @@
-"""Selection of the platform and of the credential for it. The first of these is used:
+"""Selection of the platform and of the credential for it.
+
+The first of these is used:
 
 1. the data directory or address that was passed;
 2. ``AITNE_DATA_DIR``, or ``AITNE_URL``, with ``AITNE_TOKEN``;

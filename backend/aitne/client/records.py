@@ -58,6 +58,11 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     cluster: str
     origin: str
     state: str
+    account: str | None
+    array_job_id: str | None
+    array_task_id: int | None
+    session_id: str | None
+    created_at: datetime
     reason: str | None
     message: str | None
     attempt: int
@@ -66,15 +71,10 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     signal: int | None
     nodes: list[str]
     excluded_nodes: list[str]
-    account: str | None
     partition: str | None
     priority: int | None
-    array_job_id: str | None
-    array_task_id: int | None
-    session_id: str | None
     scheduler_id: str | None
     log_path: str | None
-    created_at: datetime
     submitted_at: datetime | None
     allocated_at: datetime | None
     started_at: datetime | None

@@ -1,4 +1,4 @@
-"""Manifest of a dataset: the list of its files and links, one per line, with checksums.
+r"""Manifest of a dataset: the list of its files and links, one per line, with checksums.
 
 The text is UTF-8, with a line feed after every line::
 
@@ -9,7 +9,7 @@ The text is UTF-8, with a line feed after every line::
 Paths are relative to the dataset and sorted by component, compared as bytes. So each dataset has
 exactly one manifest, and the SHA-256 digest of the text identifies it. A path consists of bytes:
 those that are not UTF-8, and characters that move a cursor or change the direction of text, are
-written as ``\\xHH`` for each byte (or ``\\n``, ``\\t``, ``\\r``), and a backslash as ``\\\\``; other
+written as ``\xHH`` for each byte (or ``\n``, ``\t``, ``\r``), and a backslash as ``\\``; other
 spellings are errors. Folders have no entries, so an empty folder is not part of a dataset. The
 target of a link is relative, has ``..`` only at its beginning, and never leads out of the dataset.
 No entry lies below a link, so chains of links do not lead out of it either.

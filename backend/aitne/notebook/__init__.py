@@ -18,4 +18,4 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     from aitne.notebook.session_ranks import SessionRanks
     from aitne_train.notebook import magics
 
-    magics.load(shell, SessionRanks(os.environ))
+    magics.load_magics(shell, SessionRanks(os.environ))

@@ -44,7 +44,7 @@ class SessionRanks(RankGroups):
         """Return whether this kernel belongs to a session of a platform."""
         return self._with_platform
 
-    def starting(self) -> str | None:
+    def find_starting(self) -> str | None:
         """Return the ID of a group of this session that waits in the queue or starts, for example
         one whose request was interrupted; None: there is none, or no platform."""
         if not self._with_platform or self.of_job:
@@ -52,18 +52,18 @@ class SessionRanks(RankGroups):
         groups = self.client.sessions.ranks(self.session, live=True)
         return next((str(group.id) for group in groups if not group.cancel_requested), None)
 
-    def start(self, ranks: int, **options: Any) -> str:
+    def request_group(self, ranks: int, **options: Any) -> str:
         """Request a rank group with ``ranks`` ranks for this session, and return its ID.
 
         ``options`` are passed to ``aitne.Client().sessions.start_ranks``, whose errors are raised.
         """
         group = str(self.client.sessions.start_ranks(self.session, ranks, **options).id)
-        parallel.without_clusters()
+        parallel.import_without_clusters()
         import aitne_train.notebook.link  # noqa: F401 - a long import, during which the ranks start
 
         return group
 
-    def wait(self, group: str, say: Callable[[str], None]) -> Path:
+    def wait_for_group(self, group: str, say: Callable[[str], None]) -> Path:
         """Wait until a group can execute cells, and return its folder.
 
         Args:
@@ -76,7 +76,7 @@ class SessionRanks(RankGroups):
         from aitne.client.errors import CertificateInvalid
         from aitne.core.errors import Unavailable
 
-        folder = connection.groups_folder() / group
+        folder = connection.locate_groups_folder() / group
         while True:
             try:
                 return self._started(group, folder, say)
@@ -86,12 +86,12 @@ class SessionRanks(RankGroups):
                 # The group waits or runs on while the platform is restarted.
                 with contextlib.suppress(FileNotFoundError, connection.ConnectionFilesError):
                     if connection.read_status(folder).state != "ending":
-                        return self.wait_started(folder, say)
+                        return self.wait_for_start(folder, say)
                 say("The platform does not answer. Waiting for the ranks continues.")
                 time.sleep(_AGAIN_S)
 
     def _started(self, group: str, folder: Path, say: Callable[[str], None]) -> Path:
-        """Wait as ``wait`` does while the platform answers. Raises its errors, and
+        """Wait as ``wait_for_group`` does while the platform answers. Raises its errors, and
         ``Unavailable``."""
         for job in self.client.jobs.watch(group):
             if job.ended:
@@ -100,10 +100,10 @@ class SessionRanks(RankGroups):
                 )
             say(_stage(job))
             if job.state == "RUNNING":
-                return self.wait_started(folder, say)
+                return self.wait_for_start(folder, say)
         raise RanksError("the platform no longer reports on the rank group")
 
-    def why_ended(self, group: str, wait_s: float = 0.0) -> str | None:
+    def explain_end(self, group: str, wait_s: float = 0.0) -> str | None:
         """Return the platform's message about the end of a group.
 
         Return None if the group has no message or has not ended, or if the platform does not
@@ -125,7 +125,7 @@ class SessionRanks(RankGroups):
             return None
         return str(job.message) if job.ended and job.message else None
 
-    def release(self, group: str) -> None:
+    def release_group(self, group: str) -> None:
         """Ask the platform to release a group. Errors of the client are raised."""
         self.client.sessions.release_ranks(self.session, group)
 

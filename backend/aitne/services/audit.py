@@ -18,8 +18,9 @@ from aitne.core.cells import cell
 from aitne.core.errors import StoreUnavailable
 from aitne.core.models.audit import AuditCheck, AuditDraft, AuditEntry, AuditFilter, Outcome
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import Page, Store
 from aitne.core.users.policy import PolicyAction, require
+from aitne.store import Store
+from aitne.store.paging import Page
 
 log = logging.getLogger(__name__)
 

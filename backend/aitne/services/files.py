@@ -17,9 +17,9 @@ from aitne.core.models.user import Actor, Scope
 from aitne.core.ports.account_files import AccountFiles, FileRoot
 from aitne.core.ports.accounts import Accounts
 from aitne.core.ports.files import JobLocation
-from aitne.core.ports.store import Store
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.jobs.containers import named_workdir
+from aitne.store import Store
 
 JOBS = "jobs"
 """Name of the area with the folders of jobs."""

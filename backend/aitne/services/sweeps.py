@@ -11,9 +11,9 @@ from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Job
 from aitne.core.models.sweep import Sweep, SweepSpec, SweepTask
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import Store
 from aitne.core.sweeps import best_of, expand
 from aitne.core.users.policy import PolicyAction, require
+from aitne.store import Store
 
 
 class SweepService:

@@ -60,7 +60,7 @@ def check(settings: Settings, *, replaces: bool = False) -> ProcessAccount | Non
         refuse_half_restored(settings.data_dir)
         _data_dir(settings.data_dir)
         if not replaces:
-            _ports(settings)
+            check_ports(settings)
     return account
 
 
@@ -212,7 +212,12 @@ def _why(folder: Path, error: OSError, other: str) -> str:
     return f"The data directory {folder} cannot be used: {error.strerror}. {other}."
 
 
-def _ports(settings: Settings) -> None:
+def check_ports(settings: Settings) -> None:
+    """Check that the ports of the platform are free and different.
+
+    Raises:
+        SetupError: one is not.
+    """
     listeners = [
         (settings.bind, settings.port, "the portal", "--port, `port` or AITNE_PORT"),
         (settings.bind, settings.port_of_sessions, "the sessions", "`sessions_port`"),

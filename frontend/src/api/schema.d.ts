@@ -5440,6 +5440,8 @@ export interface components {
             samples: components["schemas"]["Sample"][];
             /** @description Summary of the whole run. */
             summary: components["schemas"]["SampleSummary"];
+            /** @description Values of the samples that the job's page draws beside CPUs and memory. */
+            values: components["schemas"]["SampleValue"][];
         };
         /**
          * @description Origin of a job: submitted through the platform, or directly with the scheduler's own
@@ -5496,20 +5498,10 @@ export interface components {
         };
         /** @description Filter for jobs: the conditions of ``SessionSearch``, and the type of the job. */
         JobSearch: {
-            /**
-             * @description Only these states; may be repeated.
-             * @default []
-             */
-            state: components["schemas"]["JobState"][];
             /** @description Only jobs of this user. */
             owner?: string | null;
             /** @description Only jobs of this project. */
             project?: string | null;
-            /**
-             * @description Part of the name.
-             * @example edsr
-             */
-            q?: string | null;
             /**
              * @description Only jobs of this template.
              * @example jupyterlab
@@ -5550,6 +5542,16 @@ export interface components {
             array?: boolean | null;
             /** @description Only the tasks of this array job. */
             array_job_id?: string | null;
+            /**
+             * @description Only these states; may be repeated.
+             * @default []
+             */
+            state: components["schemas"]["JobState"][];
+            /**
+             * @description Part of the name.
+             * @example edsr
+             */
+            q?: string | null;
             /**
              * @description Omit array tasks.
              * @default false
@@ -5792,6 +5794,19 @@ export interface components {
             origin: components["schemas"]["JobOrigin"];
             /** @description Current state. */
             state: components["schemas"]["JobState"];
+            /** @description Unix account under which it runs; null: the platform's own. */
+            account: string | null;
+            /** @description ID of the array job, for an array task; null otherwise. */
+            array_job_id: string | null;
+            /** @description Index of the task, for an array task; null otherwise. */
+            array_task_id: number | null;
+            /** @description Rank groups: the session whose notebook uses the ranks. */
+            session_id: string | null;
+            /**
+             * Format: date-time
+             * @description Time of creation.
+             */
+            created_at: string;
             /** @description Why it ended, or why the platform is ending it. */
             reason: components["schemas"]["TerminationReason"] | null;
             /** @description Why it waits or why it ended, as a sentence. */
@@ -5820,27 +5835,14 @@ export interface components {
              * @default []
              */
             excluded_nodes: string[];
-            /** @description Unix account under which it runs; null: the platform's own. */
-            account: string | null;
             /** @description Partition that the scheduler chose. */
             partition: string | null;
             /** @description Priority in the queue while it waits; higher is sooner. */
             priority: number | null;
-            /** @description ID of the array job, for an array task; null otherwise. */
-            array_job_id: string | null;
-            /** @description Index of the task, for an array task; null otherwise. */
-            array_task_id: number | null;
-            /** @description Rank groups: the session whose notebook uses the ranks. */
-            session_id: string | null;
             /** @description ID of the job in the scheduler; null before the scheduler has accepted it. */
             scheduler_id: string | null;
             /** @description Path of the log of a job from outside, of an array with wildcards such as %a (the task's index); null: it has none, or the platform keeps the log. */
             log_path: string | null;
-            /**
-             * Format: date-time
-             * @description Time of creation.
-             */
-            created_at: string;
             /** @description Time at which the scheduler accepted the job. */
             submitted_at: string | null;
             /** @description Time at which the scheduler allocated nodes to the job. */
@@ -8399,7 +8401,7 @@ export interface components {
             processes: number;
             /**
              * @description Values of each GPU: `index`, `utilization` (0..1), `memory_bytes`; if measured also
-             *     `power_w`, `energy_j` since the job's start, and `ecc_errors` (uncorrected).
+             *     `ecc_errors` (uncorrected) and the others of `core.jobs.sample_values`.
              * @default []
              */
             gpu: {
@@ -8416,6 +8418,26 @@ export interface components {
             cpu_max: number | null;
             /** @description Maximum of memory in use, in bytes. */
             memory_max_bytes: number | null;
+        };
+        /** @description One value of a sample: where it is, and how it is exported and drawn. */
+        SampleValue: {
+            /** @description Its name in a sample, or in each entry of the sample's gpu. */
+            name: string;
+            /**
+             * @description gpu: each entry of the sample's gpu may have it; node: the sample itself.
+             * @enum {string}
+             */
+            source: "gpu" | "node";
+            /** @description Its unit: bytes, ratio (0 to 1), or a symbol such as W. */
+            unit: string;
+            /** @description Title of its chart; null: it is not drawn. */
+            title?: string | null;
+            /**
+             * @description The figure by which an ended job is judged.
+             * @default mean
+             * @enum {string}
+             */
+            figure: "mean" | "peak";
         };
         /** @description Table of jobs that a user has saved under a name. */
         SavedView: {
@@ -13142,14 +13164,10 @@ export interface operations {
     list_jobs: {
         parameters: {
             query?: {
-                /** @description Only these states; may be repeated. */
-                state?: components["schemas"]["JobState"][];
                 /** @description Only jobs of this user. */
                 owner?: string | null;
                 /** @description Only jobs of this project. */
                 project?: string | null;
-                /** @description Part of the name. */
-                q?: string | null;
                 /** @description Only jobs of this template. */
                 template?: string | null;
                 /** @description Only jobs of this image: its name, or name:version. */
@@ -13172,6 +13190,10 @@ export interface operations {
                 array?: boolean | null;
                 /** @description Only the tasks of this array job. */
                 array_job_id?: string | null;
+                /** @description Only these states; may be repeated. */
+                state?: components["schemas"]["JobState"][];
+                /** @description Part of the name. */
+                q?: string | null;
                 /** @description Omit array tasks. */
                 top_level?: boolean;
                 /** @description Only jobs, or only sessions. */
@@ -13356,14 +13378,10 @@ export interface operations {
     count_jobs: {
         parameters: {
             query?: {
-                /** @description Only these states; may be repeated. */
-                state?: components["schemas"]["JobState"][];
                 /** @description Only jobs of this user. */
                 owner?: string | null;
                 /** @description Only jobs of this project. */
                 project?: string | null;
-                /** @description Part of the name. */
-                q?: string | null;
                 /** @description Only jobs of this template. */
                 template?: string | null;
                 /** @description Only jobs of this image: its name, or name:version. */
@@ -13386,6 +13404,10 @@ export interface operations {
                 array?: boolean | null;
                 /** @description Only the tasks of this array job. */
                 array_job_id?: string | null;
+                /** @description Only these states; may be repeated. */
+                state?: components["schemas"]["JobState"][];
+                /** @description Part of the name. */
+                q?: string | null;
                 /** @description Omit array tasks. */
                 top_level?: boolean;
                 /** @description Only jobs, or only sessions. */
@@ -14720,14 +14742,10 @@ export interface operations {
     list_sessions: {
         parameters: {
             query?: {
-                /** @description Only these states; may be repeated. */
-                state?: components["schemas"]["JobState"][];
                 /** @description Only jobs of this user. */
                 owner?: string | null;
                 /** @description Only jobs of this project. */
                 project?: string | null;
-                /** @description Part of the name. */
-                q?: string | null;
                 /** @description Only jobs of this template. */
                 template?: string | null;
                 /** @description Only jobs of this image: its name, or name:version. */
@@ -14750,6 +14768,10 @@ export interface operations {
                 array?: boolean | null;
                 /** @description Only the tasks of this array job. */
                 array_job_id?: string | null;
+                /** @description Only these states; may be repeated. */
+                state?: components["schemas"]["JobState"][];
+                /** @description Part of the name. */
+                q?: string | null;
                 /** @description Omit array tasks. */
                 top_level?: boolean;
                 /** @description Sort key. */
@@ -15165,14 +15187,10 @@ export interface operations {
     list_ranks: {
         parameters: {
             query?: {
-                /** @description Only these states; may be repeated. */
-                state?: components["schemas"]["JobState"][];
                 /** @description Only jobs of this user. */
                 owner?: string | null;
                 /** @description Only jobs of this project. */
                 project?: string | null;
-                /** @description Part of the name. */
-                q?: string | null;
                 /** @description Only jobs of this template. */
                 template?: string | null;
                 /** @description Only jobs of this image: its name, or name:version. */
@@ -15195,6 +15213,10 @@ export interface operations {
                 array?: boolean | null;
                 /** @description Only the tasks of this array job. */
                 array_job_id?: string | null;
+                /** @description Only these states; may be repeated. */
+                state?: components["schemas"]["JobState"][];
+                /** @description Part of the name. */
+                q?: string | null;
                 /** @description Omit array tasks. */
                 top_level?: boolean;
                 /** @description Sort key. */

@@ -1,15 +1,11 @@
 import { Button } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
-import { PageError } from "@/components/PageError";
-import { TableSkeleton } from "@/components/TableSkeleton";
+import { type ListQuery, QueryContent } from "@/components/QueryContent";
 import classes from "./QueryCard.module.css";
 
-/** The fields of a query that a list needs, paginated or not. */
-interface Query {
-  isPending: boolean;
-  error: unknown;
-  refetch: () => unknown;
+/** A query of a list, paginated or not. */
+interface Query extends ListQuery {
   isPlaceholderData?: boolean;
   hasNextPage?: boolean;
   isFetchingNextPage?: boolean;
@@ -36,9 +32,9 @@ export function QueryCard<Item>({ query, items, rows = 8, empty, scrolls = false
   const failed = query.isFetchNextPageError === true;
   return (
     <div className={`card ${classes.card ?? ""}`} data-old={query.isPlaceholderData === true || undefined}>
-      {query.isPending && <TableSkeleton rows={rows} />}
-      {!query.isPending && items === undefined && <PageError error={query.error} onRetry={() => query.refetch()} />}
-      {items !== undefined && (items.length === 0 ? empty : children(items))}
+      <QueryContent query={query} items={items} rows={rows} empty={empty}>
+        {children}
+      </QueryContent>
       {(scrolls ? failed : query.hasNextPage === true) && (
         <div className={classes.more}>
           <Button variant="default" size="compact-md" loading={query.isFetchingNextPage === true} onClick={() => void query.fetchNextPage?.()}>

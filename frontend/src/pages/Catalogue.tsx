@@ -5,11 +5,14 @@ import { Box, Rocket } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { catalogKeys, changeImage, type Image, imagesQuery } from "@/api/catalog";
 import { templatesQuery } from "@/api/queries";
+import type { Template } from "@/api/types";
 import { CommandLine } from "@/components/CommandLine";
+import { DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
 import { RetireButton } from "@/components/RetireButton";
+import type { Column } from "@/components/table";
 import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import { msg } from "@/i18n/msg";
@@ -38,6 +41,18 @@ export function CataloguePage() {
 function Templates() {
   const { t } = useTranslation();
   const query = useQuery(templatesQuery);
+  const columns: Column<Template>[] = [
+    {
+      header: t("Template"),
+      cell: ({ name, title }) => (
+        <Link to="/" search={{ launch: name }} className={classes.anchor}>
+          {title}
+        </Link>
+      ),
+    },
+    { header: t("Version"), cell: ({ version }) => version },
+    { header: t("Description"), dim: true, cell: ({ description }) => description },
+  ];
   return (
     <section aria-labelledby="templates">
       <h2 className={classes.heading} id="templates">
@@ -58,34 +73,7 @@ function Templates() {
           </EmptyState>
         }
       >
-        {(templates) => (
-          <div className={table.wrap}>
-            <table className={table.table}>
-              <thead>
-                <tr>
-                  <th scope="col">{t("Template")}</th>
-                  <th scope="col">{t("Version")}</th>
-                  <th scope="col">{t("Description")}</th>
-                </tr>
-              </thead>
-              <tbody>
-                {templates.map((each) => (
-                  <tr key={each.name}>
-                    <td>
-                      <Link to="/" search={{ launch: each.name }} className={classes.anchor}>
-                        {each.title}
-                      </Link>
-                    </td>
-                    <td data-label={t("Version")}>{each.version}</td>
-                    <td data-label={t("Description")} className={table.dim}>
-                      {each.description}
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
-        )}
+        {(templates) => <DataTable columns={columns} rows={templates} rowKey={({ name }) => name} />}
       </QueryCard>
     </section>
   );
@@ -94,6 +82,19 @@ function Templates() {
 function Images() {
   const { t } = useTranslation();
   const query = useQuery(imagesQuery);
+  const columns: Column<Image>[] = [
+    {
+      header: t("Image"),
+      cell: ({ name, version }) => (
+        <Link to="/images/$name/$version" params={{ name, version }} className={classes.anchor}>
+          {name}:{version}
+        </Link>
+      ),
+    },
+    { header: t("State"), cell: ({ state, damage }) => (damage === null ? <ImageState state={state} /> : <ToneBadge tone="bad">{t("damaged")}</ToneBadge>) },
+    { header: t("Visible to"), cell: ({ projects }) => (projects.length === 0 ? t("all users") : projects.join(", ")) },
+    { header: t("Verified"), cell: ({ verified_at }) => (verified_at === null ? <span className={table.dim}>{t("never")}</span> : <RelativeTime at={verified_at} />) },
+  ];
   return (
     <section className={classes.section} aria-labelledby="images">
       <h2 className={classes.heading} id="images">
@@ -110,26 +111,23 @@ function Images() {
         }
       >
         {(images) => (
-          <div className={table.wrap}>
-            <table className={table.table}>
-              <thead>
-                <tr>
-                  <th scope="col">{t("Image")}</th>
-                  <th scope="col">{t("State")}</th>
-                  <th scope="col">{t("Visible to")}</th>
-                  <th scope="col">{t("Verified")}</th>
-                  <th scope="col">
-                    <span className="visually-hidden">{t("Actions")}</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {images.map((image) => (
-                  <ImageRow key={`${image.name} ${image.version}`} image={image} />
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <DataTable
+            columns={columns}
+            rows={images}
+            rowKey={({ name, version }) => `${name} ${version}`}
+            rowTestId="catalogue-image"
+            actions={(image) => (
+              <RetireButton
+                title={`${image.name}:${image.version}`}
+                retired={image.state === "retired"}
+                inRow
+                queryKey={catalogKeys.images}
+                change={(retired) => changeImage(image, { state: retired ? "retired" : "offered" })}
+              >
+                {t("New jobs can no longer use this image. Running jobs continue. Its files are kept until an administrator removes them.")}
+              </RetireButton>
+            )}
+          />
         )}
       </QueryCard>
     </section>
@@ -140,38 +138,4 @@ function ImageState({ state }: { state: Image["state"] }) {
   const { t } = useTranslation();
   const { tone, label } = known(STATES, state, { tone: "neutral", label: state });
   return <ToneBadge tone={tone}>{t(label)}</ToneBadge>;
-}
-
-function ImageRow({ image }: { image: Image }) {
-  const { t } = useTranslation();
-  const { name, version, state, projects, verified_at, damage } = image;
-  return (
-    <tr data-testid="catalogue-image">
-      <td>
-        <Link to="/images/$name/$version" params={{ name, version }} className={classes.anchor}>
-          {name}:{version}
-        </Link>
-      </td>
-      <td data-label={t("State")}>
-        {damage === null ? (
-          <ImageState state={state} />
-        ) : (
-          <ToneBadge tone="bad">{t("damaged")}</ToneBadge>
-        )}
-      </td>
-      <td data-label={t("Visible to")}>{projects.length === 0 ? t("all users") : projects.join(", ")}</td>
-      <td data-label={t("Verified")}>{verified_at === null ? <span className={table.dim}>{t("never")}</span> : <RelativeTime at={verified_at} />}</td>
-      <td className={table.num}>
-        <RetireButton
-          title={`${name}:${version}`}
-          retired={state === "retired"}
-          inRow
-          queryKey={catalogKeys.images}
-          change={(retired) => changeImage(image, { state: retired ? "retired" : "offered" })}
-        >
-          {t("New jobs can no longer use this image. Running jobs continue. Its files are kept until an administrator removes them.")}
-        </RetireButton>
-      </td>
-    </tr>
-  );
 }

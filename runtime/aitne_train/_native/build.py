@@ -45,7 +45,7 @@ def cache_folder() -> Path:
     return Path(caches) / "aitne" / "kernels"
 
 
-def obtain() -> Path:
+def find_or_build_library() -> Path:
     """Return the path of the kernel's library: the one of the package, or the one in the user's
     cache folder, which is compiled if it is missing. Ranks that start together wait for the first.
 
@@ -60,14 +60,14 @@ def obtain() -> Path:
         facts = folder.stat()
         if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
             raise BuildError(f"other accounts can write to {folder}: chmod 700 {folder}")
-        with _lock(folder):
-            return folder / name if (folder / name).is_file() else build(folder)
+        with _lock_folder(folder):
+            return folder / name if (folder / name).is_file() else build_library(folder)
     except OSError as error:
         raise BuildError(f"{folder} cannot be written: {error}") from error
 
 
 @contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     """Let one process at a time build in a folder, where its file system has locks."""
     with (folder / ".lock").open("w") as lock:
         with contextlib.suppress(OSError):  # without locks each rank builds, and the last one stays
@@ -75,7 +75,7 @@ def _lock(folder: Path) -> Iterator[None]:
         yield
 
 
-def build(folder: Path = HERE) -> Path:
+def build_library(folder: Path = HERE) -> Path:
     """Compile the kernel into ``folder`` and return the path of the library; remove older builds
     from the folder.
 
@@ -86,7 +86,7 @@ def build(folder: Path = HERE) -> Path:
     """
     if sys.platform != "linux":
         raise BuildError("the kernel is for Linux only")
-    compiler = _compiler()
+    compiler = _find_compiler()
     target = folder / library_name()
     try:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as work:
@@ -101,7 +101,7 @@ def build(folder: Path = HERE) -> Path:
     return target
 
 
-def _compiler() -> list[str]:
+def _find_compiler() -> list[str]:
     command = shlex.split(os.environ.get("CC", ""))
     for argv in [command] if command else [["cc"], ["gcc"], ["clang"]]:
         if shutil.which(argv[0]):
@@ -137,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Compile the shared-memory collectives into this installation, for all of its users.",
     ).parse_args(argv)
     try:
-        sys.stdout.write(f"{build()}\n")
+        sys.stdout.write(f"{build_library()}\n")
     except BuildError as error:
         sys.stderr.write(f"No shared-memory kernel: {error}\n")
         return 1

@@ -65,7 +65,7 @@ def run(func: Callable[..., T]) -> Callable[..., T]:
     ``HorovodInternalError`` is raised to the caller if the function fails three times without a
     commit in between, or if the ranks cannot connect again because a process has ended.
     """
-    return run_fn(func, _find_each_other)
+    return run_fn(func, _reconnect)
 
 
 def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T]:
@@ -100,7 +100,7 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
     return wrapper
 
 
-def _find_each_other() -> None:
+def _reconnect() -> None:
     lifecycle.shutdown()
-    _submit.forget()
+    _submit.discard_handles()
     lifecycle.init()

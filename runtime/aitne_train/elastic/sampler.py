@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.utils.data import Sampler
 
-from aitne_train.context import current
+from aitne_train.context import require_context
 
 
 class ElasticSampler(Sampler):
@@ -71,7 +71,7 @@ class ElasticSampler(Sampler):
 
     def reset(self) -> None:
         """Distribute the samples of the epoch that were not processed yet to the current ranks."""
-        world = current().world
+        world = require_context().world
         self.num_replicas, self.rank = world.size, world.rank
         order = list(range(len(self.dataset)))
         if self.shuffle:

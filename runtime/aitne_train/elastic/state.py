@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from aitne_train.context import current
+from aitne_train.context import require_context
 from aitne_train.elastic.sampler import ElasticSampler
 from aitne_train.errors import HostsUpdatedInterrupt
 from aitne_train.functions import (
@@ -18,7 +18,7 @@ from aitne_train.functions import (
     broadcast_optimizer_state,
     broadcast_parameters,
 )
-from aitne_train.left_calls import collective
+from aitne_train.left_calls import mark_collective
 
 
 class HostUpdateResult(IntFlag):
@@ -71,7 +71,7 @@ class State:
         """
         self._host_messages.put((timestamp, update_res))
 
-    @collective("state.commit()")
+    @mark_collective("state.commit()")
     def commit(self) -> None:
         """Save the current state for ``restore``. Every rank must call this.
 
@@ -82,7 +82,7 @@ class State:
         self._commits += 1
         self.check_host_updates()
 
-    @collective("state.check_host_updates()")
+    @mark_collective("state.check_host_updates()")
     def check_host_updates(self) -> None:
         """Check, without a commit, for a change of the set of nodes. Every rank must call this.
 
@@ -91,7 +91,7 @@ class State:
         """
         before = latest = self._last_updated_timestamp
         changes = HostUpdateResult.no_update
-        for timestamp, change in self._messages():
+        for timestamp, change in self._collect_updates():
             if timestamp > latest:
                 latest = timestamp
                 changes |= HostUpdateResult(change)
@@ -117,7 +117,7 @@ class State:
     def reset(self) -> None:
         """Adapt the state to the new set of ranks after a reset; called before ``sync``."""
 
-    def _messages(self) -> Iterable[tuple[float, int]]:
+    def _collect_updates(self) -> Iterable[tuple[float, int]]:
         while True:
             try:
                 yield self._host_messages.get_nowait()
@@ -149,7 +149,7 @@ class ObjectState(State):
         for name, value in self._saved_state.items():
             setattr(self, name, copy.deepcopy(value))
 
-    @collective("state.sync()")
+    @mark_collective("state.sync()")
     def sync(self) -> None:
         """Replace the values by the current values of rank 0, and save them."""
         self.save()
@@ -174,7 +174,7 @@ class TorchState(ObjectState):
         handlers: dict[str, StateHandler] = {}
         values: dict[str, Any] = {}
         for name, value in {**kwargs, "model": model, "optimizer": optimizer}.items():
-            handler = _handler_of(value)
+            handler = _find_handler(value)
             if handler is None:
                 values[name] = value
             else:
@@ -184,7 +184,7 @@ class TorchState(ObjectState):
         for name, handler in handlers.items():
             object.__setattr__(self, name, handler.value)
         super().__init__(
-            bcast_object=broadcast_object, get_rank=lambda: current().world.rank, **values
+            bcast_object=broadcast_object, get_rank=lambda: require_context().world.rank, **values
         )
 
     def save(self) -> None:
@@ -199,7 +199,7 @@ class TorchState(ObjectState):
             handler.restore()
         super().restore()
 
-    @collective("state.sync()")
+    @mark_collective("state.sync()")
     def sync(self) -> None:
         """Replace all models, optimizers, samplers and values by rank 0's. Every rank must call
         this.
@@ -300,7 +300,7 @@ def set_handler_registry(registry: list[tuple[type, type[StateHandler]]]) -> Non
     _registry[:] = registry
 
 
-def _handler_of(value: Any) -> StateHandler | None:
+def _find_handler(value: Any) -> StateHandler | None:
     for kind, handler in _registry:
         if isinstance(value, kind):
             return handler(value)

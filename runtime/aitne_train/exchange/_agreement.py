@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from aitne_train.compress.base import BucketCompressor
-from aitne_train.exchange._lanes import place_strides
+from aitne_train.exchange._lanes import choose_strides
 from aitne_train.process_sets import ProcessSet
 from aitne_train.transport.base import Transport
 from aitne_train.types import ReduceOp
@@ -44,7 +44,7 @@ class ExchangeOptions:
     strategy: str
     """Name of the exchange strategy, compared between ranks."""
 
-    def scales(self, size: int) -> tuple[float, float]:
+    def compute_scales(self, size: int) -> tuple[float, float]:
         """Return the two factors by which gradients are multiplied, before and after they are
         summed over ``size`` ranks.
 
@@ -58,7 +58,7 @@ class ExchangeOptions:
         return 1.0 / self.predivide, self.predivide / size
 
 
-def signature(
+def build_signature(
     options: ExchangeOptions,
     names: Sequence[str],
     parameters: Sequence[torch.nn.Parameter],
@@ -73,7 +73,7 @@ def signature(
         name_of = {id(parameter): name for parameter, name in zip(parameters, names, strict=True)}
         groups = [[name_of.get(id(parameter), "") for parameter in members] for members in groups]
     descriptions = {
-        f"parameter {name}": f"{str(parameter.dtype)[6:]} {tuple(parameter.shape)} strides {place_strides(parameter)}"
+        f"parameter {name}": f"{str(parameter.dtype)[6:]} {tuple(parameter.shape)} strides {choose_strides(parameter)}"
         for name, parameter in zip(names, parameters, strict=True)
     }
     return {

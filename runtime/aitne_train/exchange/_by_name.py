@@ -15,7 +15,7 @@ from aitne_train.exchange._agreement import ExchangeOptions
 from aitne_train.types import ReduceOp
 
 
-def exchange_by_name(
+def exchange_by_negotiation(
     options: ExchangeOptions,
     name: str,
     names: Sequence[str],
@@ -38,10 +38,10 @@ def exchange_by_name(
             connection to a rank is lost.
     """
     average = options.op is ReduceOp.AVERAGE
-    before, after = options.scales(options.process_set.size() or 1)
+    before, after = options.compute_scales(options.process_set.size() or 1)
     ordered = [parameters[number] for number in sorted(range(len(names)), key=names.__getitem__)]
     grads = [parameter.grad for parameter in ordered]
-    dense = [_dense(parameter) for parameter in ordered]
+    dense = [_make_dense(parameter) for parameter in ordered]
     handles = [
         ops.allreduce_async_(
             torch.view_as_real(tensor) if tensor.is_complex() else tensor,
@@ -62,7 +62,7 @@ def exchange_by_name(
             parameter.grad = whole
 
 
-def _dense(parameter: torch.nn.Parameter) -> torch.Tensor:
+def _make_dense(parameter: torch.nn.Parameter) -> torch.Tensor:
     grad = parameter.grad
     if grad is None:
         return torch.zeros_like(parameter)

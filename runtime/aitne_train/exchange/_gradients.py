@@ -23,11 +23,11 @@ from aitne_train.autotune import Autotune
 from aitne_train.channel import JoinedError
 from aitne_train.errors import HorovodInternalError
 from aitne_train.exchange import STRATEGIES
-from aitne_train.exchange._agreement import ExchangeOptions, compare_observed, signature
-from aitne_train.exchange._by_name import exchange_by_name
+from aitne_train.exchange._agreement import ExchangeOptions, build_signature, compare_observed
+from aitne_train.exchange._by_name import exchange_by_negotiation
 from aitne_train.exchange._lanes import BucketFill
-from aitne_train.exchange._plan import DEFAULT_BYTES, EDGE_BYTES, PlannedGradient, plan
-from aitne_train.exchange._processors import processors_of_a_rank
+from aitne_train.exchange._plan import DEFAULT_BYTES, EDGE_BYTES, PlannedGradient, plan_buckets
+from aitne_train.exchange._processors import count_processors_per_rank
 from aitne_train.exchange.base import ExchangeStrategy, StrategySettings
 from aitne_train.transport.base import Reduction, TransportError
 from aitne_train.types import ReduceOp
@@ -73,14 +73,14 @@ class Gradients:
         self._tuner: Autotune | None = None
         self._since = 0.0
         self._saved: dict[str, Any] | None = None
-        self._counted_in = context.peek()
-        self.watch(named)
+        self._counted_in = context.find_context()
+        self.add_parameters(named)
 
-    def watch(self, named: Named) -> None:
+    def add_parameters(self, named: Named) -> None:
         """Add parameters (pairs of name and parameter) to the exchange. The ranks must then agree
         again on the order of the gradients.
         """
-        self._forget()
+        self._discard_agreement()
         for name, parameter in named:
             number = len(self._names)
             self._names.append(name)
@@ -89,20 +89,20 @@ class Gradients:
             self._fresh.append(self._options.passes)
             self._delays.append(self._options.passes)
             self._arrived.append(partial(self._order.append, number))
-            hook = _hook(number, name, self._delays, self._arrived, self._reset_if_over)
+            hook = _make_hook(number, name, self._delays, self._arrived, self._reset_if_over)
             self._hooks.append(parameter.register_post_accumulate_grad_hook(hook))
 
     @property
-    def pending(self) -> bool:
+    def has_pending(self) -> bool:
         """Return whether backward has computed gradients since the last ``synchronize``."""
         self._reset_if_over()
         return self._delays != self._fresh
 
-    def watches(self, parameter: torch.nn.Parameter) -> bool:
+    def is_watched(self, parameter: torch.nn.Parameter) -> bool:
         """Return whether this object exchanges the gradient of the parameter."""
         return id(parameter) in self._ids
 
-    def applied(self) -> None:
+    def record_step_end(self) -> None:
         """Record the end of a training step in the profile; called when the optimizer has applied
         the gradients.
         """
@@ -118,19 +118,19 @@ class Gradients:
     def reset(self) -> None:
         """Discard the gradients computed since the last step."""
         if self._next:
-            self._forget()  # some are in progress, with unknown results on other ranks
-        self._rearm()
+            self._discard_agreement()  # some are in progress, with unknown results on other ranks
+        self._prepare_next_step()
 
     def _reset_if_over(self) -> bool:
         """Discard gradients that were computed before a ``shutdown``; return whether there was one
         since.
         """
-        over = self._counted_in is not context.peek()
+        over = self._counted_in is not context.find_context()
         if over:
             self.reset()
         return over
 
-    @left_calls.collective("optimizer.synchronize()")
+    @left_calls.mark_collective("optimizer.synchronize()")
     def synchronize(self, late: Named = ()) -> None:
         """Exchange the gradients that were not exchanged during backward, and wait for all; the
         optimizer can then apply them.
@@ -143,32 +143,32 @@ class Gradients:
             HorovodInternalError: ranks disagree, or the connection to one is lost.
         """
         try:
-            current = context.current()
+            current = context.require_context()
             if self._context is not None and self._context is not current:
-                self._forget()
+                self._discard_agreement()
             if late and self._strategy is None:
-                self.watch(late)
+                self.add_parameters(late)
                 late = ()
             if self._strategy is None:
-                self._agree(current)
+                self._agree_with_ranks(current)
             if self._strategy is not None:
-                self._finish(self._strategy)
-                self._after_step(time.perf_counter() - self._since)
+                self._finish_step(self._strategy)
+                self._tune_buckets(time.perf_counter() - self._since)
                 self._since = time.perf_counter()
         except TransportError as error:
-            failure: HorovodInternalError = self._channel.failure(error)
-            self._forget()
+            failure: HorovodInternalError = self._channel.make_failure(error)
+            self._discard_agreement()
             raise failure from error
         except BaseException:
-            self._forget()
+            self._discard_agreement()
             raise
         finally:
-            self._rearm()
+            self._prepare_next_step()
         if late:
             alone = Gradients(self._options, late)
             alone.synchronize()
             alone.close()
-            self.watch(late)
+            self.add_parameters(late)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the exchange on this rank that a resumed run needs, such as
@@ -187,9 +187,9 @@ class Gradients:
         """Remove the hooks from the parameters and close the channel."""
         for hook in self._hooks:
             hook.remove()
-        self._forget()
+        self._discard_agreement()
 
-    def _forget(self) -> None:
+    def _discard_agreement(self) -> None:
         """Discard what the ranks have agreed on, and the channel; the next ``synchronize`` agrees
         again.
         """
@@ -206,9 +206,9 @@ class Gradients:
             partial(self._order.append, number) for number in range(len(self._names))
         ]
 
-    def _rearm(self) -> None:
+    def _prepare_next_step(self) -> None:
         self._delays[:] = self._fresh
-        self._counted_in = context.peek()
+        self._counted_in = context.find_context()
         for lane in self._lanes:
             lane.reset()
         self._next = 0
@@ -218,46 +218,46 @@ class Gradients:
 
     # During backward.
 
-    def _take(self, lane: BucketFill, position: int, early: bool) -> None:
-        lane.take(position, cast(ExchangeStrategy, self._strategy).fill_scale)
+    def _take_gradient(self, lane: BucketFill, position: int, early: bool) -> None:
+        lane.copy_gradient(position, cast(ExchangeStrategy, self._strategy).fill_scale)
         if early:
-            self._count(lane)
+            self._count_arrival(lane)
 
-    def _count(self, lane: BucketFill) -> None:
+    def _count_arrival(self, lane: BucketFill) -> None:
         lane.left -= 1
         if lane.left:
             return
         lanes = self._lanes
         while self._next < len(lanes) and not lanes[self._next].left:
-            if not self._begun and self._context is not context.current():
-                self._forget()
+            if not self._begun and self._context is not context.require_context():
+                self._discard_agreement()
                 return
-            self._send(lanes[self._next])
+            self._send_bucket(lanes[self._next])
 
-    def _send(self, lane: BucketFill) -> None:
+    def _send_bucket(self, lane: BucketFill) -> None:
         strategy = cast(ExchangeStrategy, self._strategy)
         if not self._begun:
-            self._begin()
+            self._begin_step()
         self._next += 1
-        lane.fill(strategy.fill_scale)
+        lane.copy_remaining(strategy.fill_scale)
         strategy.on_bucket(lane.bucket)
 
-    def _begin(self) -> None:
+    def _begin_step(self) -> None:
         self._begun = True
         backward_ended = left_calls.mark_backward("backward()")
         if backward_ended is not None:
             torch.autograd.Variable._execution_engine.queue_callback(backward_ended)
         self._step += 1
-        self._channel.begin(self._step)
+        self._channel.begin_step(self._step)
 
     # During synchronize.
 
-    def _finish(self, strategy: ExchangeStrategy) -> None:
+    def _finish_step(self, strategy: ExchangeStrategy) -> None:
         if not self._begun:
-            self._begin()
+            self._begin_step()
         waits = [(number, self._send_sparse(number, dim)) for number, dim in self._sparse]
         for lane in self._lanes[self._next :]:
-            self._send(lane)
+            self._send_bucket(lane)
         with self._channel.limit:
             strategy.on_step()
         if self._parameters[0].is_cuda:
@@ -286,7 +286,7 @@ class Gradients:
             grad, self._names[number], options.op, options.process_set
         )
 
-    def _join_in(self, step: int) -> None:
+    def _take_part_with_zeros(self, step: int) -> None:
         """Take part with zeros in the exchange step ``step`` of other ranks, while this rank waits
         in ``join()``.
         """
@@ -296,11 +296,11 @@ class Gradients:
             lane.bucket.flat.zero_()
             strategy.on_bucket(lane.bucket)
         strategy.on_step()
-        self._after_step(float("inf"))
+        self._tune_buckets(float("inf"))
 
-    def _after_step(self, seconds: float) -> None:
+    def _tune_buckets(self, seconds: float) -> None:
         tuner = self._tuner
-        if tuner is None or not tuner.step(seconds):
+        if tuner is None or not tuner.record_step(seconds):
             if tuner is None or not tuner.tried_all:
                 return
             self._tuner = None
@@ -308,13 +308,13 @@ class Gradients:
             local = torch.tensor(tuner.best, dtype=torch.float64, device=self._parameters[0].device)
             every = local.new_empty(len(local) * transport.size)
             transport.allgather(every, local, [len(local)] * transport.size)
-            self._make_lanes(tuner.choose(every.view(transport.size, -1).tolist()))
+            self._create_buckets(tuner.choose_cap(every.view(transport.size, -1).tolist()))
             return
-        self._make_lanes(tuner.cap)
+        self._create_buckets(tuner.cap)
 
     # Agreement of the ranks.
 
-    def _agree(self, current: context.Context) -> None:
+    def _agree_with_ranks(self, current: context.Context) -> None:
         options = self._options
         set_id = options.process_set.process_set_id or 0
         size = options.process_set.size() or 1
@@ -331,11 +331,11 @@ class Gradients:
         numbers = _channels.setdefault(current, {})
         number = numbers.get(set_id, 0)
         name = f"optimizer.{set_id}.{number}"
-        local_signature = signature(options, self._names, self._parameters, cap)
+        local_signature = build_signature(options, self._names, self._parameters, cap)
         try:
             self._channel = current.open_channel(name, local_signature, set_id, places.pop())
         except JoinedError:  # the next step tries again
-            exchange_by_name(options, name, self._names, self._parameters)
+            exchange_by_negotiation(options, name, self._names, self._parameters)
             return
         numbers[set_id] = number + 1
         transport = self._channel.transport
@@ -344,17 +344,19 @@ class Gradients:
         self._sparse = [] if options.sparse_as_dense else list(dims.items())
         self._agreed = [number for number in order if number not in dims or options.sparse_as_dense]
         self._overlap = self._parameters[0].is_cuda or (
-            processors_of_a_rank(transport, [current.nodes[rank] for rank in current.sets[set_id]])
+            count_processors_per_rank(
+                transport, [current.nodes[rank] for rank in current.sets[set_id]]
+            )
             >= _PROCESSORS_TO_OVERLAP
         )
         average = options.op is ReduceOp.AVERAGE
-        prescale, postscale = options.scales(size)
+        prescale, postscale = options.compute_scales(size)
         self._strategy = STRATEGIES.get(options.strategy)(
             StrategySettings(
                 transport=transport,
                 recorder=current.recorder,
                 compressor=options.compressor,
-                failure=self._channel.failure,
+                failure=self._channel.make_failure,
                 error_feedback=options.error_feedback,
                 op=Reduction.SUM if average else Reduction(options.op),
                 prescale=prescale,
@@ -366,15 +368,15 @@ class Gradients:
             self._strategy.load_state_dict(self._saved)
             self._saved = None
         self._tuner = Autotune.from_environment(os.environ, current.world.rank)
-        self._make_lanes(cap if self._tuner is None else self._tuner.cap)
+        self._create_buckets(cap if self._tuner is None else self._tuner.cap)
         self._step = 0
-        self._channel.on_joined(self._join_in)
+        self._channel.on_joined(self._take_part_with_zeros)
 
-    def _make_lanes(self, cap: int) -> None:
+    def _create_buckets(self, cap: int) -> None:
         """Create the buckets, of at most ``cap`` bytes each."""
         options, strategy = self._options, cast(ExchangeStrategy, self._strategy)
         items = [
-            PlannedGradient(parameter.numel() * parameter.element_size(), _kind(parameter))
+            PlannedGradient(parameter.numel() * parameter.element_size(), _describe_kind(parameter))
             for parameter in self._parameters
         ]
         groups: Any = options.groups
@@ -387,7 +389,9 @@ class Gradients:
         buckets = (
             [[number] for number in self._agreed]
             if options.whole
-            else plan(items, self._agreed, cap, groups, EDGE_BYTES if self._overlap else cap)
+            else plan_buckets(
+                items, self._agreed, cap, groups, EDGE_BYTES if self._overlap else cap
+            )
         )
         self._lanes = [
             BucketFill(
@@ -412,13 +416,13 @@ class Gradients:
         for lane, members in zip(self._lanes, buckets, strict=True):
             early = on_gpu or lane is not self._lanes[-1]
             for position, number in enumerate(members):
-                if lane.takes_alone(position) and not on_gpu:
-                    self._arrived[number] = partial(self._take, lane, position, early)
+                if lane.is_copied_alone(position) and not on_gpu:
+                    self._arrived[number] = partial(self._take_gradient, lane, position, early)
                 else:
-                    self._arrived[number] = partial(self._count, lane) if early else None
+                    self._arrived[number] = partial(self._count_arrival, lane) if early else None
 
 
-def _hook(
+def _make_hook(
     number: int,
     name: str,
     delays: list[int],
@@ -448,5 +452,5 @@ def _hook(
     return hook
 
 
-def _kind(parameter: torch.nn.Parameter) -> Hashable:
+def _describe_kind(parameter: torch.nn.Parameter) -> Hashable:
     return parameter.dtype, parameter.device

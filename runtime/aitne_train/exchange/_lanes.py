@@ -38,7 +38,7 @@ class BucketFill:
         self.bucket = Bucket(index, flat, list(parameters), list(names), offsets, shape)
         self.places = [
             torch.empty(0, dtype=first.dtype, device=first.device).set_(
-                flat.untyped_storage(), offset, parameter.shape, place_strides(parameter)
+                flat.untyped_storage(), offset, parameter.shape, choose_strides(parameter)
             )
             for parameter, offset in zip(parameters, offsets, strict=True)
         ]
@@ -47,15 +47,15 @@ class BucketFill:
         self._taken: set[int] = set()
         self._pairs = list(zip(parameters, self.places, sizes, strict=True))
 
-    def takes_alone(self, position: int) -> bool:
+    def is_copied_alone(self, position: int) -> bool:
         """Return whether the gradient at ``position`` is large enough to be copied alone, by
-        ``take``.
+        ``copy_gradient``.
         """
         return self._pairs[position][2] > _SMALL
 
-    def take(self, position: int, scale: float) -> None:
+    def copy_gradient(self, position: int, scale: float) -> None:
         """Copy one gradient, multiplied by ``scale``, into the bucket; called as soon as it is
-        computed. ``fill`` copies the other gradients later.
+        computed. ``copy_remaining`` copies the other gradients later.
         """
         parameter, place, _ = self._pairs[position]
         grad = parameter.grad
@@ -72,8 +72,8 @@ class BucketFill:
             torch.mul(grad, scale, out=place)
         parameter.grad = place
 
-    def fill(self, scale: float) -> None:
-        """Copy the gradients of this step that ``take`` has not copied into the bucket, multiplied
+    def copy_remaining(self, scale: float) -> None:
+        """Copy the gradients of this step that ``copy_gradient`` has not copied into the bucket, multiplied
         by ``scale``; write zeros for missing gradients.
 
         Raises:
@@ -86,10 +86,10 @@ class BucketFill:
             if size > _SMALL and grad is not None:
                 alone = True
                 if position not in self._taken or grad is not place:
-                    self._check(grad)
+                    self._check_gradient(grad)
                     if grad.is_sparse:
                         parameter.grad = grad.to_dense()
-                    self.take(position, scale)
+                    self.copy_gradient(position, scale)
             elif grad is place:
                 in_place.append(place)
             elif grad is None:
@@ -97,7 +97,7 @@ class BucketFill:
                 if parameter.requires_grad:
                     parameter.grad = place
             else:
-                self._check(grad)
+                self._check_gradient(grad)
                 small_from.append(grad.to_dense() if grad.is_sparse else grad)
                 small_to.append(place)
                 parameter.grad = place
@@ -111,7 +111,7 @@ class BucketFill:
             torch._foreach_mul_(small_to + in_place, scale)
 
     @staticmethod
-    def _check(grad: torch.Tensor) -> None:
+    def _check_gradient(grad: torch.Tensor) -> None:
         if grad.requires_grad:
             raise AssertionError(
                 "A gradient that is to be exchanged requires a gradient itself: call "
@@ -124,7 +124,7 @@ class BucketFill:
         self._taken.clear()
 
 
-def place_strides(parameter: torch.nn.Parameter) -> tuple[int, ...]:
+def choose_strides(parameter: torch.nn.Parameter) -> tuple[int, ...]:
     """Return the strides that a parameter's gradient has in its bucket: those of the parameter if
     its elements are dense, in any order (such as ``channels_last``); otherwise those of a
     contiguous tensor.

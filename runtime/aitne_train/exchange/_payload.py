@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from aitne_train.types import dtype_of
+from aitne_train.types import find_dtype
 
 _LENGTH_BYTES = 4
 
 
-def packed(row: torch.Tensor, context: Any) -> torch.Tensor:
+def pack_tensor(row: torch.Tensor, context: Any) -> torch.Tensor:
     """Return one tensor of bytes (uint8): the length of a JSON header, the header with dtype, shape
     and ``context`` of ``row``, and the elements of ``row``.
 
@@ -34,9 +34,9 @@ def packed(row: torch.Tensor, context: Any) -> torch.Tensor:
     return torch.cat((torch.frombuffer(start, dtype=torch.uint8).to(row.device), elements))
 
 
-def unpacked(payload: torch.Tensor) -> tuple[torch.Tensor, Any]:
-    """Return the tensor and the context that were passed to ``packed``."""
+def unpack_tensor(payload: torch.Tensor) -> tuple[torch.Tensor, Any]:
+    """Return the tensor and the context that were passed to ``pack_tensor``."""
     begin = _LENGTH_BYTES + int.from_bytes(bytes(payload[:_LENGTH_BYTES].tolist()), "little")
     dtype, shape, context = json.loads(bytes(payload[_LENGTH_BYTES:begin].tolist()))
     # A copy: elements must begin at an address that is a multiple of their size.
-    return payload[begin:].clone().view(dtype_of(dtype)).view(shape), context
+    return payload[begin:].clone().view(find_dtype(dtype)).view(shape), context

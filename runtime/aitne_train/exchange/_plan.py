@@ -39,7 +39,9 @@ class _Open:
         self.nbytes += nbytes
 
 
-def group(order: Sequence[int], groups: Sequence[Sequence[int]] | int | None) -> list[list[int]]:
+def group_gradients(
+    order: Sequence[int], groups: Sequence[Sequence[int]] | int | None
+) -> list[list[int]]:
     """Convert Horovod's argument ``groups`` to lists of gradient numbers; the gradients of a list
     must be in one bucket.
 
@@ -61,7 +63,7 @@ def group(order: Sequence[int], groups: Sequence[Sequence[int]] | int | None) ->
     ]
 
 
-def plan(
+def plan_buckets(
     items: Sequence[PlannedGradient],
     order: Sequence[int],
     cap: int = DEFAULT_BYTES,
@@ -77,14 +79,14 @@ def plan(
             Gradients that are not in it are omitted.
         cap: maximum bytes of a bucket, which a group may exceed; 0: only the gradients of a group
             share a bucket.
-        groups: see the function ``group``.
+        groups: see the function ``group_gradients``.
         edge: maximum bytes of the first and of the last bucket, if there is more than one.
     """
     place = {number: position for position, number in enumerate(order)}
     atoms = [
         tuple(part)
-        for members in group(order, groups)
-        for part in _by_kind(sorted(members, key=place.__getitem__), items)
+        for members in group_gradients(order, groups)
+        for part in _split_by_kind(sorted(members, key=place.__getitem__), items)
     ]
     atoms.sort(key=lambda atom: place[atom[-1]])
     edge = min(edge, cap)
@@ -102,22 +104,24 @@ def plan(
         bucket.add(atom, nbytes)
     closed.extend(open_of.values())
 
-    def complete(bucket: _Open) -> int:
+    def close_bucket(bucket: _Open) -> int:
         return max(place[number] for number in bucket.members)
 
     # The first half of a split bucket may be complete before a bucket of another kind.
-    closed = sorted(_with_short_end(sorted(closed, key=complete), items, edge), key=complete)
+    closed = sorted(
+        _shorten_last_bucket(sorted(closed, key=close_bucket), items, edge), key=close_bucket
+    )
     return [bucket.members for bucket in closed]
 
 
-def _by_kind(members: Sequence[int], items: Sequence[PlannedGradient]) -> list[list[int]]:
+def _split_by_kind(members: Sequence[int], items: Sequence[PlannedGradient]) -> list[list[int]]:
     kinds: dict[Hashable, list[int]] = {}
     for number in members:
         kinds.setdefault(items[number].kind, []).append(number)
     return list(kinds.values())
 
 
-def _with_short_end(
+def _shorten_last_bucket(
     buckets: list[_Open], items: Sequence[PlannedGradient], edge: int
 ) -> list[_Open]:
     """Split the last bucket in two, the second of at most ``edge`` bytes, if it is larger and

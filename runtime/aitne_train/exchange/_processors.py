@@ -17,7 +17,7 @@ _BITS = 32
 """Number of bits in each word of the processor mask, which covers 1,024 processors in total."""
 
 
-def processors_of_a_rank(transport: Transport, nodes: Sequence[int]) -> float:
+def count_processors_per_rank(transport: Transport, nodes: Sequence[int]) -> float:
     """Return the number of processors per rank on the node where it is lowest. Every rank must call
     this, and all get the same result.
 
@@ -33,10 +33,10 @@ def processors_of_a_rank(transport: Transport, nodes: Sequence[int]) -> float:
     masks: dict[int, list[list[int]]] = defaultdict(list)
     for node, words in zip(nodes, every.view(transport.size, _WORDS).tolist(), strict=True):
         masks[node].append(words)
-    return min(_together(ranks) / len(ranks) for ranks in masks.values())
+    return min(_count_shared(ranks) / len(ranks) for ranks in masks.values())
 
 
-def _together(ranks: Sequence[Sequence[int]]) -> int:
+def _count_shared(ranks: Sequence[Sequence[int]]) -> int:
     count = 0
     for words in zip(*ranks, strict=True):
         union = 0

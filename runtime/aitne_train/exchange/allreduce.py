@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 
 from aitne_train.compress.base import BucketCompressor
-from aitne_train.exchange._payload import packed, unpacked
+from aitne_train.exchange._payload import pack_tensor, unpack_tensor
 from aitne_train.exchange._worker import Worker
 from aitne_train.exchange.base import Bucket, StrategySettings
 from aitne_train.recording import WAIT
@@ -116,7 +116,7 @@ class AllReduce:
         if settings.error_feedback and compressor.error_feedback:
             self._keep_residuals(bucket, compressor.decompress(row, context).view(-1))
         if compressor.reducible:
-            reduced = self._reduced(row)
+            reduced = self._reduce_row(row)
             if reduced is not flat:
                 flat.copy_(compressor.decompress(reduced, context).reshape(-1))
         else:
@@ -124,7 +124,7 @@ class AllReduce:
         if settings.postscale != 1.0:
             flat.mul_(settings.postscale)
 
-    def _reduced(self, row: torch.Tensor) -> torch.Tensor:
+    def _reduce_row(self, row: torch.Tensor) -> torch.Tensor:
         """Return the sum of the tensor ``row`` over all ranks. It is written to ``row`` itself if
         the transport supports its dtype.
         """
@@ -158,7 +158,7 @@ class AllReduce:
         """
         settings = self._settings
         transport, size = settings.transport, settings.transport.size
-        payload = packed(row, context)
+        payload = pack_tensor(row, context)
         began = time.monotonic_ns()
         counts = torch.empty(size, dtype=torch.int64, device=flat.device)
         transport.allgather(counts, counts.new_tensor([payload.numel()]), [1] * size)
@@ -167,12 +167,12 @@ class AllReduce:
         transport.allgather(every, payload, lengths)
         settings.recorder.add("allgather", payload.numel(), size, began, time.monotonic_ns())
         rows = (
-            compressor.decompress(*unpacked(part)).reshape(-1).to(flat.dtype)
+            compressor.decompress(*unpack_tensor(part)).reshape(-1).to(flat.dtype)
             for part in every.split(lengths)
         )
         flat.copy_(reduce(_COMBINE[settings.op], rows))
 
-    def _parts(self, bucket: Bucket) -> list[tuple[str, slice]]:
+    def _split_parts(self, bucket: Bucket) -> list[tuple[str, slice]]:
         ends = [*bucket.offsets[1:], bucket.flat.numel()]
         return [
             (name, slice(begin, end))
@@ -180,7 +180,7 @@ class AllReduce:
         ]
 
     def _add_residuals(self, bucket: Bucket) -> None:
-        for name, part in self._parts(bucket):
+        for name, part in self._split_parts(bucket):
             residual = self._residuals.get(name)
             if residual is not None:
                 bucket.flat[part].add_(residual)
@@ -188,5 +188,5 @@ class AllReduce:
     def _keep_residuals(self, bucket: Bucket, sent: torch.Tensor) -> None:
         # The error of an infinite gradient (too large a loss scale) is not kept.
         lost = torch.nan_to_num_(bucket.flat - sent, nan=0.0, posinf=0.0, neginf=0.0)
-        for name, part in self._parts(bucket):
+        for name, part in self._split_parts(bucket):
             self._residuals[name] = lost[part]

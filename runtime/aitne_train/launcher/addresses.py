@@ -7,7 +7,7 @@ import socket
 import struct
 
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.launcher.hosts import number
+from aitne_train.launcher.hosts import parse_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -23,7 +23,7 @@ _OF_HOROVOD = "HOROVOD_GLOO_IFACE"
 def split(address: str) -> tuple[str, int]:
     """Split ``host:port`` or ``[::1]:port`` into host and port. Raises ``LaunchError``."""
     host, colon, port = address.rpartition(":")
-    port_number = number(port) or 0
+    port_number = parse_number(port) or 0
     if not colon or not host or not 0 < port_number < 65536:
         raise LaunchError(f"{address!r} is not an address: write host:port")
     return host.strip("[]"), port_number
@@ -46,7 +46,7 @@ def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str
     """
     if nodes == 1:
         return [f"{LOCAL}:{port}"]
-    chosen = chosen_interface(environ)
+    chosen = find_chosen_interface(environ)
     if chosen is not None:
         return [f"{chosen[1]}:{port}"]
     name = socket.gethostname()
@@ -55,7 +55,7 @@ def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str
         candidates += [
             str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
         ]
-    candidates += _interfaces().values()
+    candidates += _list_interfaces().values()
     # A name may stand for 127.0.1.1 in its owner's /etc/hosts and for another address elsewhere, so
     # names stay whatever they mean here. Loopback comes last: several nodes may be one machine.
     hosts = [
@@ -67,7 +67,7 @@ def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str
     return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host in hosts]
 
 
-def chosen_interface(environ: Mapping[str, str]) -> tuple[str, str] | None:
+def find_chosen_interface(environ: Mapping[str, str]) -> tuple[str, str] | None:
     """Return the name and the IPv4 address of the network interface that the user has chosen with
     ``AITNE_NETWORK_INTERFACE`` or, if it is not set, ``HOROVOD_GLOO_IFACE``. Return None if neither
     is set. Of a list of names, the first one that this node has is used.
@@ -79,7 +79,7 @@ def chosen_interface(environ: Mapping[str, str]) -> tuple[str, str] | None:
     text = environ.get(variable, "")
     if not text:
         return None
-    present = _interfaces()
+    present = _list_interfaces()
     for name in text.split(","):
         if name.strip() in present:
             return name.strip(), present[name.strip()]
@@ -89,16 +89,16 @@ def chosen_interface(environ: Mapping[str, str]) -> tuple[str, str] | None:
     )
 
 
-def interface_variables(environ: Mapping[str, str]) -> dict[str, str]:
+def build_interface_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that make gloo and NCCL use the chosen network interface;
     empty if none is chosen. Raises ``LaunchError`` if this node does not have it."""
-    chosen = chosen_interface(environ)
+    chosen = find_chosen_interface(environ)
     if chosen is None:
         return {}
     return {"GLOO_SOCKET_IFNAME": chosen[0], "NCCL_SOCKET_IFNAME": f"={chosen[0]}"}
 
 
-def _interfaces() -> dict[str, str]:
+def _list_interfaces() -> dict[str, str]:
     """Return the IPv4 address of each network interface of this machine (netdevice(7),
     SIOCGIFADDR)."""
     import fcntl

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 
-from aitne_train.launcher.gpus import visible_gpus
-from aitne_train.launcher.output import say
+from aitne_train.launcher.gpus import parse_visible_gpus
+from aitne_train.launcher.output import print_message
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import NodeTopology, cpu_list, cpu_text
+from aitne_train.topology.node import NodeTopology, format_cpu_list, parse_cpu_list
 from aitne_train.topology.sysfs import read_sysfs
 
 TYPE_CHECKING = False
@@ -46,13 +46,13 @@ class LocalRankBinding:
         self.gpu = gpu
         self.nic = nic
 
-    def document(self, rank: int, node: str) -> dict[str, Any]:
+    def to_json(self, rank: int, node: str) -> dict[str, Any]:
         """Return the binding as a JSON object. ``rank`` is the number of the rank, ``node`` the
         name of its node."""
         return {
             "rank": rank,
             "node": node,
-            "cores": cpu_text(self.cpus) if self.cpus else None,
+            "cores": format_cpu_list(self.cpus) if self.cpus else None,
             "numa": self.numa,
             "gpu": self.gpu,
             "nic": self.nic,
@@ -73,7 +73,7 @@ class NodeBinding:
         self.variables = dict(variables)
 
 
-def of_this_node(mode: str, ranks: int, environ: Mapping[str, str]) -> NodeBinding:
+def plan_this_node(mode: str, ranks: int, environ: Mapping[str, str]) -> NodeBinding:
     """Plan the bindings of this node's ranks, from its topology in ``/sys``.
 
     Args:
@@ -86,45 +86,45 @@ def of_this_node(mode: str, ranks: int, environ: Mapping[str, str]) -> NodeBindi
     try:
         os.sched_setaffinity(0, cpus)
     except OSError as error:  # a sandbox may forbid it
-        say(f"ranks are not bound: {error.strerror}")
+        print_message(f"ranks are not bound: {error.strerror}")
         cpus = []
     try:
         node = read_sysfs(_SYS)
     except TopologyError:
         node = NodeTopology(None, _SYS)  # such as in a container without /sys
-    return plan(mode, by_core(cpus, node, _SYS), ranks, environ, node)
+    return plan_bindings(mode, sort_by_core(cpus, node, _SYS), ranks, environ, node)
 
 
-def plan(
+def plan_bindings(
     mode: str, cpus: Sequence[int], ranks: int, environ: Mapping[str, str], node: NodeTopology
 ) -> NodeBinding:
     """Plan the bindings of the ranks of a node.
 
     Args:
-        mode: as for ``of_this_node``.
-        cpus: CPUs that the ranks may use, in the order of ``by_core``.
+        mode: as for ``plan_this_node``.
+        cpus: CPUs that the ranks may use, in the order of ``sort_by_core``.
         ranks: number of ranks on the node.
         environ: environment variables of the ranks, which select the visible GPUs.
         node: topology of the node.
     """
-    devices = _devices(environ, node)
+    devices = _list_devices(environ, node)
     variables: dict[str, str] = {}
-    if mode == AUTO and (order := _by_numa(devices, node)) != list(range(len(devices))):
+    if mode == AUTO and (order := _sort_by_numa(devices, node)) != list(range(len(devices))):
         visible = environ.get(_VISIBLE)
-        tokens = list(map(str, devices)) if visible is None else visible_gpus(visible)
+        tokens = list(map(str, devices)) if visible is None else parse_visible_gpus(visible)
         variables[_VISIBLE] = ",".join(tokens[index] for index in order)
         devices = [devices[index] for index in order]
     # Ranks that share GPUs have none of their own.
     gpus: list[int | None] = [*devices[:ranks]] if len(devices) >= ranks else [None] * ranks
-    near = _near(cpus, gpus, node) if mode == AUTO else []
-    shares = near or bound(cpus, ranks) or [[] for _ in range(ranks)]
+    near = _divide_by_numa(cpus, gpus, node) if mode == AUTO else []
+    shares = near or divide_cpus(cpus, ranks) or [[] for _ in range(ranks)]
     return NodeBinding(
-        [_binding(share, gpu, node) for share, gpu in zip(shares, gpus)],  # noqa: B905 (3.9)
+        [_build_binding(share, gpu, node) for share, gpu in zip(shares, gpus)],  # noqa: B905 (3.9)
         variables,
     )
 
 
-def bound(cpus: Sequence[int], ranks: int) -> list[list[int]]:
+def divide_cpus(cpus: Sequence[int], ranks: int) -> list[list[int]]:
     """Divide ``cpus`` into one group of consecutive CPUs for each of ``ranks`` ranks. The sizes of
     the groups differ by at most one. Return an empty list if there are fewer CPUs than ranks."""
     if len(cpus) < ranks:
@@ -133,7 +133,7 @@ def bound(cpus: Sequence[int], ranks: int) -> list[list[int]]:
     return [list(cpus[edges[rank] : edges[rank + 1]]) for rank in range(ranks)]
 
 
-def by_core(cpus: Sequence[int], node: NodeTopology, root: str) -> list[int]:
+def sort_by_core(cpus: Sequence[int], node: NodeTopology, root: str) -> list[int]:
     """Sort CPUs by NUMA node, core and number, so that the CPUs (hardware threads) of a core are
     adjacent.
 
@@ -143,32 +143,32 @@ def by_core(cpus: Sequence[int], node: NodeTopology, root: str) -> list[int]:
         root: ``/sys``, or a copy of it, from which the cores are read.
     """
     numa_of = {cpu: numa.index for numa in node.numa_nodes for cpu in numa.cpus}
-    return sorted(cpus, key=lambda cpu: (numa_of.get(cpu, 0), _first_sibling(cpu, root), cpu))
+    return sorted(cpus, key=lambda cpu: (numa_of.get(cpu, 0), _find_first_sibling(cpu, root), cpu))
 
 
-def _first_sibling(cpu: int, root: str) -> int:
+def _find_first_sibling(cpu: int, root: str) -> int:
     path = f"{root}/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
     try:
         with open(path, encoding="ascii") as stream:
-            return min(cpu_list(stream.read(4_096)), default=cpu)
+            return min(parse_cpu_list(stream.read(4_096)), default=cpu)
     except (OSError, ValueError):
         return cpu
 
 
-def _devices(environ: Mapping[str, str], node: NodeTopology) -> list[int]:
+def _list_devices(environ: Mapping[str, str], node: NodeTopology) -> list[int]:
     """Return the indices on the node of the GPUs that are visible to the ranks, in the order of
     ``CUDA_VISIBLE_DEVICES``; empty if they are unknown."""
     visible = environ.get(_VISIBLE)
     if visible is None:
         return list(range(len(node.gpus)))
-    tokens = visible_gpus(visible)
+    tokens = parse_visible_gpus(visible)
     # Within a cgroup, the variable counts only the GPUs of the job, and Slurm names them. The
     # variable of the job is about its first node.
     alone = environ.get("AITNE_NODES", "1") == "1"
     allotted = environ.get("SLURM_STEP_GPUS") or (environ.get("SLURM_JOB_GPUS") if alone else None)
     try:
         devices = [int(token) for token in tokens if token.isascii()]
-        named = list(cpu_list(allotted)) if allotted else devices
+        named = list(parse_cpu_list(allotted)) if allotted else devices
     except ValueError:  # UUIDs, or parts of a GPU
         return []
     devices = named if len(named) == len(tokens) else devices
@@ -176,7 +176,7 @@ def _devices(environ: Mapping[str, str], node: NodeTopology) -> list[int]:
     return devices if known and all(0 <= each < len(node.gpus) for each in devices) else []
 
 
-def _by_numa(devices: Sequence[int], node: NodeTopology) -> list[int]:
+def _sort_by_numa(devices: Sequence[int], node: NodeTopology) -> list[int]:
     """Return the positions in ``devices``, sorted so that the GPUs of a NUMA node are adjacent.
 
     NUMA nodes are in the order of their first GPU, and the GPUs of a NUMA node keep the given
@@ -190,7 +190,9 @@ def _by_numa(devices: Sequence[int], node: NodeTopology) -> list[int]:
     )
 
 
-def _near(cpus: Sequence[int], gpus: Sequence[int | None], node: NodeTopology) -> list[list[int]]:
+def _divide_by_numa(
+    cpus: Sequence[int], gpus: Sequence[int | None], node: NodeTopology
+) -> list[list[int]]:
     """Divide the CPUs of each NUMA node among the ranks whose GPUs are on it. Return the CPUs of
     each rank, or an empty list if a NUMA node is unknown or has fewer CPUs than ranks.
 
@@ -206,14 +208,14 @@ def _near(cpus: Sequence[int], gpus: Sequence[int | None], node: NodeTopology) -
     for numa in set(numas):
         ranks = [rank for rank, own in enumerate(numas) if own == numa]
         there = {cpu for each in node.numa_nodes if each.index == numa for cpu in each.cpus}
-        parts = bound([cpu for cpu in cpus if cpu in there], len(ranks))
+        parts = divide_cpus([cpu for cpu in cpus if cpu in there], len(ranks))
         shares.update(zip(ranks, parts))  # noqa: B905 (3.9)
     return [shares[rank] for rank in range(len(gpus))] if len(shares) == len(gpus) else []
 
 
-def _binding(cpus: Sequence[int], gpu: int | None, node: NodeTopology) -> LocalRankBinding:
+def _build_binding(cpus: Sequence[int], gpu: int | None, node: NodeTopology) -> LocalRankBinding:
     if gpu is not None:
-        nic = node.nearest_nic(gpu)
+        nic = node.find_nearest_nic(gpu)
         return LocalRankBinding(cpus, node.gpus[gpu].numa, gpu, None if nic is None else nic.name)
     numas = {each.index for each in node.numa_nodes if set(each.cpus) & set(cpus)}
     return LocalRankBinding(cpus, numas.pop() if len(numas) == 1 else None)

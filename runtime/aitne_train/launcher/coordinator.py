@@ -60,14 +60,14 @@ class RankFailure:
         self.message = message
 
     @property
-    def echo(self) -> bool:
+    def is_consequence(self) -> bool:
         """Return whether the rank probably ended only because another rank had failed: its output
         contains an error such as a closed connection."""
         messages = (line for line in self.lines if not line.startswith(" "))
         return self.code < 128 and any(_ECHO.search(line) for line in messages)
 
     @property
-    def gone(self) -> set[int]:
+    def lost_ranks(self) -> set[int]:
         """Return the numbers of the ranks of which the output says that they are gone."""
         return {int(number) for line in self.lines for number in _GONE.findall(line)}
 
@@ -86,7 +86,7 @@ class LaunchCoordinator:
         names: names of the nodes, in the order of their ranks.
         restarts: maximum number of times that failed ranks are restarted.
         join_by: time by which all nodes must have joined, on the clock of the argument ``now`` of
-            ``heard``.
+            ``handle_message``.
         grace_s: seconds that ranks have to end after a signal, or after the first rank has ended.
         send: sends an order to a node, given by its number.
         say: prints a message for the user.
@@ -135,39 +135,39 @@ class LaunchCoordinator:
         """Time at which ``tick`` must be called next; None if no call is required."""
         return self._deadline
 
-    def heard(self, node: int, message: dict[str, Any] | None, now: float) -> None:
+    def handle_message(self, node: int, message: dict[str, Any] | None, now: float) -> None:
         """Process a message from a node; None means that the connection to the node was lost.
         ``now`` is the current time on the caller's clock."""
         if self.code is not None:
             return
         if message is None:
-            self._lost(node)
+            self._handle_lost_node(node)
             return
         kind = message["kind"]
         if kind == "here":
             self._names[node] = message.get("name") or self._names[node]
             self._here.add(node)
             if len(self._here) == len(self._names):
-                self._begin()
+                self._start_ranks()
         elif kind == "told":
             self._signals.append(int(message["number"]))
             if not self._running:
-                self._over(128 + self._signals[0])
+                self._end_run(128 + self._signals[0])
             elif message["number"] in _STOPPING:
-                self._leave(now)
+                self._handle_leave(now)
         elif message.get("generation") != self.generation:
             return  # from ranks that were restarted since
         elif kind == "port":
             self._running, self._port = True, int(message["port"])
-            for target in self._alive():
+            for target in self._list_alive():
                 self._send(target, {**message, "kind": "start"})
         elif kind == "foreign":
-            self._refuse(node, int(message["uid"]))
+            self._refuse_port(node, int(message["uid"]))
         elif kind == "rank":
-            self._rank(node, message, now)
+            self._handle_rank_end(node, message, now)
         elif kind == "ended":
             self._ended.add(node)
-            self._judge()
+            self._judge_failures()
 
     def tick(self, now: float) -> None:
         """Act on the current deadline if it has passed at the time ``now``: for example, end the
@@ -182,24 +182,24 @@ class LaunchCoordinator:
                 f"{', '.join(missing)} did not join in time. See the output there; a node that is "
                 "slow to start needs a longer --timeout"
             )
-            self._over(LOST)
+            self._end_run(LOST)
         elif self._echo is not None:
-            self._fail(self._cause(self._echo))
+            self._fail_run(self._find_cause(self._echo))
         else:
             self._say(f"ranks that still run {self._grace_s:g} s after the signal are terminated")
             self._codes.append(128 + self._signals[0])
-            self._stop("the time after the signal is over")
+            self._stop_run("the time after the signal is over")
 
     # --- states of the run -----------------------------------------------------------------------
 
-    def _begin(self) -> None:
+    def _start_ranks(self) -> None:
         self._running = self._stopping = False
         self._deadline = None
         self._ended = set()
         self._completed = {}
         self._send(0, {"kind": "prepare", "generation": self.generation})
 
-    def _rank(self, node: int, message: dict[str, Any], now: float) -> None:
+    def _handle_rank_end(self, node: int, message: dict[str, Any], now: float) -> None:
         code, rank = int(message["code"]), message["rank"]
         if code == 0:
             if not self._signals and not self._stopping:
@@ -207,7 +207,7 @@ class LaunchCoordinator:
             return
         if self._signals and (code == PREEMPTED or code - 128 in self._signals):
             self._codes.append(code)
-            self._leave(now)
+            self._handle_leave(now)
             return
         if code == 128 + signal.SIGKILL and any(number in _STOPPING for number in self._signals):
             self._codes.append(
@@ -224,17 +224,17 @@ class LaunchCoordinator:
                 f"port {self._port} was in use when rank {rank} began to listen there: all ranks are "
                 "restarted once with another port"
             )
-            self._stop("a port was in use")
-        elif not failure.echo:
-            self._fail(failure)
+            self._stop_run("a port was in use")
+        elif not failure.is_consequence:
+            self._fail_run(failure)
         elif self._echo is None:
             self._echo, self._deadline = failure, now + _CAUSE_S
 
-    def _leave(self, now: float) -> None:
+    def _handle_leave(self, now: float) -> None:
         if self._deadline is None and not self._stopping:
             self._deadline = now + self._grace_s
 
-    def _lost(self, node: int) -> None:
+    def _handle_lost_node(self, node: int) -> None:
         if node not in self._here:
             self._absent.add(node)
         self._gone.add(node)
@@ -243,27 +243,27 @@ class LaunchCoordinator:
         if any(number in _STOPPING for number in self._signals):
             self._codes.append(128 + self._signals[0])
         elif self._failure is None and not self._stopping:
-            self._fail(RankFailure(node, None, LOST, ()))
-        self._judge()
+            self._fail_run(RankFailure(node, None, LOST, ()))
+        self._judge_failures()
 
-    def _cause(self, echo: RankFailure) -> RankFailure:
+    def _find_cause(self, echo: RankFailure) -> RankFailure:
         """Return the failure to report for a rank that has lost the connection to another one: that
         of the rank that had ended with exit code 0 although others needed it, otherwise ``echo``."""
-        gone = echo.gone or set(self._completed)
+        gone = echo.lost_ranks or set(self._completed)
         rank = next((rank for rank in self._completed if rank in gone), None)
         if rank is None:
             return echo
         node = self._completed[rank]
         message = (
             f"rank {rank} on node {self._names[node]} ended with exit code 0 before the others: rank {echo.rank} "
-            f"on node {self._names[echo.node]} lost the connection to it and {ending(echo.code)}"
+            f"on node {self._names[echo.node]} lost the connection to it and {describe_exit(echo.code)}"
         )
         return RankFailure(node, rank, echo.code, echo.lines, message)
 
-    def _fail(self, failure: RankFailure) -> None:
+    def _fail_run(self, failure: RankFailure) -> None:
         self._failure, self._deadline = failure, None
-        self._say(self._words(failure))
-        self._stop("a rank has failed")
+        self._say(self._describe_failure(failure))
+        self._stop_run("a rank has failed")
         self._send(
             failure.node,
             {
@@ -275,14 +275,14 @@ class LaunchCoordinator:
             },
         )
 
-    def _refuse(self, node: int, uid: int) -> None:
+    def _refuse_port(self, node: int, uid: int) -> None:
         """End the run at once, because another account listens where the ranks would connect."""
         listener = describe_foreign(uid, self._port, self._names[node])
         sentence = f"{listener}, the MASTER_PORT of the ranks: all ranks are killed"
         self._failure, self._deadline = RankFailure(node, None, LOST, ()), None
         self._left, self._again, self._stopping = 0, False, True
         self._say(sentence)
-        for target in self._alive():
+        for target in self._list_alive():
             self._send(
                 target,
                 {"kind": "signal", "number": int(signal.SIGKILL), "generation": self.generation},
@@ -290,20 +290,20 @@ class LaunchCoordinator:
         mark = {"kind": "mark", "rank": 0, "code": LOST, "message": sentence}
         self._send(node, {**mark, "generation": self.generation})
 
-    def _stop(self, reason: str) -> None:
+    def _stop_run(self, reason: str) -> None:
         if self._stopping:
             return
         self._stopping = True
-        for node in self._alive():
+        for node in self._list_alive():
             self._send(node, {"kind": "stop", "why": reason, "generation": self.generation})
 
-    def _judge(self) -> None:
+    def _judge_failures(self) -> None:
         if self._running and len(self._ended) < len(self._names):
             return
         if self._failure is None and self._echo is not None:
-            self._fail(self._cause(self._echo))
+            self._fail_run(self._find_cause(self._echo))
         if self._failure is None:
-            self._over(PREEMPTED if PREEMPTED in self._codes else (self._codes or [0])[0])
+            self._end_run(PREEMPTED if PREEMPTED in self._codes else (self._codes or [0])[0])
         elif (self._left or self._again) and not self._signals and not self._gone:
             if not self._again:
                 self._left -= 1
@@ -311,20 +311,20 @@ class LaunchCoordinator:
             self.generation += 1
             self._failure = self._echo = None
             self._codes, self._again = [], False
-            self._begin()
+            self._start_ranks()
         else:
-            self._over(self._failure.code)
+            self._end_run(self._failure.code)
 
-    def _over(self, code: int) -> None:
+    def _end_run(self, code: int) -> None:
         self.code = code
         for node in range(len(self._names)):  # also nodes whose "here" has not arrived
             if node not in self._gone:
                 self._send(node, {"kind": "over", "code": code})
 
-    def _alive(self) -> list[int]:
+    def _list_alive(self) -> list[int]:
         return [node for node in sorted(self._here) if node not in self._gone]
 
-    def _words(self, failure: RankFailure) -> str:
+    def _describe_failure(self, failure: RankFailure) -> str:
         name = self._names[failure.node]
         if failure.node in self._absent:
             text = f"no ranks can be started on node {name}: the launcher there has ended, with the reason above"
@@ -333,13 +333,13 @@ class LaunchCoordinator:
         elif failure.message is not None:
             text = failure.message
         else:
-            text = f"rank {failure.rank} on node {name} {ending(failure.code)}"
+            text = f"rank {failure.rank} on node {name} {describe_exit(failure.code)}"
         if failure.lines:
             text += ". Its last output:\n" + "\n".join(f"  | {line}" for line in failure.lines)
         return text
 
 
-def ending(code: int) -> str:
+def describe_exit(code: int) -> str:
     """Return a phrase for messages about how a process with the exit code ``code`` ended, for
     example by which signal."""
     if code <= 128:
@@ -354,7 +354,7 @@ def ending(code: int) -> str:
     return words
 
 
-def excerpt(lines: Sequence[bytes]) -> list[str]:
+def extract_traceback(lines: Sequence[bytes]) -> list[str]:
     """Return the last traceback in a rank's output with all lines after it, or the last ten lines
     if there is no traceback."""
     text = [line.decode("utf-8", "replace") for line in lines]

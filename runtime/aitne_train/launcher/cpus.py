@@ -10,7 +10,7 @@ _GROUPS = Path("/proc/self/cgroup")
 _MOUNT = Path("/sys/fs/cgroup")
 
 
-def available_cpus(groups: Path = _GROUPS, mount: Path = _MOUNT) -> int:
+def count_available_cpus(groups: Path = _GROUPS, mount: Path = _MOUNT) -> int:
     """Return how many CPUs this process may keep busy, at least 1.
 
     A scheduler binds a job to CPUs, or permits it a part of the time of all.
@@ -21,11 +21,11 @@ def available_cpus(groups: Path = _GROUPS, mount: Path = _MOUNT) -> int:
     """
     bound = len(os.sched_getaffinity(0))
     # A share of a CPU counts as a CPU.
-    quotas = [-(-quota // period) for quota, period in _quotas(groups, mount)]
+    quotas = [-(-quota // period) for quota, period in _read_quotas(groups, mount)]
     return max(1, min([bound, *quotas]))
 
 
-def _quotas(groups: Path, mount: Path) -> Iterator[tuple[int, int]]:
+def _read_quotas(groups: Path, mount: Path) -> Iterator[tuple[int, int]]:
     """Yield the time and the period, in microseconds, of each limit on this process's CPU time."""
     try:
         lines = groups.read_text().splitlines()
@@ -42,12 +42,12 @@ def _quotas(groups: Path, mount: Path) -> Iterator[tuple[int, int]]:
         for group in (folder, *folder.parents):
             if not group.is_relative_to(base):
                 break
-            limit = _limit(group)
+            limit = _read_limit(group)
             if limit is not None and min(limit) > 0:
                 yield limit
 
 
-def _limit(group: Path) -> tuple[int, int] | None:
+def _read_limit(group: Path) -> tuple[int, int] | None:
     try:
         quota, period = (group / "cpu.max").read_text().split()
         return None if quota == "max" else (int(quota), int(period))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def visible_gpus(text: str) -> list[str]:
+def parse_visible_gpus(text: str) -> list[str]:
     """Return the indices or UUIDs in a value of ``CUDA_VISIBLE_DEVICES``.
 
     As in CUDA, an invalid entry such as ``-1`` hides itself and those after it. Slurm writes

@@ -17,7 +17,7 @@ folder with the package ``aitne_train``."""
 _PATH = "horovod_path"
 
 
-def check(environ: Mapping[str, str]) -> None:
+def check_transport(environ: Mapping[str, str]) -> None:
     """Raise ``LaunchError`` if the environment also requests the transport of the real Horovod."""
     if VARIABLE in environ and environ.get("AITNE_TRANSPORT") == "horovod":
         raise LaunchError(
@@ -26,7 +26,7 @@ def check(environ: Mapping[str, str]) -> None:
         )
 
 
-def variables(environ: Mapping[str, str]) -> dict[str, str]:
+def build_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables with which a program on this node imports ``aitne_train`` as
     ``horovod.torch``; none if ``environ`` does not request it."""
     if VARIABLE not in environ:
@@ -34,10 +34,10 @@ def variables(environ: Mapping[str, str]) -> dict[str, str]:
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), _PATH)
     others = [each for each in environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     path = [own, *(each for each in others if os.path.basename(each) != _PATH)]
-    return {"PYTHONPATH": os.pathsep.join(path), VARIABLE: _packages()}
+    return {"PYTHONPATH": os.pathsep.join(path), VARIABLE: _find_package_folder()}
 
 
-def _packages() -> str:
+def _find_package_folder() -> str:
     """Return the folder with the package ``aitne_train`` and all of its API: the one of
     this module, or beside this archive the one for notebooks."""
     above = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

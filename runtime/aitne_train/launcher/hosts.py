@@ -39,7 +39,7 @@ class Host:
         return f"Host({self.name!r}, {self.ranks})"
 
 
-def number(text: str | None) -> int | None:
+def parse_number(text: str | None) -> int | None:
     """Return the decimal integer in the value of an environment variable; None if it is missing,
     invalid or has too many digits.
     """
@@ -47,7 +47,7 @@ def number(text: str | None) -> int | None:
     return int(text) if text is not None and fits else None
 
 
-def counts(text: str) -> list[int]:
+def parse_task_counts(text: str) -> list[int]:
     """Return the number of tasks of each node in Slurm's notation: ``2(x3),1`` is ``[2, 2, 2, 1]``.
 
     Raises:
@@ -63,16 +63,16 @@ def counts(text: str) -> list[int]:
     return tasks
 
 
-def hosts(text: str) -> list[Host]:
+def parse_hosts(text: str) -> list[Host]:
     """Parse a list such as ``a:2,b:2``; a host without a number takes one rank.
 
     Raises:
         LaunchError: the list cannot be parsed, or names a host twice.
     """
-    return _checked([_host(part.strip(), ":", text) for part in text.split(",")])
+    return _check_hosts([_parse_host(part.strip(), ":", text) for part in text.split(",")])
 
 
-def hostfile(text: str) -> list[Host]:
+def parse_hostfile(text: str) -> list[Host]:
     """Parse the text of a host file, with lines ``a slots=2``, as in Open MPI and Horovod, or
     ``a:2``; ``#`` begins a comment.
 
@@ -86,23 +86,23 @@ def hostfile(text: str) -> list[Host]:
             continue
         source = f"line {place}, {line.strip()!r},"
         if len(words) == 1:
-            entries.append(_host(words[0], ":", source))
+            entries.append(_parse_host(words[0], ":", source))
         else:
             slots = [word for word in words[1:] if word.startswith("slots=")]
             if len(slots) != 1:
                 raise LaunchError(f"{source} is not a host: write `name slots=2` or `name:2`")
-            entries.append(_host(words[0] + slots[0][len("slots") :], "=", source))
+            entries.append(_parse_host(words[0] + slots[0][len("slots") :], "=", source))
     if not entries:
         raise LaunchError("the host file names no host: write a line `name slots=2` for each")
-    return _checked(entries)
+    return _check_hosts(entries)
 
 
-def hostfile_text(names: Sequence[str], ranks: Sequence[int]) -> str:
+def format_hostfile(names: Sequence[str], ranks: Sequence[int]) -> str:
     """Return the text of a host file with these hosts and the number of ranks on each."""
     return "".join(f"{name} slots={count}\n" for name, count in zip(names, ranks))  # noqa: B905 (3.9)
 
 
-def spread(available: Sequence[Host], size: int | None) -> list[Host]:
+def spread_ranks(available: Sequence[Host], size: int | None) -> list[Host]:
     """Return the hosts on which ``size`` ranks run, filled in the given order, with the number of
     ranks on each; None: all ranks of all hosts.
 
@@ -125,15 +125,15 @@ def spread(available: Sequence[Host], size: int | None) -> list[Host]:
     return taken
 
 
-def _host(text: str, mark: str, source: str) -> Host:
+def _parse_host(text: str, mark: str, source: str) -> Host:
     name, marked, count = text.partition(mark)
-    ranks = number(count) or 0
+    ranks = parse_number(count) or 0
     if not _NAME.fullmatch(name) or (marked and not 0 < ranks <= MOST_RANKS):
         raise LaunchError(f"{source} is not a list of hosts such as a:2,b:2")
     return Host(name, ranks if marked else 1)
 
 
-def _checked(entries: list[Host]) -> list[Host]:
+def _check_hosts(entries: list[Host]) -> list[Host]:
     names = [host.name for host in entries]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

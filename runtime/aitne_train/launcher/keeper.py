@@ -40,51 +40,51 @@ class CleanupProcess:
         if self.pid == 0:
             try:
                 os.close(self._writer)
-                _keep(reader, self._mark)
+                _run_cleanup(reader, self._mark)
             finally:
                 os._exit(0)
         os.close(reader)
         self.groups: set[int] = set()
         self._folder: str | None = None
 
-    def group(self, number: int) -> None:
+    def add_group(self, number: int) -> None:
         """Register the process group of a rank, which will be killed at the end of the run."""
         self.groups.add(number)
-        self._tell(f"group {number}\n")
+        self._write_line(f"group {number}\n")
 
-    def forget(self, number: int) -> None:
+    def remove_group(self, number: int) -> None:
         """Unregister a process group whose leader has ended and been collected, because its number
         may be reused."""
         self.groups.discard(number)
-        self._tell(f"forget {number}\n")
+        self._write_line(f"forget {number}\n")
 
-    def folder(self, path: str) -> None:
+    def add_folder(self, path: str) -> None:
         """Register a folder, which will be removed at the end of the run."""
         self._folder = path
-        self._tell(f"folder {path}\n")
+        self._write_line(f"folder {path}\n")
 
-    def clear(self, ask_s: float = 1.0) -> None:
+    def end_processes(self, ask_s: float = 1.0) -> None:
         """Terminate the remaining processes of the run with SIGTERM, and kill them after ``ask_s``
         seconds. Processes that have ended but were not collected yet (zombies) are ignored."""
-        if _running(self._mark, self.groups):
-            _end(self._mark, self.groups, signal.SIGTERM, ask_s)
-            _end(self._mark, self.groups, signal.SIGKILL, _KILL_S)
+        if _list_running(self._mark, self.groups):
+            _end_processes(self._mark, self.groups, signal.SIGTERM, ask_s)
+            _end_processes(self._mark, self.groups, signal.SIGKILL, _KILL_S)
 
     def release(self) -> None:
         """Remove the folder of the ended run and end the cleanup process."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-        self._tell("done\n")
+        self._write_line("done\n")
         os.close(self._writer)
         with contextlib.suppress(ChildProcessError):  # it is already collected
             os.waitpid(self.pid, 0)
 
-    def _tell(self, line: str) -> None:
+    def _write_line(self, line: str) -> None:
         with contextlib.suppress(BrokenPipeError):  # killed: the run continues without it
             os.write(self._writer, line.encode())
 
 
-def _keep(reader: int, mark: str) -> None:
+def _run_cleanup(reader: int, mark: str) -> None:
     # In its own session, so that no Ctrl-C and no `kill -9 -GROUP` reaches it.
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
@@ -111,25 +111,25 @@ def _keep(reader: int, mark: str) -> None:
     clean = 0
     give_up = time.monotonic() + _KILL_S
     while clean < _CLEAN_LOOKS and time.monotonic() < give_up:
-        clean = 0 if _signal(_running(mark, groups), signal.SIGKILL) else clean + 1
+        clean = 0 if _signal_processes(_list_running(mark, groups), signal.SIGKILL) else clean + 1
         time.sleep(_LOOK_S)
     for line in lines:
         if line.startswith("folder "):
             shutil.rmtree(line[len("folder ") :], ignore_errors=True)
 
 
-def _end(mark: str, groups: set[int], number: signal.Signals, within_s: float) -> None:
+def _end_processes(mark: str, groups: set[int], number: signal.Signals, within_s: float) -> None:
     give_up = time.monotonic() + within_s
     signalled: set[int] = set()
-    while pids := _running(mark, groups):
-        _signal([pid for pid in pids if pid not in signalled], number)
+    while pids := _list_running(mark, groups):
+        _signal_processes([pid for pid in pids if pid not in signalled], number)
         signalled.update(pids)
         if time.monotonic() >= give_up:
             return
         time.sleep(_LOOK_S)
 
 
-def _signal(pids: Iterable[int], number: signal.Signals) -> bool:
+def _signal_processes(pids: Iterable[int], number: signal.Signals) -> bool:
     signalled = False
     for pid in pids:
         signalled = True
@@ -138,7 +138,7 @@ def _signal(pids: Iterable[int], number: signal.Signals) -> bool:
     return signalled
 
 
-def _running(mark: str, groups: set[int]) -> list[int]:
+def _list_running(mark: str, groups: set[int]) -> list[int]:
     """Return the PIDs of the run's processes that have not ended (proc(5)): those with ``mark`` in
     their environment or in one of the process groups. Empty if there is no /proc."""
     marker, own_pid, pids = mark.encode(), os.getpid(), []

@@ -9,9 +9,9 @@ import os
 import re
 import socket
 
-from aitne_train.launcher.cpus import available_cpus
-from aitne_train.launcher.gpus import visible_gpus
-from aitne_train.launcher.hosts import number
+from aitne_train.launcher.cpus import count_available_cpus
+from aitne_train.launcher.gpus import parse_visible_gpus
+from aitne_train.launcher.hosts import parse_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -25,7 +25,7 @@ _LEFT_OVER = ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_GLO
 
 
 class NodeFacts:
-    """Properties of this node that ``findings`` checks, in addition to environment variables.
+    """Properties of this node that ``find_problems`` checks, in addition to environment variables.
 
     Args:
         ranks: number of ranks on this node.
@@ -53,25 +53,25 @@ class NodeFacts:
         self.resolves = resolves
 
 
-def findings(environ: Mapping[str, str], facts: NodeFacts) -> list[str]:
+def find_problems(environ: Mapping[str, str], facts: NodeFacts) -> list[str]:
     """Return a warning for each setting that is wrong or slows down training. A warning names the
     effect and the remedy."""
     return [
         text
         for check in (
-            _hidden_gpus,
-            _allocation,
-            _threads,
-            _shared_memory,
-            _interface,
-            _left,
-            _master,
+            _check_hidden_gpus,
+            _check_allocation,
+            _check_threads,
+            _check_shared_memory,
+            _check_interface,
+            _check_leftovers,
+            _check_master,
         )
         if (text := check(environ, facts)) is not None
     ]
 
 
-def of_this_node(ranks: int, size: int) -> NodeFacts:
+def collect_facts(ranks: int, size: int) -> NodeFacts:
     """Collect the facts of this node, which has ``ranks`` of the run's ``size`` ranks."""
     try:
         stats = os.statvfs(_SHM)
@@ -81,19 +81,19 @@ def of_this_node(ranks: int, size: int) -> NodeFacts:
     return NodeFacts(
         ranks,
         size,
-        available_cpus(),
+        count_available_cpus(),
         shm_bytes,
         [name for _, name in socket.if_nameindex()],
-        _resolves,
+        _is_resolvable,
     )
 
 
-def hides_peers(environ: Mapping[str, str], local_size: int) -> str | None:
+def check_hidden_peers(environ: Mapping[str, str], local_size: int) -> str | None:
     """Return a warning if ``CUDA_VISIBLE_DEVICES`` shows this rank only one GPU although
     ``local_size`` ranks run on its node, which prevents NCCL from copying directly between GPUs.
     Otherwise return None."""
     visible = environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None or local_size < 2 or len(visible_gpus(visible)) != 1:
+    if visible is None or local_size < 2 or len(parse_visible_gpus(visible)) != 1:
         return None
     return (
         f"CUDA_VISIBLE_DEVICES is {visible} and this node has {local_size} ranks: each sees its own GPU only, so NCCL "
@@ -103,11 +103,11 @@ def hides_peers(environ: Mapping[str, str], local_size: int) -> str | None:
     )
 
 
-def _hidden_gpus(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
+def _check_hidden_gpus(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None or facts.ranks < 2:
         return None
-    shown = len(visible_gpus(visible))
+    shown = len(parse_visible_gpus(visible))
     if 0 < shown < facts.ranks:
         return (
             f"CUDA_VISIBLE_DEVICES shows {shown} GPUs, and {facts.ranks} ranks start here: some share a GPU, which "
@@ -116,8 +116,8 @@ def _hidden_gpus(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     return None
 
 
-def _allocation(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
-    tasks = number(environ.get("SLURM_NTASKS")) or 1
+def _check_allocation(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
+    tasks = parse_number(environ.get("SLURM_NTASKS")) or 1
     if tasks > 1 and tasks != facts.size:
         return (
             f"{facts.size} ranks start, but the job requested {tasks} tasks: CPUs or GPUs are idle, or shared. "
@@ -126,7 +126,7 @@ def _allocation(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     return None
 
 
-def _threads(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
+def _check_threads(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     text, fair = environ.get("OMP_NUM_THREADS", ""), max(1, facts.cpus // facts.ranks)
     if not text:
         if facts.ranks == 1:
@@ -135,7 +135,7 @@ def _threads(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
             f"OMP_NUM_THREADS is not set: each of {facts.ranks} ranks gets {fair}, its share of {facts.cpus} CPUs. "
             "Set it to choose another number"
         )
-    first = number(text.split(",")[0]) or 0
+    first = parse_number(text.split(",")[0]) or 0
     if first > fair and first * facts.ranks > facts.cpus:
         return (
             f"OMP_NUM_THREADS is {text}: {facts.ranks} ranks with as many threads each compete for {facts.cpus} "
@@ -144,7 +144,7 @@ def _threads(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     return None
 
 
-def _shared_memory(_environ: Mapping[str, str], facts: NodeFacts) -> str | None:
+def _check_shared_memory(_environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     needed_bytes = SHM_BYTES_PER_RANK * facts.ranks
     if facts.ranks < 2 or (facts.shm_bytes is not None and facts.shm_bytes >= needed_bytes):
         return None
@@ -155,7 +155,7 @@ def _shared_memory(_environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     )
 
 
-def _interface(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
+def _check_interface(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     """Return a warning if ``NCCL_SOCKET_IFNAME`` selects no network interface of this node, or only
     the loopback interface; otherwise None.
 
@@ -168,10 +168,10 @@ def _interface(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     exact, excluded = text.lstrip("^").startswith("="), text.startswith("^")
     names = [name for name in text.lstrip("^=").split(",") if name]
 
-    def meant(name: str) -> bool:
+    def is_selected(name: str) -> bool:
         return any(name == prefix if exact else name.startswith(prefix) for prefix in names)
 
-    usable = [name for name in facts.interfaces if meant(name) != excluded]
+    usable = [name for name in facts.interfaces if is_selected(name) != excluded]
     if usable and usable != ["lo"]:
         return None
     there = ", ".join(sorted(facts.interfaces))
@@ -186,14 +186,14 @@ def _interface(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     )
 
 
-def _left(environ: Mapping[str, str], _facts: NodeFacts) -> str | None:
+def _check_leftovers(environ: Mapping[str, str], _facts: NodeFacts) -> str | None:
     names = [name for name in _LEFT_OVER if name in environ]
     if not names:
         return None
     return f"{', '.join(names)} remains from another run and has no effect here: unset it"
 
 
-def _master(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
+def _check_master(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     host = environ.get("MASTER_ADDR", "")
     if not host:
         return None
@@ -205,7 +205,7 @@ def _master(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     return None
 
 
-def _resolves(host: str) -> bool:
+def _is_resolvable(host: str) -> bool:
     try:
         return bool(socket.getaddrinfo(host, None))
     except OSError:

@@ -28,7 +28,7 @@ addresses, and three numbers precede it."""
 _LISTENING = b"0A"
 
 
-def listeners(port: int) -> Iterator[tuple[bytes, int]]:
+def find_listeners(port: int) -> Iterator[tuple[bytes, int]]:
     """Yield the packed address, of 4 or 16 bytes, and the uid of the owner of each socket that
     listens on the TCP port.
 
@@ -44,13 +44,13 @@ def listeners(port: int) -> Iterator[tuple[bytes, int]]:
     yield from found
 
 
-def foreign_uid(port: int) -> tuple[int | None, bool]:
+def find_foreign_uid(port: int) -> tuple[int | None, bool]:
     """Return the uid of another account that listens on the TCP port (None: there is none), and
     whether a program of this account listens there.
 
-    Raises ``OSError`` as ``listeners`` does.
+    Raises ``OSError`` as ``find_listeners`` does.
     """
-    uids, own_uid = {uid for _, uid in listeners(port)}, os.geteuid()
+    uids, own_uid = {uid for _, uid in find_listeners(port)}, os.geteuid()
     others = uids - {own_uid}
     return (min(others) if others else None), own_uid in uids
 

@@ -13,10 +13,10 @@ from aitne_train.launcher import horovod, hosts, lint, remote, scheduler
 from aitne_train.launcher import options as command_line
 from aitne_train.launcher import run as courses
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.launcher.output import say
-from aitne_train.launcher.spawn import NotStarted, own_command
+from aitne_train.launcher.output import print_message
+from aitne_train.launcher.spawn import NotStarted, build_own_command
 from aitne_train.launcher.transports import NEEDS_MPI
-from aitne_train.launcher.world import RankTopology, detect
+from aitne_train.launcher.world import RankTopology, detect_topology
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -39,39 +39,39 @@ def run() -> NoReturn:
 
 def main(arguments: Sequence[str]) -> int:
     """Execute the command line and return its exit code."""
-    _three_descriptors()
+    _open_standard_descriptors()
     try:
         if arguments[:2] == ["node", APP] and len(arguments) > 2:
-            return _session(arguments[2], arguments[3:])
+            return _run_session(arguments[2], arguments[3:])
         if arguments[:1] == ["node"] and "--run-dir" in arguments:
-            return _node(arguments[1:])
+            return _run_node(arguments[1:])
         if arguments[:1] == ["_follow"]:
-            return remote.follow(int(arguments[2]) if len(arguments) == 3 else None)
-        return _run(command_line.parser().parse_args(arguments))
+            return remote.run_started_launcher(int(arguments[2]) if len(arguments) == 3 else None)
+        return _run(command_line.build_parser().parse_args(arguments))
     except NotStarted as error:
-        say(str(error))
+        print_message(str(error))
         return error.code
     except LaunchError as error:
-        say(str(error))
+        print_message(str(error))
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
 def _run(options: argparse.Namespace) -> int:
-    argv = _program(options)
-    settings = _settings(options, argv)
-    os.environ.update(command_line.variables(options))
-    horovod.check(os.environ)
-    world = detect(os.environ)
+    argv = _find_program(options)
+    settings = _build_settings(options, argv)
+    os.environ.update(command_line.build_variables(options))
+    horovod.check_transport(os.environ)
+    world = detect_topology(os.environ)
     if _is_rank(world, options):
-        _advise_rank(world)
-        courses.become(world, argv, os.environ, options.timeout)
-    host_list = _hosts(options, os.environ)
-    launcher = _launcher(options, host_list, os.environ)
-    host_list = _ordered(host_list, launcher, options)
+        _print_rank_warnings(world)
+        courses.replace_process(world, argv, os.environ, options.timeout)
+    host_list = _find_hosts(options, os.environ)
+    launcher = _choose_launcher(options, host_list, os.environ)
+    host_list = _order_hosts(host_list, launcher, options)
     local = host_list if launcher == "local" else host_list[:1]
-    _advise(
+    _print_warnings(
         os.environ,
         local[0].ranks,
         sum(host.ranks for host in host_list),
@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace) -> int:
             raise LaunchError(
                 "--restarts does not work where MPI starts the ranks: omit it, or use another --transport"
             )
-        command = courses.as_mpi(host_list, launcher, settings)
+        command = courses.build_mpi_command(host_list, launcher, settings)
         if options.network_interface and len(host_list) > 1:
             raise LaunchError(
                 "--network-interface does not work where MPI exchanges: use the variables of MPI, such as "
@@ -90,65 +90,68 @@ def _run(options: argparse.Namespace) -> int:
             )
         os.execvp(command[0], command)  # noqa: S606
     if launcher == "local":
-        return courses.alone(host_list[0].ranks, settings)
-    return remote.from_outside(host_list, launcher, settings)
+        return courses.run_alone(host_list[0].ranks, settings)
+    return remote.run_on_nodes(host_list, launcher, settings)
 
 
-def _session(app: str, arguments: Sequence[str]) -> int:
+def _run_session(app: str, arguments: Sequence[str]) -> int:
     """Run an app, and beside it this node's part of a run."""
     from aitne_train.launcher import session
 
-    options = _node_parser().parse_args(arguments)
+    options = _build_node_parser().parse_args(arguments)
     facts = json.loads(app)
-    return session.run(
+    return session.run_session(
         facts["argv"],
-        [*own_command(), "node", *arguments],
+        [*build_own_command(), "node", *arguments],
         facts["env"],
         run_dir=options.run_dir,
         node=options.node_rank,
     )
 
 
-def _node_parser() -> argparse.ArgumentParser:
+def _build_node_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="aitne-run node",
         description="One node's part of a run whose nodes are started by another program and share a folder.",
     )
     parser.add_argument(
-        "--nodes", type=command_line.positive, required=True, help="number of nodes of the run"
+        "--nodes",
+        type=command_line.parse_positive,
+        required=True,
+        help="number of nodes of the run",
     )
     parser.add_argument("--node-rank", type=int, required=True, help="number of this node, from 0")
     parser.add_argument("--ranks", required=True, help="ranks of each node: 2, or 2(x3),1")
     parser.add_argument("--run-dir", required=True, help="folder that all nodes share")
     parser.add_argument("--job", required=True, help="unique identifier of this run")
-    command_line.common(parser)
+    command_line.add_common_options(parser)
     return parser
 
 
-def _node(arguments: Sequence[str]) -> int:
-    parser = _node_parser()
+def _run_node(arguments: Sequence[str]) -> int:
+    parser = _build_node_parser()
     options = parser.parse_args(arguments)
-    ranks = hosts.counts(options.ranks)
+    ranks = hosts.parse_task_counts(options.ranks)
     if len(ranks) == 1:
         ranks = ranks * options.nodes
     if len(ranks) != options.nodes or not all(ranks) or not 0 <= options.node_rank < options.nodes:
         parser.error(
             f"node {options.node_rank} with ranks {options.ranks} is not one of {options.nodes} nodes"
         )
-    os.environ.update(command_line.variables(options))
-    horovod.check(os.environ)
-    settings = _settings(options, _program(options))
+    os.environ.update(command_line.build_variables(options))
+    horovod.check_transport(os.environ)
+    settings = _build_settings(options, _find_program(options))
     if options.node_rank == 0:
         environ = {name: text for name, text in os.environ.items() if name not in _PLATFORMS}
         # The platform binds where it can; only an explicit request deserves a message.
-        _advise(environ, ranks[0], sum(ranks), bind=options.bind == "cores")
+        _print_warnings(environ, ranks[0], sum(ranks), bind=options.bind == "cores")
     if options.nodes == 1:
         os.environ["AITNE_RUN_DIR"] = options.run_dir
-        return courses.alone(ranks[0], settings)
-    return courses.node(options.node_rank, ranks, options.run_dir, options.job, settings)
+        return courses.run_alone(ranks[0], settings)
+    return courses.run_node(options.node_rank, ranks, options.run_dir, options.job, settings)
 
 
-def _program(options: argparse.Namespace) -> list[str]:
+def _find_program(options: argparse.Namespace) -> list[str]:
     argv: list[str] = options.program[1:] if options.program[:1] == ["--"] else options.program
     if not argv or not argv[0]:
         sys.stderr.write(
@@ -158,7 +161,7 @@ def _program(options: argparse.Namespace) -> list[str]:
     return argv
 
 
-def _settings(options: argparse.Namespace, argv: Sequence[str]) -> courses.LaunchSettings:
+def _build_settings(options: argparse.Namespace, argv: Sequence[str]) -> courses.LaunchSettings:
     return courses.LaunchSettings(
         argv,
         prefix=options.prefix,
@@ -166,7 +169,7 @@ def _settings(options: argparse.Namespace, argv: Sequence[str]) -> courses.Launc
         restarts=options.restarts,
         timeout_s=options.timeout,
         grace_s=options.grace,
-        ssh_options=command_line.ssh_options(options) if "ssh_port" in options else (),
+        ssh_options=command_line.build_ssh_options(options) if "ssh_port" in options else (),
     )
 
 
@@ -180,7 +183,7 @@ def _is_rank(world: RankTopology, options: argparse.Namespace) -> bool:
     """
     ranks = options.np
     if ranks is None and (options.hosts or options.hostfile):
-        ranks = sum(host.ranks for host in _named(options))
+        ranks = sum(host.ranks for host in _find_named_options(options))
     if world.source == "none" or (world.source == "slurm" and world.size == 1):
         return False
     if ranks is None or ranks == world.size:
@@ -188,7 +191,7 @@ def _is_rank(world: RankTopology, options: argparse.Namespace) -> bool:
     if world.size == 1:
         return False
     raise LaunchError(
-        f"{ranks} ranks are requested inside a world of {world.size} that {_starter(world)} has started. Omit -np and -H "
+        f"{ranks} ranks are requested inside a world of {world.size} that {_find_starter(world)} has started. Omit -np and -H "
         "where another launcher starts the ranks; start a single aitne-run where it is to start them"
         + (
             ". If these variables remain from another run: unset HOROVOD_RANK, HOROVOD_SIZE, RANK and WORLD_SIZE"
@@ -198,30 +201,30 @@ def _is_rank(world: RankTopology, options: argparse.Namespace) -> bool:
     )
 
 
-def _starter(world: RankTopology) -> str:
+def _find_starter(world: RankTopology) -> str:
     return {"slurm": "srun", "mpi": "mpirun", "aitne": "aitne-run", "horovod": "horovodrun"}.get(
         world.source, world.source
     )
 
 
-def _named(options: argparse.Namespace) -> list[Host]:
+def _find_named_options(options: argparse.Namespace) -> list[Host]:
     if options.hosts:
-        return hosts.hosts(options.hosts)
+        return hosts.parse_hosts(options.hosts)
     try:
         with open(options.hostfile, encoding="utf-8-sig") as stream:
-            return hosts.hostfile(stream.read())
+            return hosts.parse_hostfile(stream.read())
     except (OSError, UnicodeDecodeError) as error:
         raise LaunchError(f"{options.hostfile} cannot be read: {error}") from error
 
 
-def _hosts(options: argparse.Namespace, environ: Mapping[str, str]) -> list[Host]:
+def _find_hosts(options: argparse.Namespace, environ: Mapping[str, str]) -> list[Host]:
     """Return the hosts of the ranks, from the command line, or else from the Slurm allocation."""
     if options.hosts or options.hostfile:
-        return hosts.spread(_named(options), options.np)
-    allotted = scheduler.allocation(environ)
+        return hosts.spread_ranks(_find_named_options(options), options.np)
+    allotted = scheduler.read_allocation(environ)
     if allotted is not None and (options.np is None or len(allotted) > 1):
-        return hosts.spread(allotted, options.np)
-    ranks_per_node = hosts.number(environ.get("AITNE_RANKS_PER_NODE"))
+        return hosts.spread_ranks(allotted, options.np)
+    ranks_per_node = hosts.parse_number(environ.get("AITNE_RANKS_PER_NODE"))
     if options.np is None and environ.get("AITNE_NODES", "1") == "1" and ranks_per_node:
         return [hosts.Host(socket.gethostname(), ranks_per_node)]
     if options.np is None:
@@ -232,7 +235,7 @@ def _hosts(options: argparse.Namespace, environ: Mapping[str, str]) -> list[Host
     return [hosts.Host(socket.gethostname(), options.np)]
 
 
-def _ordered(host_list: list[Host], launcher: str, options: argparse.Namespace) -> list[Host]:
+def _order_hosts(host_list: list[Host], launcher: str, options: argparse.Namespace) -> list[Host]:
     """Return the hosts in the order in which ranks are numbered. Raises ``LaunchError``."""
     if launcher == "srun" and options.transport in NEEDS_MPI:
         if options.order.startswith("file:"):
@@ -245,13 +248,13 @@ def _ordered(host_list: list[Host], launcher: str, options: argparse.Namespace) 
         return host_list
     from aitne_train.launcher import order  # a run on one node does not need it
 
-    return order.ordered(host_list, options.order, os.environ)
+    return order.order_hosts(host_list, options.order, os.environ)
 
 
-def _launcher(
+def _choose_launcher(
     options: argparse.Namespace, host_list: Sequence[Host], environ: Mapping[str, str]
 ) -> str:
-    here = len(host_list) == 1 and _is_here(host_list[0].name, environ)
+    here = len(host_list) == 1 and _is_this_node(host_list[0].name, environ)
     in_slurm = "SLURM_JOB_ID" in environ
     chosen: str = options.launcher
     if chosen == "auto" and options.transport in NEEDS_MPI:
@@ -276,10 +279,10 @@ def _launcher(
 
 
 def _has_pmix() -> bool:
-    return any(name.startswith("pmix") for name in scheduler.mpi_plugins())
+    return any(name.startswith("pmix") for name in scheduler.query_mpi_plugins())
 
 
-def _is_here(name: str, environ: Mapping[str, str]) -> bool:
+def _is_this_node(name: str, environ: Mapping[str, str]) -> bool:
     hostname = socket.gethostname()
     return name in (
         *_LOCAL_NAMES,
@@ -297,22 +300,24 @@ _PLATFORMS = frozenset({"SLURM_NTASKS", "MASTER_ADDR"})
 for each rank."""
 
 
-def _advise(environ: Mapping[str, str], ranks: int, size: int, *, bind: bool) -> None:
-    facts = lint.of_this_node(ranks, size)
-    for text in lint.findings(environ, facts):
-        say(text)
+def _print_warnings(environ: Mapping[str, str], ranks: int, size: int, *, bind: bool) -> None:
+    facts = lint.collect_facts(ranks, size)
+    for text in lint.find_problems(environ, facts):
+        print_message(text)
     if bind and facts.cpus < ranks:
-        say(f"ranks are not bound: {ranks} ranks cannot each have one of {facts.cpus} CPUs")
+        print_message(
+            f"ranks are not bound: {ranks} ranks cannot each have one of {facts.cpus} CPUs"
+        )
 
 
-def _advise_rank(world: RankTopology) -> None:
+def _print_rank_warnings(world: RankTopology) -> None:
     """Print a warning about this rank's GPUs if it is rank 0 and there is one."""
-    warning = lint.hides_peers(os.environ, world.local_size)
+    warning = lint.check_hidden_peers(os.environ, world.local_size)
     if warning is not None and world.rank == 0:
-        say(warning)
+        print_message(warning)
 
 
-def _three_descriptors() -> None:
+def _open_standard_descriptors() -> None:
     """Open the file descriptors 0 to 2 on ``/dev/null`` if they are closed.
 
     Otherwise a pipe could get one of these numbers, and the output of a rank would become its

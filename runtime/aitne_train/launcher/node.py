@@ -11,12 +11,12 @@ import socket
 import time
 
 from aitne_train.launcher import rendezvous, slurm_tasks, spawn
-from aitne_train.launcher.addresses import interface_variables
-from aitne_train.launcher.coordinator import excerpt
+from aitne_train.launcher.addresses import build_interface_variables
+from aitne_train.launcher.coordinator import extract_traceback
 from aitne_train.launcher.keeper import CleanupProcess
-from aitne_train.launcher.output import say
+from aitne_train.launcher.output import print_message
 from aitne_train.launcher.ports import HeldPort
-from aitne_train.launcher.world import layout
+from aitne_train.launcher.world import lay_out_ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -73,7 +73,7 @@ class LaunchNode:
         self._index = index
         self._name = name
         self._layout = list(ranks)
-        self._worlds = layout(ranks)
+        self._worlds = lay_out_ranks(ranks)
         self._alone = len(ranks) == 1
         self._own = range(sum(ranks[:index]), sum(ranks[: index + 1]))
         self._argv = list(argv)
@@ -102,8 +102,8 @@ class LaunchNode:
         times = (self._kill_at, None if self._port is None else self._port.next_look)
         return min((each for each in times if each is not None), default=None)
 
-    def order(self, message: Mapping[str, Any]) -> None:
-        """Carry out an order of the coordinator: ``prepare``, ``start``, ``stop``, ``signal`` or
+    def handle_order(self, message: Mapping[str, Any]) -> None:
+        """Carry out an order of the coordinator: ``prepare``, ``start``, ``stop_ranks``, ``signal`` or
         ``mark``."""
         kind = message["kind"]
         if kind == "prepare":
@@ -111,21 +111,21 @@ class LaunchNode:
             port = self._port.number
             self._report({"kind": "port", "port": port, "generation": message["generation"]})
         elif kind == "start":
-            self._start(int(message["generation"]), int(message["port"]))
+            self._start_ranks(int(message["generation"]), int(message["port"]))
         elif kind == "stop":
-            self.stop()
+            self.stop_ranks()
         elif kind == "signal":
             # A scheduler may have sent it to this node too; programs treat a second one as urgent.
             if message["number"] not in self._signals:
-                self.signal(int(message["number"]))
+                self.signal_ranks(int(message["number"]))
         elif kind == "mark":
-            self._mark(message["rank"], int(message["code"]), message.get("message"))
+            self._write_failure(message["rank"], int(message["code"]), message.get("message"))
 
-    def stop(self) -> None:
+    def stop_ranks(self) -> None:
         """Ask the ranks to end with SIGTERM. ``tick`` kills those that have not ended after
         ``KILL_S`` seconds."""
         if self._ranks is not None and self._kill_at is None and self._left:
-            self._ranks.signal(signal.SIGTERM)
+            self._ranks.signal_ranks(signal.SIGTERM)
             self._kill_at = time.monotonic() + KILL_S
 
     def tick(self, now: float) -> None:
@@ -134,17 +134,17 @@ class LaunchNode:
         ``MASTER_PORT``."""
         due = None if self._port is None else self._port.next_look
         if due is not None and now >= due:
-            self._look()
+            self._check_port()
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             if self._ranks is not None:
-                self._ranks.signal(signal.SIGKILL)
+                self._ranks.signal_ranks(signal.SIGKILL)
 
-    def signal(self, number: int) -> None:
+    def signal_ranks(self, number: int) -> None:
         """Send the signal ``number`` to all ranks of this node."""
         self._signals.append(number)
         if self._ranks is not None:
-            self._ranks.signal(number)
+            self._ranks.signal_ranks(number)
 
     def rank_ended(self, generation: int, rank: int, code: int) -> None:
         """Record and report that the rank ``rank`` of this node has ended with the exit code
@@ -157,31 +157,33 @@ class LaunchNode:
             return
         self._left.discard(rank)
         if code:
-            self._look()  # a rank may have failed because another account listens on the port
-        self._tell(rank, code, excerpt(self._ranks.last_lines(rank)) if code else ())
+            self._check_port()  # a rank may have failed because another account listens on the port
+        self._report_rank(
+            rank, code, extract_traceback(self._ranks.last_lines(rank)) if code else ()
+        )
         if not self._left:
-            self.clear()
+            self.clean_up()
             self._report({"kind": "ended", "generation": generation})
 
-    def clear(self) -> None:
+    def clean_up(self) -> None:
         """Kill the remaining processes of the ranks and release their resources."""
         if self._ranks is not None:
             if self._left:
-                self._ranks.signal(signal.SIGKILL)
-            self._ranks.clear()
+                self._ranks.signal_ranks(signal.SIGKILL)
+            self._ranks.clean_up()
         self._ranks, self._kill_at = None, None
         self._release_port()
 
-    def _look(self) -> None:
+    def _check_port(self) -> None:
         """Kill the ranks of this node and report it if another account listens on their
         ``MASTER_PORT``."""
         if self._port is None or self._port.next_look is None:
             return
-        uid = self._port.foreign_uid()
+        uid = self._port.find_foreign_uid()
         if uid is None:
             return
         if self._ranks is not None:
-            self._ranks.signal(signal.SIGKILL)
+            self._ranks.signal_ranks(signal.SIGKILL)
         self._release_port()
         self._report({"kind": "foreign", "generation": self._generation, "uid": uid})
 
@@ -190,11 +192,11 @@ class LaunchNode:
             self._port.close()
         self._port = None
 
-    def _start(self, generation: int, port: int) -> None:
+    def _start_ranks(self, generation: int, port: int) -> None:
         self._generation = generation
         self._left = set(self._own)
         with contextlib.suppress(OSError):  # it does not exist, or is not a file
-            os.unlink(os.path.join(self._run_dir, self._mark_name))  # of the previous ranks
+            os.unlink(os.path.join(self._run_dir, self._failure_file))  # of the previous ranks
         variables = {
             rendezvous.ADDRESSES: ",".join(self._store.addresses),
             rendezvous.TOKEN: self._store.token,
@@ -206,26 +208,28 @@ class LaunchNode:
                 int(self._environ.get("AITNE_RUN_RESTARTS") or 0) + generation
             ),
         }
-        bound = self._bound()
-        self._write(
+        bound = self._plan_bindings()
+        self._write_run_file(
             f"bindings-{self._index}.json",
             {
                 "bindings": [
-                    each.document(rank, self._name)
+                    each.to_json(rank, self._name)
                     for rank, each in zip(self._own, bound.ranks if bound else ())  # noqa: B905 (3.9)
                 ]
             },
         )
         environ = self._environ
         if not self._alone:
-            environ = {**interface_variables(environ), **environ}
+            environ = {**build_interface_variables(environ), **environ}
         environments = {
-            rank: spawn.environment(
-                slurm_tasks.for_rank(environ, self._worlds[rank], self._index, self._layout),
+            rank: spawn.build_environment(
+                slurm_tasks.build_rank_environment(
+                    environ, self._worlds[rank], self._index, self._layout
+                ),
                 self._run_id,
                 len(self._own),
                 {
-                    **spawn.variables(self._worlds[rank], self._index),
+                    **spawn.build_rank_variables(self._worlds[rank], self._index),
                     **variables,
                     **(bound.variables if bound else {}),
                 },
@@ -236,7 +240,7 @@ class LaunchNode:
             self._keeper, lambda rank, code: self._ended(generation, rank, code)
         )
         if self._port is not None:
-            self._port.open()
+            self._port.open_to_program()
         try:
             self._ranks.start(
                 self._argv,
@@ -246,22 +250,22 @@ class LaunchNode:
                 stdin_rank=0,
             )
         except spawn.NotStarted as error:
-            self._tell(self._own[0], error.code, [str(error)])
+            self._report_rank(self._own[0], error.code, [str(error)])
             self._left = set()
-            self.clear()
+            self.clean_up()
             self._report({"kind": "ended", "generation": generation})
             return
         for number in self._signals:
-            self._ranks.signal(number)  # it arrived while the ranks were being started
+            self._ranks.signal_ranks(number)  # it arrived while the ranks were being started
 
-    def _bound(self) -> NodeBinding | None:
+    def _plan_bindings(self) -> NodeBinding | None:
         if self._bind == "off":
             return None
         from aitne_train.launcher import binding  # only these runs need it
 
-        return binding.of_this_node(self._bind, len(self._own), self._environ)
+        return binding.plan_this_node(self._bind, len(self._own), self._environ)
 
-    def _tell(self, rank: int, code: int, lines: Sequence[str]) -> None:
+    def _report_rank(self, rank: int, code: int, lines: Sequence[str]) -> None:
         self._report(
             {
                 "kind": "rank",
@@ -272,7 +276,7 @@ class LaunchNode:
             }
         )
 
-    def _mark(self, rank: int | None, code: int, message: str | None) -> None:
+    def _write_failure(self, rank: int | None, code: int, message: str | None) -> None:
         """Write the failure of a rank to ``failed-<node>.json``, which the platform reads, with the
         sentence that explains it if there is one. Do nothing if ``rank`` is None."""
         if rank is None:
@@ -285,13 +289,13 @@ class LaunchNode:
             "signal": code - 128 if code - 128 in signal.valid_signals() else None,
             "message": message,
         }
-        self._write(self._mark_name, facts)
+        self._write_run_file(self._failure_file, facts)
 
     @property
-    def _mark_name(self) -> str:
+    def _failure_file(self) -> str:
         return f"failed-{self._index}.json"
 
-    def _write(self, name: str, facts: Mapping[str, Any]) -> None:
+    def _write_run_file(self, name: str, facts: Mapping[str, Any]) -> None:
         """Write a file for the platform to the folder of the run."""
         path = os.path.join(self._run_dir, name)
         if not os.path.isdir(self._run_dir):
@@ -301,4 +305,4 @@ class LaunchNode:
                 json.dump(facts, stream)
             os.replace(f"{path}.new", path)
         except OSError as error:  # a full disk, for example, which may be why the rank has failed
-            say(f"{path} cannot be written: {error.strerror}. The run ends normally")
+            print_message(f"{path} cannot be written: {error.strerror}. The run ends normally")

@@ -42,7 +42,7 @@ _FLAGS = (
 """Options of horovodrun that set an environment variable to 1."""
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line of ``aitne-run``."""
     parser = argparse.ArgumentParser(
         prog="aitne-run",
@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "-np", "--num-proc", dest="np", type=positive, metavar="N", help="number of ranks"
+        "-np", "--num-proc", dest="np", type=parse_positive, metavar="N", help="number of ranks"
     )
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
@@ -80,23 +80,23 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--mpi", action="store_const", dest="transport", const="mpi", help="as --transport mpi"
     )
-    parser.add_argument("-p", "--ssh-port", type=positive, metavar="PORT", help="port of ssh")
+    parser.add_argument("-p", "--ssh-port", type=parse_positive, metavar="PORT", help="port of ssh")
     parser.add_argument(
         "-i", "--ssh-identity-file", metavar="FILE", help="file with the private key of ssh"
     )
     parser.add_argument(
         "--order",
-        type=_order,
+        type=_parse_order,
         default="auto",
         metavar="ORDER",
         help="order of the hosts: auto (by the network's topology, if it is known), given, or file:PATH",
     )
     _add_variables(parser)
-    common(parser)
+    add_common_options(parser)
     return parser
 
 
-def common(parser: argparse.ArgumentParser) -> None:
+def add_common_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that the commands ``aitne-run`` and ``aitne-run node`` have in common."""
     parser.add_argument(
         "--prefix",
@@ -120,7 +120,7 @@ def common(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--restarts",
-        type=_count,
+        type=_parse_count,
         default=0,
         metavar="N",
         help="restart all ranks up to N times when one fails",
@@ -128,14 +128,14 @@ def common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",
         "--start-timeout",
-        type=positive,
+        type=parse_positive,
         default=120,
         metavar="SECONDS",
         help="time for nodes and ranks to join (120)",
     )
     parser.add_argument(
         "--grace",
-        type=positive,
+        type=parse_positive,
         default=30,
         metavar="SECONDS",
         help="time for ranks to end after a signal (30)",
@@ -154,26 +154,26 @@ def common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
-def positive(text: str) -> int:
+def parse_positive(text: str) -> int:
     """Return the integer in ``text``, which must be at least 1. Raises
     ``argparse.ArgumentTypeError``."""
-    count = hosts.number(text)
+    count = hosts.parse_number(text)
     if not count or count > hosts.MOST_RANKS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return count
 
 
-def _order(text: str) -> str:
+def _parse_order(text: str) -> str:
     if text not in ("auto", "given") and not (text.startswith("file:") and text[5:]):
         raise argparse.ArgumentTypeError(f"{text!r} is not auto, given or file:PATH")
     return text
 
 
-def _count(text: str) -> int:
-    return 0 if text == "0" else positive(text)
+def _parse_count(text: str) -> int:
+    return 0 if text == "0" else parse_positive(text)
 
 
-def variables(options: argparse.Namespace) -> dict[str, str]:
+def build_variables(options: argparse.Namespace) -> dict[str, str]:
     """Return the environment variables for the ranks that the command line's options set."""
     chosen = dict(getattr(options, "variables", None) or ())
     if getattr(options, "transport", None):
@@ -185,7 +185,7 @@ def variables(options: argparse.Namespace) -> dict[str, str]:
     return chosen
 
 
-def ssh_options(options: argparse.Namespace) -> list[str]:
+def build_ssh_options(options: argparse.Namespace) -> list[str]:
     """Return the options for ``ssh``, with which launchers are started on other nodes."""
     port = ["-p", str(options.ssh_port)] if options.ssh_port else []
     return port + (["-i", options.ssh_identity_file] if options.ssh_identity_file else [])
@@ -224,7 +224,7 @@ def _add_variables(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--fusion-threshold-mb",
         metavar="MIB",
-        type=positive,
+        type=parse_positive,
         action=_SetVariable,
         const="HOROVOD_FUSION_THRESHOLD",
         dest="variables",

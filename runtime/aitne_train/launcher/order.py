@@ -6,10 +6,10 @@ import sys
 
 from aitne_train.launcher import hosts, scheduler
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.launcher.output import say
+from aitne_train.launcher.output import print_message
 from aitne_train.topology import plain_yaml, slurm, slurm_yaml
 from aitne_train.topology.errors import NoSwitchesError, TopologyError
-from aitne_train.topology.order import rank_order
+from aitne_train.topology.order import order_ranks
 from aitne_train.topology.tree import TopologyTree
 
 TYPE_CHECKING = False
@@ -53,7 +53,7 @@ class HostOrder:
         self.warning = warning
 
 
-def ordered(host_list: Sequence[Host], choice: str, environ: Mapping[str, str]) -> list[Host]:
+def order_hosts(host_list: Sequence[Host], choice: str, environ: Mapping[str, str]) -> list[Host]:
     """Return the hosts in the order in which ranks are numbered, and report a change on standard
     error.
 
@@ -68,19 +68,19 @@ def ordered(host_list: Sequence[Host], choice: str, environ: Mapping[str, str]) 
             ``AITNE_TOPOLOGY`` cannot be read.
     """
     by_name = {host.name: host for host in host_list}
-    names = _of_the_job(by_name, environ) if choice == "auto" else None
+    names = _read_job_order(by_name, environ) if choice == "auto" else None
     if names is None:
-        decided = decide(list(by_name), choice, environ)
+        decided = decide_order(list(by_name), choice, environ)
         if decided.warning is not None:
-            say(decided.warning)
+            print_message(decided.warning)
         if decided.costs is not None:
-            sys.stderr.write(f"aitne: {decided.costs.sentence()}\n")
+            sys.stderr.write(f"aitne: {decided.costs.describe()}\n")
             sys.stderr.flush()
         names = decided.names
     return [by_name[name] for name in names]
 
 
-def decide(
+def decide_order(
     names: Sequence[str],
     choice: str,
     environ: Mapping[str, str],
@@ -93,70 +93,70 @@ def decide(
 
     Args:
         names: names in the given order, each once.
-        choice: ``auto``, ``given`` or ``file:PATH``, as in ``ordered``.
+        choice: ``auto``, ``given`` or ``file:PATH``, as in ``order_hosts``.
         environ: environment variables, which name the topology or the Slurm job.
         mesh: sizes of the dimensions of the mesh of ranks, innermost first; empty: one ring.
         ranks_per_node: number of ranks on each host.
         first: host that must be the first; None: any. The order is rotated, which changes no ring.
 
     Raises:
-        LaunchError: as in ``ordered``, or the mesh does not have as many ranks as the hosts.
+        LaunchError: as in ``order_hosts``, or the mesh does not have as many ranks as the hosts.
     """
     if choice.startswith(FROM_FILE):
         path = choice[len(FROM_FILE) :]
-        chosen = _rotated(_from_file(names, path), first)
+        chosen = _rotate_hosts(_read_order_file(names, path), first)
         return HostOrder(chosen, f"the order is that of {path}")
     if choice == "given":
         return HostOrder(names, "the given order was requested")
     if len(names) < _FEWEST:
         return HostOrder(names, f"with fewer than {_FEWEST} nodes, no order is better than another")
     try:
-        tree = _topology(environ)
+        tree = _read_topology(environ)
     except _TopologyUnknownError as error:
         text = f"the order of ranks is the given one, because the topology is not known: {error}"
         return HostOrder(names, text, warning=text)
     if tree is None:
         return HostOrder(names, "the topology of the network is not known")
-    by_name = {tree.node_named(name) or name: name for name in names}
+    by_name = {tree.find_node_name(name) or name: name for name in names}
     if len(by_name) < len(names):
         text = "the order of ranks is the given one: two hosts are the same node of the topology"
         return HostOrder(names, text, warning=text)
     try:
-        found = rank_order(tree, list(by_name), mesh=mesh, ranks_per_node=ranks_per_node)
+        found = order_ranks(tree, list(by_name), mesh=mesh, ranks_per_node=ranks_per_node)
     except TopologyError as error:
         raise LaunchError(str(error)) from error
     if len(found.unknown) == len(by_name):
         return HostOrder(names, "the topology of the network contains none of the nodes")
     chosen = [by_name[name] for name in found.order]
-    if mesh and _rotated(chosen, first) != chosen:
+    if mesh and _rotate_hosts(chosen, first) != chosen:
         # A mesh may have other costs after the rotation.
         text = f"the order is the given one, because {first} must be the first node of the mesh"
         return HostOrder(names, text)
-    return HostOrder(_rotated(chosen, first), found.sentence(), found)
+    return HostOrder(_rotate_hosts(chosen, first), found.describe(), found)
 
 
-def _rotated(names: list[str], first: str | None) -> list[str]:
+def _rotate_hosts(names: list[str], first: str | None) -> list[str]:
     start = 0 if first is None else names.index(first)
     return names[start:] + names[:start]
 
 
-def _of_the_job(names: Collection[str], environ: Mapping[str, str]) -> list[str] | None:
+def _read_job_order(names: Collection[str], environ: Mapping[str, str]) -> list[str] | None:
     """Return the order of the hosts in the job's host file. Return None if there is no host file,
     or it does not contain exactly the hosts ``names``."""
     path = environ.get(hosts.VARIABLE)
     if not path:
         return None
     try:
-        listed = [host.name for host in hosts.hostfile(_text(path))]
+        listed = [host.name for host in hosts.parse_hostfile(_read_text(path))]
     except LaunchError:
         return None  # it belongs to something else, or is gone: the order is decided anew
     return listed if set(listed) == set(names) and len(listed) == len(names) else None
 
 
-def _from_file(names: Sequence[str], path: str) -> list[str]:
+def _read_order_file(names: Sequence[str], path: str) -> list[str]:
     remaining = dict.fromkeys(names)
     chosen: list[str] = []
-    for number, line in enumerate(_text(path).splitlines(), start=1):
+    for number, line in enumerate(_read_text(path).splitlines(), start=1):
         words = line.split("#", 1)[0].split()
         if not words:
             continue
@@ -181,7 +181,7 @@ class _TopologyUnknownError(Exception):
     """Error: Slurm's topology cannot be read, or is not a tree."""
 
 
-def _topology(environ: Mapping[str, str]) -> TopologyTree | None:
+def _read_topology(environ: Mapping[str, str]) -> TopologyTree | None:
     """Return the topology of the cluster; None if there is none.
 
     It is read from the file in ``AITNE_TOPOLOGY`` if this variable is set, otherwise from Slurm if
@@ -194,33 +194,33 @@ def _topology(environ: Mapping[str, str]) -> TopologyTree | None:
     path = environ.get(TOPOLOGY)
     if path:
         try:
-            return TopologyTree(_read(path))
+            return TopologyTree(_read_topology_file(path))
         except NoSwitchesError:
             return None
         except TopologyError as error:
             raise LaunchError(f"{error} The file is named by {TOPOLOGY}") from error
     try:
         if "SLURM_JOB_ID" in environ:
-            switches = slurm.read_shown(scheduler.topology(environ))
+            switches = slurm.parse_shown_topology(scheduler.query_topology(environ))
             return TopologyTree(switches) if switches else None
-        path = scheduler.topology_file(environ)
-        return None if path is None else TopologyTree(_read(path))
+        path = scheduler.find_topology_file(environ)
+        return None if path is None else TopologyTree(_read_topology_file(path))
     except NoSwitchesError:
         return None
     except (LaunchError, TopologyError) as error:
         raise _TopologyUnknownError(str(error)) from error
 
 
-def _read(path: str) -> list[Switch]:
-    text = _text(path)
+def _read_topology_file(path: str) -> list[Switch]:
+    text = _read_text(path)
     if path.endswith(_YAML):
-        return slurm_yaml.read_yaml(plain_yaml.parse(text, path), path)
+        return slurm_yaml.parse_topology_yaml(plain_yaml.parse_yaml(text, path), path)
     if "BlockIndex=" in text or " Level=" in text:
-        return slurm.read_shown(text, path)
-    return slurm.read_conf(text, path)
+        return slurm.parse_shown_topology(text, path)
+    return slurm.parse_conf(text, path)
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         with open(path, encoding="utf-8-sig") as stream:
             text = stream.read(_MAX_BYTES + 1)

@@ -67,7 +67,7 @@ class OutputRelay:
         self._thread = threading.Thread(target=self._run, name="aitne-output", daemon=True)
         self._thread.start()
 
-    def last_lines(self, rank: int, within_s: float) -> list[bytes]:
+    def wait_for_last_lines(self, rank: int, within_s: float) -> list[bytes]:
         """Return the last lines that an ended rank wrote to stderr, or to stdout if there are none.
         Wait at most ``within_s`` seconds until its output has been read."""
         streams = [stream for stream in self._streams if stream.rank == rank]
@@ -96,12 +96,12 @@ class OutputRelay:
                 except OSError:
                     part = b""
                 if part:
-                    self._take(stream, part)
+                    self._take_output(stream, part)
                 if not part or stream.target in self._broken:
-                    self._close(stream)
+                    self._close_stream(stream)
         self._selector.close()
 
-    def _take(self, stream: RankStream, part: bytes) -> None:
+    def _take_output(self, stream: RankStream, part: bytes) -> None:
         stream.held += part
         if self._at_once:
             end = len(stream.held)
@@ -112,21 +112,21 @@ class OutputRelay:
             if not end and len(stream.held) > _LONGEST:
                 end = len(stream.held)
         if end:
-            self._pass_on(stream, bytes(stream.held[:end]))
+            self._forward(stream, bytes(stream.held[:end]))
             del stream.held[:end]
 
-    def _close(self, stream: RankStream) -> None:
+    def _close_stream(self, stream: RankStream) -> None:
         self._selector.unregister(stream.source)
         os.close(stream.source)
         if stream.held:
-            self._pass_on(stream, bytes(stream.held))
+            self._forward(stream, bytes(stream.held))
             stream.held.clear()
         stream.ended.set()
 
-    def _pass_on(self, stream: RankStream, data: bytes) -> None:
-        _remember(stream, data)
+    def _forward(self, stream: RankStream, data: bytes) -> None:
+        _remember_lines(stream, data)
         if stream.prefix:
-            data = (b"" if stream.begun else stream.prefix) + _prefixed(data, stream.prefix)
+            data = (b"" if stream.begun else stream.prefix) + _add_prefix(data, stream.prefix)
         other = self._open.pop(stream.target, None)
         if other is not None and other is not stream:
             data = b"\n" + data  # so that lines of different ranks are not joined
@@ -136,12 +136,12 @@ class OutputRelay:
         stream.begun = not data.endswith(b"\n")
         if stream.target not in self._broken:
             self._writing = True
-            if not write(stream.target, data):
+            if not write_all(stream.target, data):
                 self._broken.add(stream.target)
             self._writing = False
 
 
-def write(descriptor: int, data: bytes) -> bool:
+def write_all(descriptor: int, data: bytes) -> bool:
     """Write all data to a file descriptor; return False if the reader has closed the stream."""
     view = memoryview(data)
     while view:
@@ -154,19 +154,19 @@ def write(descriptor: int, data: bytes) -> bool:
     return True
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Print a message for the user on standard error, between lines of the ranks' output."""
     sys.stderr.write(f"aitne-run: {text}\n")
     sys.stderr.flush()
 
 
-def _prefixed(data: bytes, prefix: bytes) -> bytes:
+def _add_prefix(data: bytes, prefix: bytes) -> bytes:
     complete = data.endswith(b"\n")
     body = data[:-1] if complete else data
     return body.replace(b"\n", b"\n" + prefix) + (b"\n" if complete else b"")
 
 
-def _remember(stream: RankStream, data: bytes) -> None:
+def _remember_lines(stream: RankStream, data: bytes) -> None:
     lines = data[-LINES * LINE_BYTES :].split(b"\n")
     if stream.begun and stream.last:
         lines[0] = stream.last.pop() + lines[0]

@@ -40,9 +40,10 @@ class HeldPort:
     first: no process can listen on it.
 
     Args:
-        fastest_s: seconds between two looks for listeners in the first ten seconds after ``open``.
+        fastest_s: seconds between two looks for listeners in the first ten seconds after ``open_to_program``.
             Later looks are rarer in proportion to the time since then, down to four per second, as
             they are while a program of this account listens.
+
     Raises:
         LaunchError: no port is free.
     """
@@ -51,11 +52,11 @@ class HeldPort:
         self._fastest_s = fastest_s
         self._opened = 0.0
         self.next_look: float | None = None
-        """Time (``time.monotonic``) at which ``foreign_uid`` must be called next; None if the port
+        """Time (``time.monotonic``) at which ``find_foreign_uid`` must be called next; None if the port
         is not open."""
-        for number in _choices():
+        for number in _draw_ports():
             try:
-                self._socket = _bind(number)
+                self._socket = _bind_port(number)
             except OSError as error:
                 if error.errno in (errno.EADDRINUSE, errno.EACCES):
                     continue
@@ -66,7 +67,7 @@ class HeldPort:
             f"none of {_TRIES} ports chosen at random is free: end programs that listen on this node"
         )
 
-    def open(self) -> None:
+    def open_to_program(self) -> None:
         """Let programs that set ``SO_REUSEADDR`` listen on the port from now on. Call it when the
         program that is to listen there is started, not earlier."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -74,15 +75,15 @@ class HeldPort:
 
     def leave_to_program(self) -> None:
         """Open the port, and keep it bound in the program by which this process is replaced."""
-        self.open()
+        self.open_to_program()
         self._socket.set_inheritable(True)
 
-    def foreign_uid(self) -> int | None:
+    def find_foreign_uid(self) -> int | None:
         """Return the uid of another account that listens on the port; None if there is none, or if
         the kernel does not provide this information."""
         begun, uid, own_listens = time.monotonic(), None, False
         with contextlib.suppress(OSError):
-            uid, own_listens = listeners.foreign_uid(self.number)
+            uid, own_listens = listeners.find_foreign_uid(self.number)
         now = time.monotonic()
         pause_s = self._fastest_s * max(1.0, (now - self._opened) / _STEADY_S)
         self.next_look = now + (
@@ -96,11 +97,11 @@ class HeldPort:
         self._socket.close()
 
 
-def _choices() -> Iterator[int]:
+def _draw_ports() -> Iterator[int]:
     """Yield ports at random, outside the range from which the kernel gives ports to connections and
     to programs that ask for any port. Where the range leaves few, all ports count, because the
     kernel gives no port away that is bound."""
-    low, high = _kernel_range()
+    low, high = _read_kernel_range()
     parts: Sequence[range] = (
         range(_FIRST, max(_FIRST, low)),
         range(max(_FIRST, high + 1), _LAST + 1),
@@ -117,7 +118,7 @@ def _choices() -> Iterator[int]:
             chosen -= len(part)
 
 
-def _kernel_range() -> tuple[int, int]:
+def _read_kernel_range() -> tuple[int, int]:
     try:
         with open(_RANGE, encoding="ascii") as file:
             low, high = map(int, file.read().split())
@@ -126,7 +127,7 @@ def _kernel_range() -> tuple[int, int]:
     return low, high
 
 
-def listen(host: str = "") -> socket.socket:
+def open_listener(host: str = "") -> socket.socket:
     """Return a socket that listens on a port of the kernel's choice, at the IPv4 address ``host`` or,
     if it is empty, at all IPv4 and IPv6 addresses.
 
@@ -136,13 +137,13 @@ def listen(host: str = "") -> socket.socket:
     Raises:
         OSError: this machine does not have the address.
     """
-    listener = _bind(0, host)
+    listener = _bind_port(0, host)
     listener.listen(_BACKLOG)
     return listener
 
 
-def _bind(number: int, host: str = "") -> socket.socket:
-    """Return a socket bound to the port, as ``listen`` does. Raises ``OSError``."""
+def _bind_port(number: int, host: str = "") -> socket.socket:
+    """Return a socket bound to the port, as ``open_listener`` does. Raises ``OSError``."""
     if not host and socket.has_dualstack_ipv6():
         bound = socket.socket(socket.AF_INET6)
         try:

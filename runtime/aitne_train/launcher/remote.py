@@ -16,11 +16,11 @@ import threading
 from aitne_train.launcher import rendezvous
 from aitne_train.launcher.addresses import LOCAL, own_addresses
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.launcher.hosts import counts, number
+from aitne_train.launcher.hosts import parse_number, parse_task_counts
 from aitne_train.launcher.output import OutputRelay, RankStream
-from aitne_train.launcher.run import Launcher, LaunchSettings, own_name
+from aitne_train.launcher.run import Launcher, LaunchSettings, find_node_name
 from aitne_train.launcher.server import RendezvousServer
-from aitne_train.launcher.spawn import own_command
+from aitne_train.launcher.spawn import build_own_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -62,7 +62,7 @@ _OWN_OF_SESSION = (
 )
 
 
-def from_outside(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> int:
+def run_on_nodes(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> int:
     """Start a launcher on each node, coordinate the run, and return its exit code. This process
     runs no ranks.
 
@@ -76,7 +76,7 @@ def from_outside(targets: Sequence[Host], launcher: str, settings: LaunchSetting
     """
     outer, token = Launcher(settings), secrets.token_hex(32)
     outer.supervisor.forward_signals()
-    server = RendezvousServer(token, "", outer.supervisor.heard)
+    server = RendezvousServer(token, "", outer.supervisor.queue_message)
     relay = None
     try:
         addresses = own_addresses(server.port, os.environ, len(targets) + 1)
@@ -84,7 +84,7 @@ def from_outside(targets: Sequence[Host], launcher: str, settings: LaunchSetting
         spec = {
             "names": names,
             # On other nodes "localhost" is another machine.
-            "master": own_name() if names[0] in _SELF else names[0],
+            "master": find_node_name() if names[0] in _SELF else names[0],
             "ranks": [host.ranks for host in targets],
             "argv": settings.argv,
             "prefix": settings.prefix,
@@ -94,20 +94,24 @@ def from_outside(targets: Sequence[Host], launcher: str, settings: LaunchSetting
         client = rendezvous.RendezvousClient(addresses, token)
         client.set(_SPEC, json.dumps(spec).encode())
         client.close()
-        outer.decide(names, server)
+        outer.prepare_coordinator(names, server)
         outer.supervisor.passed_on = range(len(targets))
         # The environment contains secrets: it is sent through ssh, which encrypts, not through the store.
-        way = json.dumps({"addresses": addresses, "token": token, "environ": _passed_on(launcher)})
-        starts = (
-            _ssh(targets, way, settings.ssh_options) if launcher == "ssh" else _srun(targets, way)
+        way = json.dumps(
+            {"addresses": addresses, "token": token, "environ": _list_passed_variables(launcher)}
         )
-        relay = _started(starts, outer)
+        starts = (
+            _build_ssh_starts(targets, way, settings.ssh_options)
+            if launcher == "ssh"
+            else _build_srun_starts(targets, way)
+        )
+        relay = _start_launchers(starts, outer)
         return outer.run()
     finally:
         server.close()
         if relay is not None:
             relay.finish(_LAST_S)
-        outer.keeper.clear()
+        outer.keeper.end_processes()
         outer.keeper.release()
 
 
@@ -132,8 +136,8 @@ class _Start:
         self.environ = environ
 
 
-def _ssh(targets: Sequence[Host], way: str, more: Sequence[str]) -> list[_Start]:
-    command = " ".join(shlex.quote(word) for word in own_command())
+def _build_ssh_starts(targets: Sequence[Host], way: str, more: Sequence[str]) -> list[_Start]:
+    command = " ".join(shlex.quote(word) for word in build_own_command())
     options = ["-o", "BatchMode=yes", "-T", *more]
     return [
         _Start(["ssh", *options, host.name, f"{command} _follow --index {index}"], [index], way)
@@ -141,7 +145,7 @@ def _ssh(targets: Sequence[Host], way: str, more: Sequence[str]) -> list[_Start]
     ]
 
 
-def _srun(targets: Sequence[Host], way: str) -> list[_Start]:
+def _build_srun_starts(targets: Sequence[Host], way: str) -> list[_Start]:
     argv = [
         "srun",
         f"--nodes={len(targets)}",
@@ -157,15 +161,17 @@ def _srun(targets: Sequence[Host], way: str) -> list[_Start]:
     # these variables it does (https://slurm.schedmd.com/srun.html, --exact). Ranks get them back. For GPUs
     # the request of the job applies to its steps unless they state another one.
     kind, _, digits = (os.environ.get("SLURM_GPUS_PER_TASK") or "").rpartition(":")
-    if count := number(digits):
-        tasks = min(counts(os.environ.get("SLURM_TASKS_PER_NODE") or "1"))
+    if count := parse_number(digits):
+        tasks = min(parse_task_counts(os.environ.get("SLURM_TASKS_PER_NODE") or "1"))
         argv.append(f"--gpus-per-node={kind}{':' if kind else ''}{count * tasks}")
     environ = {name: value for name, value in os.environ.items() if name not in _OF_ONE_TASK}
     environ["AITNE_LAUNCH_WAY"] = way
-    return [_Start([*argv, *own_command(), "_follow"], list(range(len(targets))), "", environ)]
+    return [
+        _Start([*argv, *build_own_command(), "_follow"], list(range(len(targets))), "", environ)
+    ]
 
 
-def _started(starts: Sequence[_Start], outer: Launcher) -> OutputRelay:
+def _start_launchers(starts: Sequence[_Start], outer: Launcher) -> OutputRelay:
     streams = []
     for start in starts:
         try:
@@ -181,7 +187,7 @@ def _started(starts: Sequence[_Start], outer: Launcher) -> OutputRelay:
             raise LaunchError(
                 f"{start.argv[0]} cannot be started: {error.strerror}. Use another --launcher"
             ) from error
-        outer.keeper.group(child.pid)
+        outer.keeper.add_group(child.pid)
         if child.stdin is None or child.stdout is None or child.stderr is None:
             raise RuntimeError("pipes were requested")
         streams += [
@@ -191,7 +197,7 @@ def _started(starts: Sequence[_Start], outer: Launcher) -> OutputRelay:
         child.stdout.close()
         child.stderr.close()
         threading.Thread(
-            target=_watch,
+            target=_watch_launcher,
             args=(child, start, outer.supervisor),
             name="aitne-start",
             daemon=True,
@@ -199,17 +205,19 @@ def _started(starts: Sequence[_Start], outer: Launcher) -> OutputRelay:
     return OutputRelay(streams, at_once=False)
 
 
-def _watch(child: subprocess.Popen[bytes], start: _Start, supervisor: LaunchSupervisor) -> None:
+def _watch_launcher(
+    child: subprocess.Popen[bytes], start: _Start, supervisor: LaunchSupervisor
+) -> None:
     if child.stdin is not None:
         # In this thread, as an environment may exceed a pipe's buffer before ssh is connected.
         with contextlib.suppress(BrokenPipeError), child.stdin:  # it has ended with a message
             child.stdin.write(f"{start.way}\n".encode())
     code = child.wait()
     for index in start.nodes:
-        supervisor.child_ended(index, code)
+        supervisor.queue_child_end(index, code)
 
 
-def _passed_on(launcher: str) -> dict[str, str]:
+def _list_passed_variables(launcher: str) -> dict[str, str]:
     """Return the variables of this process's environment that are passed to the ranks.
 
     With ``srun`` these are only the variables in ``_OF_ONE_TASK``, which must not affect srun itself
@@ -224,8 +232,8 @@ def _passed_on(launcher: str) -> dict[str, str]:
     }
 
 
-def follow(index: int | None) -> int:
-    """Run the launcher that ``from_outside`` has started on this node, and return its exit code.
+def run_started_launcher(index: int | None) -> int:
+    """Run the launcher that ``run_on_nodes`` has started on this node, and return its exit code.
     The settings are requested from the first launcher.
 
     Args:
@@ -243,8 +251,8 @@ def follow(index: int | None) -> int:
     try:
         spec = json.loads(client.get(_SPEC, rendezvous.TRY_S))
         if index is None:
-            index = _place(spec["names"])
-        line = client.line(str(index))
+            index = _find_node_index(spec["names"])
+        line = client.open_line(str(index))
     except OSError as error:
         raise LaunchError(
             f"the aitne-run that started this node cannot be reached: {error}"
@@ -257,20 +265,20 @@ def follow(index: int | None) -> int:
         os.chdir(spec["cwd"])
     except OSError as error:
         raise LaunchError(
-            f"{spec['cwd']} cannot be entered on {own_name()}: {error.strerror}"
+            f"{spec['cwd']} cannot be entered on {find_node_name()}: {error.strerror}"
         ) from error
     launcher = Launcher(LaunchSettings(spec["argv"], prefix=spec["prefix"], bind=spec["bind"]))
     launcher.supervisor.forward_signals()
     master = spec["master"] if len(spec["names"]) > 1 else LOCAL
     try:
-        launcher.serve(spec["ranks"], client, master, index, None, spec["names"])
+        launcher.prepare_node(spec["ranks"], client, master, index, None, spec["names"])
         return launcher.run(line)
     finally:
         launcher.keeper.release()
 
 
-def _place(names: Sequence[str]) -> int:
-    name = own_name()
+def _find_node_index(names: Sequence[str]) -> int:
+    name = find_node_name()
     if name not in names:
         raise LaunchError(
             f"{name} is not one of the nodes that aitne-run requested: {', '.join(names)}"

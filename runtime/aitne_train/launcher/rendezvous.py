@@ -90,25 +90,25 @@ class RendezvousClient:
 
         Raises ``ConnectionError`` if the first node is lost or cannot be reached.
         """
-        self._ask(self._keyed(SET, key, value), _ANSWER_S)
+        self._request(self._request_key(SET, key, value), _ANSWER_S)
 
     def claim(self, key: str, value: bytes) -> bool:
         """Store ``value`` under ``key`` if the key has no value yet; return whether it was stored.
 
         Raises ``ConnectionError``.
         """
-        return self._ask(self._keyed(CLAIM, key, value), _ANSWER_S) == YES
+        return self._request(self._request_key(CLAIM, key, value), _ANSWER_S) == YES
 
     def get(self, key: str, timeout_s: float) -> bytes:
         """Wait at most ``timeout_s`` seconds until ``key`` has a value, and return it. Raises
         ``TimeoutError`` or ``ConnectionError``."""
         full = (self.prefix + key).encode()
-        answer = self._ask(GET + SECONDS.pack(timeout_s) + full, timeout_s + _ANSWER_S)
+        answer = self._request(GET + SECONDS.pack(timeout_s) + full, timeout_s + _ANSWER_S)
         if answer == NO:
             raise TimeoutError(f"no rank has set {key} within {timeout_s:g} s")
         return answer[1:]
 
-    def line(self, name: str, timeout_s: float = _ANSWER_S) -> socket.socket:
+    def open_line(self, name: str, timeout_s: float = _ANSWER_S) -> socket.socket:
         """Open a persistent connection, named ``name``, to exchange messages (frames of ``wire``)
         with the server.
 
@@ -116,8 +116,8 @@ class RendezvousClient:
             ConnectionError: the server cannot be reached.
         """
         sock = self._connect(time.monotonic() + timeout_s)
-        sock.sendall(wire.frame(LINE + name.encode()))
-        wire.receive(sock, time.monotonic() + timeout_s)
+        sock.sendall(wire.encode_frame(LINE + name.encode()))
+        wire.receive_frame(sock, time.monotonic() + timeout_s)
         sock.settimeout(None)
         return sock
 
@@ -128,11 +128,11 @@ class RendezvousClient:
         for sock in idle:
             sock.close()
 
-    def _keyed(self, verb: bytes, key: str, value: bytes) -> bytes:
+    def _request_key(self, verb: bytes, key: str, value: bytes) -> bytes:
         full = (self.prefix + key).encode()
         return verb + KEY_LENGTH.pack(len(full)) + full + value
 
-    def _ask(self, request: bytes, timeout_s: float) -> bytes:
+    def _request(self, request: bytes, timeout_s: float) -> bytes:
         deadline = time.monotonic() + timeout_s
         with self._lock:
             sock = self._idle.pop() if self._idle else None
@@ -140,8 +140,8 @@ class RendezvousClient:
             sock = self._connect(min(deadline, time.monotonic() + _ANSWER_S))
         try:
             sock.settimeout(_ANSWER_S)
-            sock.sendall(wire.frame(request))
-            answer = wire.receive(sock, deadline)
+            sock.sendall(wire.encode_frame(request))
+            answer = wire.receive_frame(sock, deadline)
         except OSError as error:
             sock.close()
             if isinstance(error, (ConnectionError, TimeoutError)):
@@ -165,8 +165,8 @@ class RendezvousClient:
                 failures.append(f"{address}: {error}")
                 continue
             try:
-                wire.keep(sock)
-                wire.prove(sock, self.token, min(deadline, time.monotonic() + TRY_S))
+                wire.enable_keepalive(sock)
+                wire.prove_token(sock, self.token, min(deadline, time.monotonic() + TRY_S))
             except OSError as error:
                 sock.close()
                 failures.append(f"{address}: {error}")
@@ -182,7 +182,7 @@ _joined: dict[str, RendezvousClient] = {}
 _lock = threading.Lock()
 
 
-def join(world: RankTopology, environ: Mapping[str, str]) -> RendezvousClient:
+def join_store(world: RankTopology, environ: Mapping[str, str]) -> RendezvousClient:
     """Return a client of the store of this rank's run; later calls return the same one.
 
     If ``aitne-run`` has not created a store, rank 0 does, and publishes its address in a folder
@@ -198,19 +198,19 @@ def join(world: RankTopology, environ: Mapping[str, str]) -> RendezvousClient:
     if environ.get(ADDRESSES):
         key = environ[ADDRESSES] + environ.get(PREFIX, "")
     else:
-        key = "alone" if world.size == 1 else _key(environ)
+        key = "alone" if world.size == 1 else _derive_run_key(environ)
     with _lock:
         if key not in _joined:
             if environ.get(ADDRESSES):
-                _joined[key] = _numbered(RendezvousClient.from_environ(environ), world)
+                _joined[key] = _number_program(RendezvousClient.from_environ(environ), world)
             elif world.size == 1:
-                _joined[key], _ = _serve(1, environ)
+                _joined[key], _ = _serve_store(1, environ)
             else:
-                _joined[key] = _led_or_met(world, environ, key)
+                _joined[key] = _lead_or_meet(world, environ, key)
         return _joined[key]
 
 
-def _numbered(client: RendezvousClient, world: RankTopology) -> RendezvousClient:
+def _number_program(client: RendezvousClient, world: RankTopology) -> RendezvousClient:
     """Add to the key prefix of a client how many programs this rank has run before in the same
     run."""
     number = 0
@@ -223,7 +223,9 @@ def _numbered(client: RendezvousClient, world: RankTopology) -> RendezvousClient
     return client
 
 
-def agreed(world: RankTopology, environ: Mapping[str, str], choose: Callable[[], str]) -> str:
+def agree_on_choice(
+    world: RankTopology, environ: Mapping[str, str], choose: Callable[[], str]
+) -> str:
     """Return the same text ``HOST:CHOICE`` on all ranks: the host of rank 0 and the result of
     ``choose``, which is called on rank 0.
 
@@ -231,22 +233,22 @@ def agreed(world: RankTopology, environ: Mapping[str, str], choose: Callable[[],
     remains.
 
     Raises:
-        LaunchError: as ``join`` does.
+        LaunchError: as ``join_store`` does.
     """
     nodes = -(-world.size // world.local_size)
     timeout_s = float(environ.get(TIMEOUT) or _TIMEOUT_S)
     if world.size == 1:
         return f"{LOCAL}:{choose()}"
-    path = _path(environ, nodes, f"before;{_key(environ)}")
+    path = _address_path(environ, nodes, f"before;{_derive_run_key(environ)}")
     try:
         if world.rank:
-            client = _meet(world, path, timeout_s)
+            client = _meet_leader(world, path, timeout_s)
             choice = client.get("choice", timeout_s).decode()
             client.set(f"got/{world.rank}", b"")
             client.close()
             return f"{client.host}:{choice}"
-        client, server = _serve(nodes, environ)
-        publish(path, client.addresses, client.token)
+        client, server = _serve_store(nodes, environ)
+        publish_address(path, client.addresses, client.token)
         try:
             choice = choose()
             client.set("choice", choice.encode())
@@ -262,24 +264,28 @@ def agreed(world: RankTopology, environ: Mapping[str, str], choose: Callable[[],
         ) from error
 
 
-def _serve(nodes: int, environ: Mapping[str, str]) -> tuple[RendezvousClient, RendezvousServer]:
+def _serve_store(
+    nodes: int, environ: Mapping[str, str]
+) -> tuple[RendezvousClient, RendezvousServer]:
     token = secrets.token_hex(32)
     server = RendezvousServer(token, LOCAL if nodes == 1 else "")
     return RendezvousClient(own_addresses(server.port, environ, nodes), token), server
 
 
-def _path(environ: Mapping[str, str], nodes: int, key: str) -> str:
-    return os.path.join(folder(environ, nodes), hashlib.sha256(key.encode()).hexdigest()[:32])
+def _address_path(environ: Mapping[str, str], nodes: int, key: str) -> str:
+    return os.path.join(
+        create_store_folder(environ, nodes), hashlib.sha256(key.encode()).hexdigest()[:32]
+    )
 
 
-def _led_or_met(world: RankTopology, environ: Mapping[str, str], key: str) -> RendezvousClient:
+def _lead_or_meet(world: RankTopology, environ: Mapping[str, str], key: str) -> RendezvousClient:
     nodes = -(-world.size // world.local_size)
     timeout_s = float(environ.get(TIMEOUT) or _TIMEOUT_S)
-    path = _path(environ, nodes, key)
+    path = _address_path(environ, nodes, key)
     if world.rank:
-        return _meet(world, path, timeout_s)
-    client, _ = _serve(nodes, environ)
-    publish(path, client.addresses, client.token)
+        return _meet_leader(world, path, timeout_s)
+    client, _ = _serve_store(nodes, environ)
+    publish_address(path, client.addresses, client.token)
     remove = _Removal(path)
     atexit.register(remove)
     threading.Thread(
@@ -291,10 +297,10 @@ def _led_or_met(world: RankTopology, environ: Mapping[str, str], key: str) -> Re
     return client
 
 
-def _meet(world: RankTopology, path: str, timeout_s: float) -> RendezvousClient:
+def _meet_leader(world: RankTopology, path: str, timeout_s: float) -> RendezvousClient:
     give_up, reason = time.monotonic() + timeout_s, f"it has published no address in {path}"
     while time.monotonic() < give_up:
-        endpoint = published(path)
+        endpoint = read_published(path)
         if endpoint is not None:
             client = RendezvousClient(*endpoint)
             # Each rank is accepted once: the store of an earlier run does not answer, or has all
@@ -338,7 +344,7 @@ class _Removal:
                 os.unlink(self._path)
 
 
-def publish(path: str, addresses: Sequence[str], token: str) -> None:
+def publish_address(path: str, addresses: Sequence[str], token: str) -> None:
     """Write the store's addresses and token atomically to a file that only its owner can read.
 
     Raises ``OSError``.
@@ -352,7 +358,7 @@ def publish(path: str, addresses: Sequence[str], token: str) -> None:
     os.replace(temporary, path)
 
 
-def published(path: str) -> tuple[list[str], str] | None:
+def read_published(path: str) -> tuple[list[str], str] | None:
     """Return the addresses and the token in the published file; None if it does not exist yet.
 
     Raises:
@@ -375,7 +381,7 @@ def published(path: str) -> tuple[list[str], str] | None:
     return [str(address) for address in content["addresses"]], str(content["token"])
 
 
-def folder(environ: Mapping[str, str], nodes: int) -> str:
+def create_store_folder(environ: Mapping[str, str], nodes: int) -> str:
     """Return the folder in which the ranks of a run on ``nodes`` nodes publish the store's address.
     It is created if it is missing.
 
@@ -403,7 +409,7 @@ def folder(environ: Mapping[str, str], nodes: int) -> str:
     return path
 
 
-def _key(environ: Mapping[str, str]) -> str:
+def _derive_run_key(environ: Mapping[str, str]) -> str:
     """Return a text that identifies this run: it is the same on all its ranks, and no other run has
     it. Raises ``LaunchError`` if the environment has none."""
     for names in (

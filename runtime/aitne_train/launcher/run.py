@@ -13,15 +13,20 @@ import tempfile
 import time
 
 from aitne_train.launcher import horovod, hosts, rendezvous, scheduler, slurm_tasks
-from aitne_train.launcher.addresses import LOCAL, interface_variables, own_addresses
+from aitne_train.launcher.addresses import LOCAL, build_interface_variables, own_addresses
 from aitne_train.launcher.coordinator import LaunchCoordinator
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.launcher.keeper import CleanupProcess
 from aitne_train.launcher.node import LaunchNode
-from aitne_train.launcher.output import say
+from aitne_train.launcher.output import print_message
 from aitne_train.launcher.ports import HeldPort
 from aitne_train.launcher.server import RendezvousServer
-from aitne_train.launcher.spawn import NotStarted, own_command, threads, variables
+from aitne_train.launcher.spawn import (
+    NotStarted,
+    build_own_command,
+    build_rank_variables,
+    count_threads_per_rank,
+)
 from aitne_train.launcher.supervisor import LaunchSupervisor
 
 TYPE_CHECKING = False
@@ -79,7 +84,7 @@ class Launcher:
         self.keeper = CleanupProcess(self.run_id)
         self.supervisor = LaunchSupervisor()
 
-    def serve(
+    def prepare_node(
         self,
         ranks: Sequence[int],
         client: rendezvous.RendezvousClient,
@@ -99,13 +104,13 @@ class Launcher:
                 new temporary folder.
             names: names of the nodes, for the host file of the ranks; empty: they are not known.
         """
-        folder = _folder(self.keeper, run_dir)
+        folder = _create_run_folder(self.keeper, run_dir)
         if names:
-            os.environ[hosts.VARIABLE] = _hostfile(folder, names, ranks)
+            os.environ[hosts.VARIABLE] = _write_hostfile(folder, names, ranks)
         self.supervisor.index = index
         self.supervisor.node = LaunchNode(
             index,
-            own_name(),
+            find_node_name(),
             ranks,
             self.settings.argv,
             os.environ,
@@ -114,13 +119,13 @@ class Launcher:
             run_id=self.run_id,
             run_dir=folder,
             keeper=self.keeper,
-            report=self.supervisor.report,
-            on_ended=self.supervisor.rank_ended,
+            report=self.supervisor.report_to_coordinator,
+            on_ended=self.supervisor.queue_rank_end,
             prefix=self.settings.prefix,
             bind=self.settings.bind,
         )
 
-    def decide(self, names: Sequence[str], server: RendezvousServer) -> None:
+    def prepare_coordinator(self, names: Sequence[str], server: RendezvousServer) -> None:
         """Prepare this launcher to coordinate all nodes, which have the names ``names``."""
         self.supervisor.server = server
         self.supervisor.coordinator = LaunchCoordinator(
@@ -128,8 +133,8 @@ class Launcher:
             self.settings.restarts,
             time.monotonic() + self.settings.timeout_s,
             self.settings.grace_s,
-            self.supervisor.send,
-            say,
+            self.supervisor.send_order,
+            print_message,
         )
 
     def run(self, line: socket.socket | None = None) -> int:
@@ -138,16 +143,18 @@ class Launcher:
         if line is not None:
             self.supervisor.listen(line)
         if self.supervisor.node is not None:
-            self.supervisor.report({"kind": "here", "name": own_name()})
+            self.supervisor.report_to_coordinator({"kind": "here", "name": find_node_name()})
         return self.supervisor.run()
 
 
-def alone(ranks: int, settings: LaunchSettings) -> int:
+def run_alone(ranks: int, settings: LaunchSettings) -> int:
     """Run ``ranks`` ranks on this node, and return the exit code."""
-    return _first_node([ranks], [own_name()], settings, run_dir=None, address_file=None)
+    return _run_first_node([ranks], [find_node_name()], settings, run_dir=None, address_file=None)
 
 
-def node(index: int, ranks: Sequence[int], run_dir: str, key: str, settings: LaunchSettings) -> int:
+def run_node(
+    index: int, ranks: Sequence[int], run_dir: str, key: str, settings: LaunchSettings
+) -> int:
     """Run this node's part of a run whose nodes share the folder ``run_dir``, and return the exit
     code. The first node coordinates the run.
 
@@ -157,24 +164,25 @@ def node(index: int, ranks: Sequence[int], run_dir: str, key: str, settings: Lau
         run_dir: shared folder, in which the first node publishes its address.
         key: id of the run, so that no node uses the address of an earlier run.
         settings: settings from the command line.
+
     Raises:
         LaunchError: the first node does not join, or the folder cannot be used.
     """
     path = os.path.join(run_dir, f"rendezvous-{hashlib.sha256(key.encode()).hexdigest()[:16]}")
     if index == 0:
-        names = [own_name()] + [f"number {number}" for number in range(1, len(ranks))]
-        return _first_node(ranks, names, settings, run_dir=run_dir, address_file=path)
+        names = [find_node_name()] + [f"number {number}" for number in range(1, len(ranks))]
+        return _run_first_node(ranks, names, settings, run_dir=run_dir, address_file=path)
     launcher = Launcher(settings)
     try:
-        client, line = _found(path, index, settings.timeout_s)
+        client, line = _find_first_node(path, index, settings.timeout_s)
         launcher.supervisor.forward_signals()
-        launcher.serve(ranks, client, str(client.host), index, run_dir)
+        launcher.prepare_node(ranks, client, str(client.host), index, run_dir)
         return launcher.run(line)
     finally:
         launcher.keeper.release()
 
 
-def _first_node(
+def _run_first_node(
     ranks: Sequence[int],
     names: Sequence[str],
     settings: LaunchSettings,
@@ -183,14 +191,16 @@ def _first_node(
 ) -> int:
     launcher, token = Launcher(settings), secrets.token_hex(32)
     launcher.supervisor.forward_signals()
-    server = RendezvousServer(token, LOCAL if len(ranks) == 1 else "", launcher.supervisor.heard)
+    server = RendezvousServer(
+        token, LOCAL if len(ranks) == 1 else "", launcher.supervisor.queue_message
+    )
     client = rendezvous.RendezvousClient(own_addresses(server.port, os.environ, len(ranks)), token)
     try:
         client.set("begun", b"")  # from now on it is known which address leads here
-        launcher.decide(names, server)
-        launcher.serve(ranks, client, str(client.host), 0, run_dir)
+        launcher.prepare_coordinator(names, server)
+        launcher.prepare_node(ranks, client, str(client.host), 0, run_dir)
         if address_file is not None:
-            _publish(address_file, client)
+            _publish_address(address_file, client)
         return launcher.run()
     finally:
         if address_file is not None:
@@ -201,16 +211,16 @@ def _first_node(
         launcher.keeper.release()
 
 
-def _publish(path: str, client: rendezvous.RendezvousClient) -> None:
+def _publish_address(path: str, client: rendezvous.RendezvousClient) -> None:
     try:
-        rendezvous.publish(path, client.addresses, client.token)
+        rendezvous.publish_address(path, client.addresses, client.token)
     except OSError as error:
         raise LaunchError(
             f"{os.path.dirname(path)} cannot be written: {error.strerror}. Give a --run-dir that all nodes can write"
         ) from error
 
 
-def _folder(keeper: CleanupProcess, run_dir: str | None) -> str:
+def _create_run_folder(keeper: CleanupProcess, run_dir: str | None) -> str:
     chosen = run_dir or os.environ.get("AITNE_RUN_DIR")
     if chosen:
         try:
@@ -221,30 +231,30 @@ def _folder(keeper: CleanupProcess, run_dir: str | None) -> str:
             ) from error
         return os.path.abspath(chosen)
     made = tempfile.mkdtemp(prefix="aitne-run-")
-    keeper.folder(made)
+    keeper.add_folder(made)
     return made
 
 
-def _hostfile(folder: str, names: Sequence[str], ranks: Sequence[int]) -> str:
+def _write_hostfile(folder: str, names: Sequence[str], ranks: Sequence[int]) -> str:
     """Write the nodes with their numbers of ranks, in the order of the ranks, and return the path of
     the file. Launchers of nodes that share the folder write the same."""
     path = os.path.join(folder, "hostfile")
     temporary = f"{path}.{secrets.token_hex(4)}"
     try:
         with open(temporary, "w", encoding="utf-8") as stream:
-            stream.write(hosts.hostfile_text(names, ranks))
+            stream.write(hosts.format_hostfile(names, ranks))
         os.replace(temporary, path)
     except OSError as error:
         raise LaunchError(f"{path} cannot be written: {error.strerror}") from error
     return path
 
 
-def own_name() -> str:
+def find_node_name() -> str:
     """Return the name of this node according to Slurm, or else its host name."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-def _found(
+def _find_first_node(
     path: str, index: int, timeout_s: float
 ) -> tuple[rendezvous.RendezvousClient, socket.socket]:
     """Wait at most ``timeout_s`` seconds for the first node; return a client of its store and a
@@ -252,11 +262,11 @@ def _found(
     ``LaunchError``."""
     give_up, reason = time.monotonic() + timeout_s, f"it has published no address in {path}"
     while time.monotonic() < give_up:
-        endpoint = rendezvous.published(path)
+        endpoint = rendezvous.read_published(path)
         if endpoint is not None:
             client = rendezvous.RendezvousClient(*endpoint)
             try:
-                return client, client.line(str(index))
+                return client, client.open_line(str(index))
             except ConnectionError as error:
                 reason = str(error)  # of an earlier run, or just closed
         time.sleep(_LOOK_S)
@@ -269,7 +279,9 @@ def _found(
 # --- MPI -----------------------------------------------------------------------------------------
 
 
-def as_mpi(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> list[str]:
+def build_mpi_command(
+    targets: Sequence[Host], launcher: str, settings: LaunchSettings
+) -> list[str]:
     """Return the command that starts the ranks with MPI: ``mpirun``, or ``srun`` with PMIx.
 
     Raises:
@@ -277,10 +289,10 @@ def as_mpi(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> 
     """
     size = sum(host.ranks for host in targets)
     ours = ["--horovod"] if horovod.VARIABLE in os.environ else []
-    inner = [*own_command(), *ours, "--", *settings.argv]
+    inner = [*build_own_command(), *ours, "--", *settings.argv]
     several = len(targets) > 1
     if launcher == "srun":
-        kind = scheduler.pmix(scheduler.mpi_plugins())
+        kind = scheduler.choose_pmix(scheduler.query_mpi_plugins())
         return ["srun", f"--ntasks={size}", f"--mpi={kind}", "--kill-on-bad-exit=1", *inner]
     if shutil.which("mpirun") is None:
         raise LaunchError(
@@ -288,7 +300,7 @@ def as_mpi(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> 
             "another --transport than mpi and horovod"
         )
     if os.geteuid() == 0 and not _may_run_as_root(os.environ):
-        say(
+        print_message(
             "Open MPI does not start ranks as root: use another account, or set OMPI_ALLOW_RUN_AS_ROOT=1 and "
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, for example in a container"
         )
@@ -312,7 +324,7 @@ def _may_run_as_root(environ: Mapping[str, str]) -> bool:
     return all(environ.get(name) == "1" for name in permitted) or not scheduler.is_open_mpi()
 
 
-def become(
+def replace_process(
     world: RankTopology, argv: Sequence[str], environ: Mapping[str, str], timeout_s: float
 ) -> NoReturn:
     """Replace this process, which another launcher has started as the rank ``world``, by the
@@ -327,25 +339,25 @@ def become(
     if world.source != "slurm":  # the other launcher may itself be one task of Slurm
         nodes, rest = divmod(world.size, world.local_size)
         ranks = [] if rest else [world.local_size] * nodes
-        environ = slurm_tasks.for_rank(environ, world, node_number, ranks)
+        environ = slurm_tasks.build_rank_environment(environ, world, node_number, ranks)
     program_environ = {
         **environ,
-        **horovod.variables(environ),
-        **variables(world, node_number),
+        **horovod.build_variables(environ),
+        **build_rank_variables(world, node_number),
         rendezvous.TIMEOUT: f"{timeout_s:g}",
     }
     held: list[HeldPort] = []
 
-    def choose() -> str:
+    def choose_port() -> str:
         held.append(HeldPort(0.0))
         return str(held[0].number)
 
     if not (environ.get("MASTER_ADDR") and environ.get("MASTER_PORT")):
-        host, port = rendezvous.agreed(world, program_environ, choose).rsplit(":", 1)
+        host, port = rendezvous.agree_on_choice(world, program_environ, choose_port).rsplit(":", 1)
         program_environ["MASTER_ADDR"], program_environ["MASTER_PORT"] = host, port
     if world.local_size < world.size:
-        program_environ = {**interface_variables(environ), **program_environ}
-    program_environ.setdefault("OMP_NUM_THREADS", str(threads(world.local_size)))
+        program_environ = {**build_interface_variables(environ), **program_environ}
+    program_environ.setdefault("OMP_NUM_THREADS", str(count_threads_per_rank(world.local_size)))
     if world.source != "torchrun":  # its ranks share one stream, where pieces of lines would mix
         program_environ.setdefault("PYTHONUNBUFFERED", "1")
     for each in held:  # of rank 0, whose program it stays bound in

@@ -24,7 +24,7 @@ _LOAD_ERROR = "slurm_load_topo error"
 _PLUGIN = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def allocation(environ: Mapping[str, str]) -> list[hosts.Host] | None:
+def read_allocation(environ: Mapping[str, str]) -> list[hosts.Host] | None:
     """Return the nodes of this Slurm job with the number of ranks on each; None outside of a Slurm
     job.
 
@@ -35,10 +35,10 @@ def allocation(environ: Mapping[str, str]) -> list[hosts.Host] | None:
     text = environ.get("SLURM_TASKS_PER_NODE")
     if "SLURM_JOB_ID" not in environ or not names or not text:
         return None
-    tasks = hosts.counts(text)
+    tasks = hosts.parse_task_counts(text)
     if len(tasks) == 1 and "[" not in names and "," not in names:
         return [hosts.Host(names, tasks[0])]
-    nodes = _asked(["scontrol", "show", "hostnames", names]).split()
+    nodes = _run_query(["scontrol", "show", "hostnames", names]).split()
     if len(nodes) != len(tasks):
         raise LaunchError(
             f"Slurm's variables contradict each other: {names} are {len(nodes)} nodes, and SLURM_TASKS_PER_NODE "
@@ -47,20 +47,20 @@ def allocation(environ: Mapping[str, str]) -> list[hosts.Host] | None:
     return [hosts.Host(name, tasks[number]) for number, name in enumerate(nodes)]
 
 
-def topology(environ: Mapping[str, str]) -> str:
+def query_topology(environ: Mapping[str, str]) -> str:
     """Return what Slurm shows about the topology of the network for this job.
 
     Raises:
         LaunchError: Slurm does not answer.
     """
-    name = partition_topology(environ)
-    text = _asked(["scontrol", "show", "topology", *([name] if name else [])])
+    name = query_partition_topology(environ)
+    text = _run_query(["scontrol", "show", "topology", *([name] if name else [])])
     if _LOAD_ERROR in text:  # scontrol exits with 0 all the same
         raise LaunchError(f"scontrol show topology has failed: {text.strip()[-500:]}")
     return text
 
 
-def partition_topology(environ: Mapping[str, str]) -> str | None:
+def query_partition_topology(environ: Mapping[str, str]) -> str | None:
     """Return the name of the topology that the partition of this job has instead of the cluster's
     default (``Topology=`` of Slurm 25.05 and later); None if it has none.
 
@@ -70,12 +70,14 @@ def partition_topology(environ: Mapping[str, str]) -> str | None:
     partition = environ.get("SLURM_JOB_PARTITION")
     if not partition:
         return None
-    shown = _asked(["scontrol", "--all", "--oneliner", "show", "partition", partition])
+    shown = _run_query(["scontrol", "--all", "--oneliner", "show", "partition", partition])
     match = _OF_PARTITION.search(shown)
     return None if match is None else match.group(1)
 
 
-def topology_file(environ: Mapping[str, str], folders: Sequence[str] = _CONF_FOLDERS) -> str | None:
+def find_topology_file(
+    environ: Mapping[str, str], folders: Sequence[str] = _CONF_FOLDERS
+) -> str | None:
     """Return the path of the file from which Slurm on this machine reads the topology; None if
     there is none.
 
@@ -98,17 +100,17 @@ def topology_file(environ: Mapping[str, str], folders: Sequence[str] = _CONF_FOL
     return None
 
 
-def mpi_plugins() -> list[str]:
+def query_mpi_plugins() -> list[str]:
     """Return the values that ``srun --mpi`` accepts on this cluster. Raises ``LaunchError``."""
-    return plugins(_asked(["srun", "--mpi=list"]))
+    return parse_mpi_plugins(_run_query(["srun", "--mpi=list"]))
 
 
 def is_open_mpi() -> bool:
     """Return whether the installed ``mpirun`` is that of Open MPI. Raises ``LaunchError``."""
-    return "Open MPI" in _asked(["mpirun", "--version"])
+    return "Open MPI" in _run_query(["mpirun", "--version"])
 
 
-def plugins(text: str) -> list[str]:
+def parse_mpi_plugins(text: str) -> list[str]:
     """Return the names of MPI plug-ins in the output of ``srun --mpi=list``, which differs between
     releases."""
     types: list[str] = []
@@ -120,7 +122,7 @@ def plugins(text: str) -> list[str]:
     return types
 
 
-def pmix(types: list[str]) -> str:
+def choose_pmix(types: list[str]) -> str:
     """Return the newest PMIx plug-in in the list ``types``. Raises ``LaunchError`` if it has
     none."""
     pmix_types = sorted(
@@ -134,7 +136,7 @@ def pmix(types: list[str]) -> str:
     return "pmix" if "pmix" in pmix_types else pmix_types[-1]
 
 
-def _asked(argv: list[str]) -> str:
+def _run_query(argv: list[str]) -> str:
     try:
         process = subprocess.run(
             argv,

@@ -46,7 +46,7 @@ class RendezvousServer:
     ) -> None:
         self._token = token
         self._heard = heard or (lambda _name, _payload: None)
-        self._listener = ports.listen(host)
+        self._listener = ports.open_listener(host)
         self.port: int = self._listener.getsockname()[1]
         self._selector = selectors.DefaultSelector()
         self._messages: dict[bytes, bytes] = {}
@@ -59,24 +59,24 @@ class RendezvousServer:
             sock.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._serve, name="aitne-rendezvous", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="aitne-rendezvous", daemon=True)
         self._thread.start()
 
     def send(self, name: str, payload: bytes) -> None:
         """Send a message over the connection named ``name``; do nothing if it is not open. May be
         called from any thread."""
-        self._call(lambda: self._send(name, payload))
+        self._call_soon(lambda: self._send_message(name, payload))
 
     def close(self) -> None:
         """Close all connections and the port, after delivering the messages that were sent
         before."""
-        self._call(self._begin_to_close)
+        self._call_soon(self._begin_to_close)
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
     # --- on its thread ---------------------------------------------------------------------------
 
-    def _call(self, action: Callable[[], None]) -> None:
+    def _call_soon(self, action: Callable[[], None]) -> None:
         with self._lock:
             self._todo.append(action)
         try:
@@ -87,22 +87,22 @@ class RendezvousServer:
     def _begin_to_close(self) -> None:
         self._closing = True
 
-    def _send(self, name: str, payload: bytes) -> None:
+    def _send_message(self, name: str, payload: bytes) -> None:
         for peer in list(self._peers):
             if peer.line == name:
-                self._write(peer, payload)
+                self._queue_frame(peer, payload)
 
-    def _serve(self) -> None:
+    def _run(self) -> None:
         try:
             while not self._closing:
-                for key, events in self._selector.select(self._nearest()):
+                for key, events in self._selector.select(self._nearest_deadline()):
                     if key.fileobj is self._listener:
                         self._accept()
                     elif key.fileobj is self._woken:
-                        self._run_todo()
+                        self._run_scheduled()
                     else:
-                        self._move(key.data, events)
-                self._run_late()
+                        self._serve_peer(key.data, events)
+                self._end_late_requests()
         finally:
             for peer in list(self._peers):
                 self._flush_last(peer)
@@ -111,7 +111,7 @@ class RendezvousServer:
             for sock in (self._listener, self._woken, self._waker):
                 sock.close()
 
-    def _run_todo(self) -> None:
+    def _run_scheduled(self) -> None:
         try:
             self._woken.recv(4096)
         except BlockingIOError:
@@ -127,16 +127,16 @@ class RendezvousServer:
         except OSError:
             return  # it is closed already, or there are no more file descriptors
         sock.setblocking(False)
-        wire.keep(sock)
+        wire.enable_keepalive(sock)
         peer = _Peer(sock)
         self._peers.add(peer)
         self._selector.register(sock, selectors.EVENT_READ, peer)
         peer.out += wire.MAGIC + peer.nonce
-        self._push(peer)
+        self._send_queued(peer)
 
-    def _move(self, peer: _Peer, events: int) -> None:
+    def _serve_peer(self, peer: _Peer, events: int) -> None:
         if events & selectors.EVENT_WRITE:
-            self._push(peer)
+            self._send_queued(peer)
         if not events & selectors.EVENT_READ or peer not in self._peers:
             return
         try:
@@ -146,86 +146,86 @@ class RendezvousServer:
         except OSError:
             part = b""
         if not part:
-            self._hang_up(peer)
+            self._close_peer(peer)
             return
         peer.received += part
         try:
-            while peer in self._peers and (payload := wire.cut(peer.received)) is not None:
-                self._take(peer, payload)
+            while peer in self._peers and (payload := wire.cut_frame(peer.received)) is not None:
+                self._handle_frame(peer, payload)
         except (ConnectionError, struct.error):
-            self._hang_up(peer)
+            self._close_peer(peer)
         if not peer.known and len(peer.received) > _GREETING_BYTES:
-            self._hang_up(peer)
+            self._close_peer(peer)
 
-    def _take(self, peer: _Peer, payload: bytes) -> None:
+    def _handle_frame(self, peer: _Peer, payload: bytes) -> None:
         if not peer.known:
             theirs, answer = payload[: wire.NONCE], payload[wire.NONCE :]
-            expected = wire.proof(self._token, b"client", peer.nonce, theirs)
+            expected = wire.compute_proof(self._token, b"client", peer.nonce, theirs)
             if not hmac.compare_digest(answer, expected):
-                self._hang_up(peer)
+                self._close_peer(peer)
                 return
             peer.known = True
-            self._write(peer, wire.proof(self._token, b"server", peer.nonce, theirs))
+            self._queue_frame(peer, wire.compute_proof(self._token, b"server", peer.nonce, theirs))
         elif peer.line is not None:
             self._heard(peer.line, payload)
         else:
-            self._answer(peer, payload[:1], payload[1:])
+            self._answer_request(peer, payload[:1], payload[1:])
 
-    def _answer(self, peer: _Peer, verb: bytes, rest: bytes) -> None:
+    def _answer_request(self, peer: _Peer, verb: bytes, rest: bytes) -> None:
         if verb in (SET, CLAIM):
             (length,) = KEY_LENGTH.unpack_from(rest)
             key, value = rest[KEY_LENGTH.size :][:length], rest[KEY_LENGTH.size + length :]
             if verb == CLAIM and key in self._messages:
-                self._write(peer, NO)
+                self._queue_frame(peer, NO)
                 return
             self._messages[key] = value
-            self._write(peer, YES)
+            self._queue_frame(peer, YES)
             for other in [other for other in self._peers if other.awaited_key == key]:
                 other.awaited_key = None
-                self._write(other, YES + value)
+                self._queue_frame(other, YES + value)
         elif verb == GET:
             (seconds,) = SECONDS.unpack_from(rest)
             key = rest[SECONDS.size :]
             if key in self._messages:
-                self._write(peer, YES + self._messages[key])
+                self._queue_frame(peer, YES + self._messages[key])
             else:
                 peer.awaited_key, peer.deadline = key, time.monotonic() + seconds
         elif verb == LINE:
             peer.line = rest.decode("utf-8", "replace")
-            self._write(peer, YES)
+            self._queue_frame(peer, YES)
         else:
-            self._hang_up(peer)
+            self._close_peer(peer)
 
-    def _nearest(self) -> float | None:
+    def _nearest_deadline(self) -> float | None:
         deadlines = [peer.deadline for peer in self._peers if peer.times_out]
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
-    def _run_late(self) -> None:
+    def _end_late_requests(self) -> None:
         now = time.monotonic()
         for peer in [peer for peer in self._peers if peer.times_out and peer.deadline <= now]:
             if not peer.known:
-                self._hang_up(peer)
+                self._close_peer(peer)
             else:
                 peer.awaited_key = None
-                self._write(peer, NO)
+                self._queue_frame(peer, NO)
 
-    def _write(self, peer: _Peer, payload: bytes) -> None:
-        peer.out += wire.frame(payload)
-        self._push(peer)
+    def _queue_frame(self, peer: _Peer, payload: bytes) -> None:
+        peer.out += wire.encode_frame(payload)
+        self._send_queued(peer)
 
-    def _push(self, peer: _Peer) -> None:
+    def _send_queued(self, peer: _Peer) -> None:
         try:
             while peer.out:
                 del peer.out[: peer.sock.send(memoryview(peer.out)[: 1 << 18].tobytes())]
         except BlockingIOError:
             pass  # the rest is sent later
         except OSError:
-            self._hang_up(peer)
+            self._close_peer(peer)
             return
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.out else 0)
         self._selector.modify(peer.sock, events, peer)
 
-    def _hang_up(self, peer: _Peer) -> None:
+    def _close_peer(self, peer: _Peer) -> None:
         if peer not in self._peers:
             return
         self._peers.discard(peer)

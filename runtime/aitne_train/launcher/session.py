@@ -16,7 +16,7 @@ import shutil
 import signal
 import time
 
-from aitne_train.launcher.output import say
+from aitne_train.launcher.output import print_message
 from aitne_train.launcher.spawn import NOT_FOUND, NOT_STARTED
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ _EVERY_SIGNAL = [number for number in range(1, 32) if number not in (9, 19)]
 _PR_SET_PDEATHSIG = 1
 
 
-def run(
+def run_session(
     app: Sequence[str],
     ranks: Sequence[str],
     environ: Mapping[str, str],
@@ -81,21 +81,21 @@ class _SessionPrograms:
         if _FOLDER in environ:
             # Of ranks of an earlier start, to which the app would connect.
             shutil.rmtree(os.path.expanduser(environ[_FOLDER]), ignore_errors=True)
-        self._app = _start(app, {**os.environ, ENDED: self._ended}, stdin=True)
-        self._ranks = _start(ranks, environ, stdin=False)
+        self._app = _start_program(app, {**os.environ, ENDED: self._ended}, stdin=True)
+        self._ranks = _start_program(ranks, environ, stdin=False)
         while self._app is not None or self._ranks is not None:
             facts = signal.sigtimedwait(awaited, _LOOK_S)
             if facts is not None and facts.si_signo in _FORWARDED:
                 self._told = self._told or facts.si_signo == signal.SIGTERM
                 for pid in (self._app, self._ranks):
-                    _send(pid, facts.si_signo)
-            self._collect()
+                    _send_signal(pid, facts.si_signo)
+            self._collect_exit_codes()
             asked = self._app is None or os.path.exists(self._stop)
             if self._ranks is not None and asked:
                 self._end_ranks()
         return self._code
 
-    def _collect(self) -> None:
+    def _collect_exit_codes(self) -> None:
         """Collect the exit codes of ended child processes."""
         with contextlib.suppress(ChildProcessError):
             while True:
@@ -108,7 +108,7 @@ class _SessionPrograms:
                     self._app, self._code = None, code
                 elif pid == self._ranks:
                     self._ranks = None
-                    self._write_end(code)
+                    self._write_exit_code(code)
 
     def _end_ranks(self) -> None:
         """Ask the ranks to end; kill them if they were asked long ago."""
@@ -116,40 +116,42 @@ class _SessionPrograms:
         if self._kill_at is None:
             self._kill_at = now + _KILL_S
             if not self._told:
-                _send(self._ranks, signal.SIGTERM)
+                _send_signal(self._ranks, signal.SIGTERM)
         elif now >= self._kill_at:
-            _send(self._ranks, signal.SIGKILL)
+            _send_signal(self._ranks, signal.SIGKILL)
 
-    def _write_end(self, code: int) -> None:
+    def _write_exit_code(self, code: int) -> None:
         try:
             with open(f"{self._ended}.new", "w", encoding="utf-8") as file:
                 json.dump({"exit_code": code}, file)
             os.replace(f"{self._ended}.new", self._ended)
         except OSError as error:
-            say(f"{self._ended} cannot be written: {error.strerror}. The session continues")
+            print_message(
+                f"{self._ended} cannot be written: {error.strerror}. The session continues"
+            )
 
 
-def _send(pid: int | None, number: int) -> None:
+def _send_signal(pid: int | None, number: int) -> None:
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, number)
 
 
-def _start(argv: Sequence[str], environ: Mapping[str, str], *, stdin: bool) -> int:
+def _start_program(argv: Sequence[str], environ: Mapping[str, str], *, stdin: bool) -> int:
     """Start a program as the leader of a process group of its own, which is killed when this
     process ends. Return its PID."""
     libc = ctypes.CDLL(None)
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _become(libc, parent, argv, environ, stdin=stdin)
+        _replace_process(libc, parent, argv, environ, stdin=stdin)
     # The child does the same: from now on a signal to the group reaches it.
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
     return pid
 
 
-def _become(
+def _replace_process(
     libc: ctypes.CDLL,
     parent: int,
     argv: Sequence[str],
@@ -171,6 +173,6 @@ def _become(
         os.execvpe(argv[0], list(argv), dict(environ))  # noqa: S606
     except OSError as error:
         code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
-        say(f"{argv[0]} cannot be started: {error.strerror}")
+        print_message(f"{argv[0]} cannot be started: {error.strerror}")
     finally:
         os._exit(code)

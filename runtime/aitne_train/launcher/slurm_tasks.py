@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 _SIZES = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS")
 
 
-def for_rank(
+def build_rank_environment(
     environ: Mapping[str, str], world: RankTopology, node: int, ranks: Sequence[int]
 ) -> dict[str, str]:
     """Return ``environ`` with Slurm's variables about the task as ``srun`` would set them if it had

@@ -10,7 +10,7 @@ import sys
 import threading
 
 from aitne_train.launcher import horovod
-from aitne_train.launcher.cpus import available_cpus
+from aitne_train.launcher.cpus import count_available_cpus
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.launcher.keeper import MARK, CleanupProcess
 from aitne_train.launcher.output import OutputRelay, RankStream
@@ -85,6 +85,7 @@ class RankProcesses:
             prefix: whether the number of the rank is put before each line of output.
             cpus: CPUs that each rank is bound to; empty: ranks are not bound.
             stdin_rank: rank that gets this process's standard input, unless that is a terminal.
+
         Raises:
             NotStarted: there is no such program, or it cannot be run. Ranks that were started
                 already are killed.
@@ -96,9 +97,9 @@ class RankProcesses:
                 if cpus:
                     os.sched_setaffinity(0, cpus[number])
                 reads = rank == stdin_rank and not os.isatty(0)
-                self._spawn(rank, argv, environment, streams, prefix=prefix, reads=reads)
+                self._start_rank(rank, argv, environment, streams, prefix=prefix, reads=reads)
         except OSError as error:
-            self.signal(signal.SIGKILL)
+            self.signal_ranks(signal.SIGKILL)
             raise NotStarted(argv[0], error) from error
         finally:
             if cpus:
@@ -106,10 +107,13 @@ class RankProcesses:
             self._relay = OutputRelay(streams, at_once=len(environments) == 1 and not prefix)
             for rank, pid in self._pids.items():
                 threading.Thread(
-                    target=self._wait, args=(rank, pid), name=f"aitne-rank-{rank}", daemon=True
+                    target=self._wait_for_rank,
+                    args=(rank, pid),
+                    name=f"aitne-rank-{rank}",
+                    daemon=True,
                 ).start()
 
-    def _spawn(
+    def _start_rank(
         self,
         rank: int,
         argv: Sequence[str],
@@ -143,9 +147,9 @@ class RankProcesses:
                 os.close(end)
         with self._lock:
             self._pids[rank] = pid
-        self._keeper.group(pid)
+        self._keeper.add_group(pid)
 
-    def _wait(self, rank: int, pid: int) -> None:
+    def _wait_for_rank(self, rank: int, pid: int) -> None:
         # It is collected only at the end: until then its process group's number is not reused.
         info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         if info is None:
@@ -156,12 +160,12 @@ class RankProcesses:
         self._ended(rank, info.si_status if exited else 128 + info.si_status)
 
     @property
-    def alive(self) -> bool:
+    def has_running(self) -> bool:
         """Return whether at least one rank has not ended."""
         with self._lock:
             return len(self._over) < len(self._pids)
 
-    def signal(self, number: int) -> None:
+    def signal_ranks(self, number: int) -> None:
         """Send the signal ``number`` to all ranks; SIGKILL also to the processes that they
         started."""
         with self._lock:
@@ -174,24 +178,26 @@ class RankProcesses:
 
     def last_lines(self, rank: int) -> list[bytes]:
         """Return the last lines of output of an ended rank."""
-        return self._relay.last_lines(rank, within_s=0.5) if self._relay is not None else []
+        return (
+            self._relay.wait_for_last_lines(rank, within_s=0.5) if self._relay is not None else []
+        )
 
-    def clear(self) -> None:
+    def clean_up(self) -> None:
         """End the processes that ended ranks have left, forward the last output, and collect the
         ranks' exit codes."""
-        self._keeper.clear()
+        self._keeper.end_processes()
         if self._relay is not None:
             self._relay.finish(within_s=_LAST_S)
         with self._lock:
             for pid in self._pids.values():
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, 0)
-                self._keeper.forget(pid)
+                self._keeper.remove_group(pid)
             self._pids.clear()
             self._over.clear()
 
 
-def variables(world: RankTopology, node: int) -> dict[str, str]:
+def build_rank_variables(world: RankTopology, node: int) -> dict[str, str]:
     """Return the environment variables that tell a rank its position, with the names of Horovod and
     torch. ``node`` is the number of its node."""
     numbers = {
@@ -211,7 +217,7 @@ def variables(world: RankTopology, node: int) -> dict[str, str]:
     return {name: str(number) for name, number in numbers.items()}
 
 
-def environment(
+def build_environment(
     environ: Mapping[str, str], run_id: str, local_size: int, more: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the environment variables of a rank: those of the launcher, without the variables of
@@ -223,18 +229,18 @@ def environment(
     base = {
         name: value for name, value in environ.items() if not name.startswith(_OF_OUTER_LAUNCHERS)
     }
-    base.setdefault("OMP_NUM_THREADS", str(threads(local_size)))
+    base.setdefault("OMP_NUM_THREADS", str(count_threads_per_rank(local_size)))
     # A pipe makes Python hold prints back, and the last ones of a rank that is killed would be lost.
     base.setdefault("PYTHONUNBUFFERED", "1")
-    return {**base, **horovod.variables(base), MARK: run_id, **more}
+    return {**base, **horovod.build_variables(base), MARK: run_id, **more}
 
 
-def threads(ranks: int) -> int:
+def count_threads_per_rank(ranks: int) -> int:
     """Return the number of this node's CPUs for each of ``ranks`` ranks, at least 1."""
-    return max(1, available_cpus() // ranks)
+    return max(1, count_available_cpus() // ranks)
 
 
-def own_command() -> list[str]:
+def build_own_command() -> list[str]:
     """Return the command that starts this launcher's program in another process."""
     program = sys.argv[0]
     if program.endswith(".pyz"):

@@ -12,7 +12,7 @@ import time
 
 from aitne_train.launcher import wire
 from aitne_train.launcher.coordinator import LOST, LaunchCoordinator
-from aitne_train.launcher.output import say
+from aitne_train.launcher.output import print_message
 from aitne_train.launcher.server import RendezvousServer
 
 TYPE_CHECKING = False
@@ -49,33 +49,33 @@ class LaunchSupervisor:
 
     # --- interface -------------------------------------------------------------------------------
 
-    def heard(self, name: str, payload: bytes | None) -> None:
+    def queue_message(self, name: str, payload: bytes | None) -> None:
         """Queue a message from another node, whose connection is named ``name``; None: the
         connection has ended. Called on the server's thread."""
         message = None if payload is None else json.loads(payload)
         self._events.put(("report", int(name), message))
 
-    def rank_ended(self, generation: int, rank: int, code: int) -> None:
+    def queue_rank_end(self, generation: int, rank: int, code: int) -> None:
         """Queue the end of a rank with its exit code. Called on a thread of the rank.
         ``generation`` is the number of the start to which the rank belongs."""
         self._events.put(("rank", generation, rank, code))
 
-    def child_ended(self, node: int, code: int) -> None:
+    def queue_child_end(self, node: int, code: int) -> None:
         """Queue that the command which started a node's launcher has ended, with its exit code."""
         self._events.put(("child", node, code))
 
-    def report(self, message: dict[str, Any]) -> None:
+    def report_to_coordinator(self, message: dict[str, Any]) -> None:
         """Send a message of this node to the coordinator, which is in this process or on the first
         node."""
         if self.line is None:
             self._events.put(("report", self.index, message))
             return
         try:
-            self.line.sendall(wire.frame(json.dumps(message).encode()))
+            self.line.sendall(wire.encode_frame(json.dumps(message).encode()))
         except OSError:
             self._events.put(("order", None))
 
-    def send(self, node: int, message: dict[str, Any]) -> None:
+    def send_order(self, node: int, message: dict[str, Any]) -> None:
         """Send an order of the coordinator, which is in this process, to a node."""
         if self.node is not None and node == self.index:
             self._events.put(("order", message))
@@ -86,7 +86,9 @@ class LaunchSupervisor:
         """Receive orders of the coordinator on another node over the connection ``line``, in a
         separate thread."""
         self.line = line
-        threading.Thread(target=self._read, args=(line,), name="aitne-orders", daemon=True).start()
+        threading.Thread(
+            target=self._read_orders, args=(line,), name="aitne-orders", daemon=True
+        ).start()
 
     def forward_signals(self) -> None:
         """Forward signals to the ranks from now on; they no longer end the launcher directly."""
@@ -94,7 +96,7 @@ class LaunchSupervisor:
             if (
                 signal.getsignal(number) != signal.SIG_IGN
             ):  # ignored by nohup or for a background job
-                signal.signal(number, self._signalled)
+                signal.signal(number, self._on_signal)
 
     # --- the loop --------------------------------------------------------------------------------
 
@@ -102,14 +104,14 @@ class LaunchSupervisor:
         """Process events until the run has ended, and return its exit code."""
         try:
             while True:
-                code = self._step()
+                code = self._handle_next_event()
                 if code is not None:
                     return code
         finally:
             if self.node is not None:
-                self.node.clear()
+                self.node.clean_up()
 
-    def _step(self) -> int | None:
+    def _handle_next_event(self) -> int | None:
         deadlines = [
             part.deadline
             for part in (self.node, self.coordinator)
@@ -123,20 +125,20 @@ class LaunchSupervisor:
         now = time.monotonic()
         if event[0] == "order":
             if event[1] is None:
-                say("the first node is lost: the ranks of this one are terminated")
+                print_message("the first node is lost: the ranks of this one are terminated")
                 return LOST
             if event[1]["kind"] == "over":
                 return int(event[1]["code"])
             if self.node is not None:
-                self.node.order(event[1])
+                self.node.handle_order(event[1])
         elif event[0] == "report" and self.coordinator is not None:
-            self.coordinator.heard(event[1], event[2], now)
+            self.coordinator.handle_message(event[1], event[2], now)
         elif event[0] == "rank" and self.node is not None:
             self.node.rank_ended(*event[1:])
         elif event[0] == "child" and self.coordinator is not None:
-            self.coordinator.heard(event[1], None, now)
+            self.coordinator.handle_message(event[1], None, now)
         elif event[0] == "signal":
-            self._tell_of(event[1])
+            self._report_signal(event[1])
         for part in (self.node, self.coordinator):
             if part is not None:
                 part.tick(now)
@@ -144,24 +146,24 @@ class LaunchSupervisor:
             return self.coordinator.code  # a node carries out its orders first
         return None
 
-    def _signalled(self, number: int, _frame: object) -> None:
+    def _on_signal(self, number: int, _frame: object) -> None:
         if number in _ASKING:
             self._asked += 1
             if self._asked > 1:
                 number = signal.SIGKILL  # a second request is not to wait
         if self.node is not None:
-            self.node.signal(number)
+            self.node.signal_ranks(number)
         self._events.put(("signal", number))
 
-    def _tell_of(self, number: int) -> None:
+    def _report_signal(self, number: int) -> None:
         for index in self.passed_on:
-            self.send(index, {"kind": "signal", "number": int(number)})
+            self.send_order(index, {"kind": "signal", "number": int(number)})
         if number != signal.SIGKILL:
-            self.report({"kind": "told", "number": int(number)})
+            self.report_to_coordinator({"kind": "told", "number": int(number)})
 
-    def _read(self, line: socket.socket) -> None:
+    def _read_orders(self, line: socket.socket) -> None:
         try:
             while True:
-                self._events.put(("order", json.loads(wire.receive(line))))
+                self._events.put(("order", json.loads(wire.receive_frame(line))))
         except OSError:
             self._events.put(("order", None))

@@ -27,7 +27,7 @@ class RunTokenError(ConnectionError):
     the token."""
 
 
-def keep(
+def enable_keepalive(
     sock: socket.socket, *, ask_after_s: int = _ASK_AFTER_S, give_up_s: int = _GIVE_UP_S
 ) -> None:
     """Enable TCP keepalive, so that a persistent connection ends when the other end loses power or
@@ -45,7 +45,7 @@ def keep(
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, give_up_s * 1_000)
 
 
-def frame(payload: bytes) -> bytes:
+def encode_frame(payload: bytes) -> bytes:
     """Return ``payload`` as a frame, with its length in front. Raises ``ValueError`` if it is too
     long."""
     if len(payload) > MOST_BYTES:
@@ -53,7 +53,7 @@ def frame(payload: bytes) -> bytes:
     return _LENGTH.pack(len(payload)) + payload
 
 
-def receive(sock: socket.socket, deadline: float | None = None) -> bytes:
+def receive_frame(sock: socket.socket, deadline: float | None = None) -> bytes:
     """Receive the next frame and return its payload.
 
     Raises:
@@ -61,13 +61,13 @@ def receive(sock: socket.socket, deadline: float | None = None) -> bytes:
             limit).
         ConnectionError: the other end has closed the connection, or uses another protocol.
     """
-    (length,) = _LENGTH.unpack(_exactly(sock, _LENGTH.size, deadline))
+    (length,) = _LENGTH.unpack(_receive_exactly(sock, _LENGTH.size, deadline))
     if length > MOST_BYTES:
         raise ConnectionError("the other end sends no messages of a rendezvous")
-    return _exactly(sock, length, deadline)
+    return _receive_exactly(sock, length, deadline)
 
 
-def cut(buffer: bytearray) -> bytes | None:
+def cut_frame(buffer: bytearray) -> bytes | None:
     """Remove the first frame from ``buffer`` and return its payload; None if no frame is
     complete."""
     if len(buffer) < _LENGTH.size:
@@ -82,7 +82,7 @@ def cut(buffer: bytearray) -> bytes | None:
     return payload
 
 
-def proof(token: str, who: bytes, first: bytes, second: bytes) -> bytes:
+def compute_proof(token: str, who: bytes, first: bytes, second: bytes) -> bytes:
     """Return the value with which one end proves to the other that it knows the token.
 
     ``who`` names the side that sends it, so that the value cannot be sent back as the other side's
@@ -91,7 +91,7 @@ def proof(token: str, who: bytes, first: bytes, second: bytes) -> bytes:
     return hmac.new(token.encode(), who + first + second, hashlib.sha256).digest()
 
 
-def prove(sock: socket.socket, token: str, deadline: float) -> None:
+def prove_token(sock: socket.socket, token: str, deadline: float) -> None:
     """Perform the client's part of the handshake, in which both ends prove that they know the
     token.
 
@@ -100,17 +100,17 @@ def prove(sock: socket.socket, token: str, deadline: float) -> None:
         TimeoutError: the server did not answer before ``deadline`` (``time.monotonic``).
         ConnectionError: the server has closed the connection.
     """
-    greeting = _exactly(sock, len(MAGIC), deadline)
+    greeting = _receive_exactly(sock, len(MAGIC), deadline)
     if greeting != MAGIC:
         raise RunTokenError("the server of another program listens there")
-    theirs, nonce = _exactly(sock, NONCE, deadline), secrets.token_bytes(NONCE)
-    sock.sendall(frame(nonce + proof(token, b"client", theirs, nonce)))
-    answer = receive(sock, deadline)
-    if not hmac.compare_digest(answer, proof(token, b"server", theirs, nonce)):
+    theirs, nonce = _receive_exactly(sock, NONCE, deadline), secrets.token_bytes(NONCE)
+    sock.sendall(encode_frame(nonce + compute_proof(token, b"client", theirs, nonce)))
+    answer = receive_frame(sock, deadline)
+    if not hmac.compare_digest(answer, compute_proof(token, b"server", theirs, nonce)):
         raise RunTokenError("another run's rendezvous listens there")
 
 
-def _exactly(sock: socket.socket, count: int, deadline: float | None) -> bytes:
+def _receive_exactly(sock: socket.socket, count: int, deadline: float | None) -> bytes:
     parts: list[bytes] = []
     while count:
         if deadline is not None:

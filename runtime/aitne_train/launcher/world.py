@@ -56,7 +56,7 @@ _SEVERAL = ("OMPI_MCA_orte_ess_num_procs", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "
 this process's own rank."""
 
 
-def detect(environ: Mapping[str, str]) -> RankTopology:
+def detect_topology(environ: Mapping[str, str]) -> RankTopology:
     """Return the position that a launcher's environment variables give this process; without such
     variables, that of the only rank.
 
@@ -67,25 +67,27 @@ def detect(environ: Mapping[str, str]) -> RankTopology:
             ranks has started this process without saying which one it is.
     """
     if environ.get("AITNE_RENDEZVOUS"):
-        return _horovod(environ, "aitne")
+        return _detect_horovod(environ, "aitne")
     if environ.get("TORCHELASTIC_RUN_ID"):
-        return _torch(environ)
-    slurm, mpi = _slurm(environ), _mpi(environ)
+        return _detect_torch(environ)
+    slurm, mpi = _detect_slurm(environ), _detect_mpi(environ)
     if mpi is None and "PMIX_RANK" in environ:
-        mpi = _pmix(environ, slurm)
-    outer = _of(mpi, slurm) if mpi is not None else slurm
+        mpi = _detect_pmix(environ, slurm)
+    outer = _merge_mpi_and_slurm(mpi, slurm) if mpi is not None else slurm
     world = outer
     if "HOROVOD_RANK" in environ or "HOROVOD_SIZE" in environ:
-        world = _inner(_horovod(environ, "horovod"), outer, "HOROVOD_RANK and HOROVOD_SIZE")
+        world = _check_inner(
+            _detect_horovod(environ, "horovod"), outer, "HOROVOD_RANK and HOROVOD_SIZE"
+        )
     elif "RANK" in environ or "WORLD_SIZE" in environ:
-        world = _inner(_plain(environ, outer), outer, "RANK and WORLD_SIZE")
+        world = _check_inner(_detect_plain(environ, outer), outer, "RANK and WORLD_SIZE")
     if world is None:
         _refuse_alone(environ)
         return RankTopology()
     return world
 
 
-def settled(world: RankTopology, nodes: Sequence[int]) -> RankTopology:
+def settle_topology(world: RankTopology, nodes: Sequence[int]) -> RankTopology:
     """Return ``world`` with local and cross ranks that are computed from the nodes of all ranks.
 
     A launcher may not provide the nodes of the other ranks. Ranks exchange this information when
@@ -109,7 +111,7 @@ def settled(world: RankTopology, nodes: Sequence[int]) -> RankTopology:
     )
 
 
-def layout(ranks: Sequence[int], source: str = "aitne") -> list[RankTopology]:
+def lay_out_ranks(ranks: Sequence[int], source: str = "aitne") -> list[RankTopology]:
     """Return the positions of all ranks, numbered node by node. ``ranks`` has the number of ranks
     on each node."""
     worlds: list[RankTopology] = []
@@ -132,38 +134,38 @@ def layout(ranks: Sequence[int], source: str = "aitne") -> list[RankTopology]:
 # --- one launcher each ---------------------------------------------------------------------------
 
 
-def _horovod(environ: Mapping[str, str], source: str) -> RankTopology:
-    rank, size = _place(environ, "HOROVOD_RANK", "HOROVOD_SIZE")
-    local_rank, local_size = _place(environ, "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE")
-    cross_rank, cross_size = _place(environ, "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE")
-    return _possible(
+def _detect_horovod(environ: Mapping[str, str], source: str) -> RankTopology:
+    rank, size = _read_place(environ, "HOROVOD_RANK", "HOROVOD_SIZE")
+    local_rank, local_size = _read_place(environ, "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE")
+    cross_rank, cross_size = _read_place(environ, "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE")
+    return _is_possible(
         RankTopology(rank, size, local_rank, local_size, cross_rank, cross_size, source)
     )
 
 
-def _torch(environ: Mapping[str, str]) -> RankTopology:
-    rank, size = _place(environ, "RANK", "WORLD_SIZE")
-    local_rank, local_size = _place(environ, "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-    cross_rank = _number(environ, "GROUP_RANK")
+def _detect_torch(environ: Mapping[str, str]) -> RankTopology:
+    rank, size = _read_place(environ, "RANK", "WORLD_SIZE")
+    local_rank, local_size = _read_place(environ, "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    cross_rank = _read_number(environ, "GROUP_RANK")
     # torchrun gives the number of nodes; they may have different numbers of ranks, which it does
     # not give: every rank alone can only assume equal numbers.
-    groups = _number(environ, "GROUP_WORLD_SIZE") if "GROUP_WORLD_SIZE" in environ else 0
+    groups = _read_number(environ, "GROUP_WORLD_SIZE") if "GROUP_WORLD_SIZE" in environ else 0
     cross_size = max(cross_rank + 1, groups or -(-size // local_size))
-    return _possible(
+    return _is_possible(
         RankTopology(rank, size, local_rank, local_size, cross_rank, cross_size, "torchrun")
     )
 
 
-def _slurm(environ: Mapping[str, str]) -> RankTopology | None:
-    if not _in_step(environ):
+def _detect_slurm(environ: Mapping[str, str]) -> RankTopology | None:
+    if not _is_in_step(environ):
         return None  # not in a step, or in a batch script, which is one task whatever it asked for
     tasks = environ.get("SLURM_STEP_NUM_TASKS") or environ.get("SLURM_NTASKS")
     if "SLURM_PROCID" not in environ or tasks is None:
         return None
-    rank, size = _place({**environ, "SLURM_NTASKS": tasks}, "SLURM_PROCID", "SLURM_NTASKS")
-    local_rank, node = _number(environ, "SLURM_LOCALID"), _number(environ, "SLURM_NODEID")
+    rank, size = _read_place({**environ, "SLURM_NTASKS": tasks}, "SLURM_PROCID", "SLURM_NTASKS")
+    local_rank, node = _read_number(environ, "SLURM_LOCALID"), _read_number(environ, "SLURM_NODEID")
     text = environ.get("SLURM_STEP_TASKS_PER_NODE") or environ.get("SLURM_TASKS_PER_NODE") or ""
-    tasks_per_node = hosts.counts(text)
+    tasks_per_node = hosts.parse_task_counts(text)
     if (
         sum(tasks_per_node) != size
         or node >= len(tasks_per_node)
@@ -185,27 +187,29 @@ def _slurm(environ: Mapping[str, str]) -> RankTopology | None:
     )
 
 
-def _mpi(environ: Mapping[str, str]) -> RankTopology | None:
+def _detect_mpi(environ: Mapping[str, str]) -> RankTopology | None:
     for rank_name, size_name, local_rank_name, local_size_name in _MPI:
         if rank_name not in environ:
             continue
-        rank, size = _place(environ, rank_name, size_name)
+        rank, size = _read_place(environ, rank_name, size_name)
         if local_rank_name not in environ:
-            return RankTopology(rank, size, -1, 0, 0, 1, "mpi")  # a place that ``_of`` completes
-        local_rank, local_size = _place(environ, local_rank_name, local_size_name)
-        return _possible(
-            _guessed_cross(RankTopology(rank, size, local_rank, local_size, 0, 1, "mpi"))
+            return RankTopology(
+                rank, size, -1, 0, 0, 1, "mpi"
+            )  # a place that ``_merge_mpi_and_slurm`` completes
+        local_rank, local_size = _read_place(environ, local_rank_name, local_size_name)
+        return _is_possible(
+            _estimate_cross_rank(RankTopology(rank, size, local_rank, local_size, 0, 1, "mpi"))
         )
     return None
 
 
-def _pmix(environ: Mapping[str, str], slurm: RankTopology | None) -> RankTopology | None:
+def _detect_pmix(environ: Mapping[str, str], slurm: RankTopology | None) -> RankTopology | None:
     """Return the position of a task that was started with PMIx: its position in the Slurm step.
     Raises ``LaunchError`` if it was not started by Slurm.
 
     PMIx provides the rank in a variable, but the number of ranks only through its server.
     """
-    rank = _number(environ, "PMIX_RANK")
+    rank = _read_number(environ, "PMIX_RANK")
     if slurm is None or slurm.rank != rank:
         raise LaunchError(
             f"PMIX_RANK says that this is task {rank}, and no variable says of how many. Start the program "
@@ -214,7 +218,7 @@ def _pmix(environ: Mapping[str, str], slurm: RankTopology | None) -> RankTopolog
     return slurm
 
 
-def _guessed_cross(world: RankTopology) -> RankTopology:
+def _estimate_cross_rank(world: RankTopology) -> RankTopology:
     """Return ``world`` with an estimated cross rank, because MPI does not provide the node of a
     rank.
 
@@ -229,7 +233,7 @@ def _guessed_cross(world: RankTopology) -> RankTopology:
     return replace(world, cross_rank=0, cross_size=1 if nodes == 1 else nodes)
 
 
-def _of(mpi: RankTopology, slurm: RankTopology | None) -> RankTopology:
+def _merge_mpi_and_slurm(mpi: RankTopology, slurm: RankTopology | None) -> RankTopology:
     """Return the rank's position according to MPI. If the Slurm step has the same rank and number
     of ranks, values that MPI does not report are taken from ``slurm``.
 
@@ -248,7 +252,7 @@ def _of(mpi: RankTopology, slurm: RankTopology | None) -> RankTopology:
     )
 
 
-def _plain(environ: Mapping[str, str], outer: RankTopology | None) -> RankTopology:
+def _detect_plain(environ: Mapping[str, str], outer: RankTopology | None) -> RankTopology:
     """Return the position from torch's variables (``RANK``, ``WORLD_SIZE``), which a script has set
     without torchrun.
 
@@ -258,11 +262,11 @@ def _plain(environ: Mapping[str, str], outer: RankTopology | None) -> RankTopolo
     Raises:
         LaunchError: the local rank is unknown, or variables contradict each other.
     """
-    rank, size = _place(environ, "RANK", "WORLD_SIZE")
+    rank, size = _read_place(environ, "RANK", "WORLD_SIZE")
     if outer is not None and (outer.rank, outer.size) == (rank, size):
         return outer  # a script's own variables need not be complete
     if "LOCAL_WORLD_SIZE" in environ or "LOCAL_RANK" in environ:
-        local_rank, local_size = _place(environ, "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+        local_rank, local_size = _read_place(environ, "LOCAL_RANK", "LOCAL_WORLD_SIZE")
     elif size == 1:
         local_rank, local_size = 0, 1
     else:
@@ -270,15 +274,15 @@ def _plain(environ: Mapping[str, str], outer: RankTopology | None) -> RankTopolo
             f"RANK is {rank} and WORLD_SIZE is {size}, but LOCAL_RANK and LOCAL_WORLD_SIZE are not set: set "
             "them too, or let aitne-run or torchrun set them all"
         )
-    return _possible(
-        _guessed_cross(RankTopology(rank, size, local_rank, local_size, 0, 1, "torchrun"))
+    return _is_possible(
+        _estimate_cross_rank(RankTopology(rank, size, local_rank, local_size, 0, 1, "torchrun"))
     )
 
 
 # --- consistency ---------------------------------------------------------------------------------
 
 
-def _inner(inner: RankTopology, outer: RankTopology | None, names: str) -> RankTopology:
+def _check_inner(inner: RankTopology, outer: RankTopology | None, names: str) -> RankTopology:
     if outer is not None and (outer.rank, outer.size) == (inner.rank, inner.size):
         return outer  # the same values, and it names the launcher of the ranks
     if (
@@ -302,10 +306,10 @@ def _refuse_alone(environ: Mapping[str, str]) -> None:
     Processes that each consider themselves the only one would train separate models unnoticed.
     """
     several = list(_SEVERAL)
-    if _in_step(environ):
+    if _is_in_step(environ):
         several.append("SLURM_STEP_NUM_TASKS")
     for name in several:
-        value = hosts.number(environ.get(name))
+        value = hosts.parse_number(environ.get(name))
         if value is not None and value > 1:
             raise LaunchError(
                 f"{name} is {value}: this is one of several tasks, and no variable says which one. A launcher's "
@@ -314,7 +318,7 @@ def _refuse_alone(environ: Mapping[str, str]) -> None:
             )
 
 
-def _place(environ: Mapping[str, str], rank_name: str, size_name: str) -> tuple[int, int]:
+def _read_place(environ: Mapping[str, str], rank_name: str, size_name: str) -> tuple[int, int]:
     for name, other in ((rank_name, size_name), (size_name, rank_name)):
         if name not in environ:
             raise LaunchError(
@@ -322,7 +326,7 @@ def _place(environ: Mapping[str, str], rank_name: str, size_name: str) -> tuple[
                 + (f", as is {other}, which is {environ[other]!r}" if other in environ else "")
                 + ": start the program by aitne-run, or unset the variables of another run"
             )
-    rank, size = _number(environ, rank_name), _number(environ, size_name)
+    rank, size = _read_number(environ, rank_name), _read_number(environ, size_name)
     if rank >= size:
         raise LaunchError(
             f"{rank_name} is {rank} and {size_name} is {size}: ranks count from 0, so there is no such rank. "
@@ -331,22 +335,22 @@ def _place(environ: Mapping[str, str], rank_name: str, size_name: str) -> tuple[
     return rank, size
 
 
-def _number(environ: Mapping[str, str], name: str) -> int:
+def _read_number(environ: Mapping[str, str], name: str) -> int:
     value = environ.get(name)
     if value is None:
         raise LaunchError(f"{name} is not set: start the program by aitne-run")
-    integer = hosts.number(value)
+    integer = hosts.parse_number(value)
     if integer is None:
         raise LaunchError(f"{name} is {value[:80]!r}, which is not the number of a rank: unset it")
     return integer
 
 
-def _in_step(environ: Mapping[str, str]) -> bool:
-    step = hosts.number(environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID"))
+def _is_in_step(environ: Mapping[str, str]) -> bool:
+    step = hosts.parse_number(environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID"))
     return step is not None and step <= _LAST_STEP
 
 
-def _possible(world: RankTopology) -> RankTopology:
+def _is_possible(world: RankTopology) -> RankTopology:
     if world.local_size > world.size or world.cross_size > world.size:
         raise LaunchError(
             f"rank {world.rank} of {world.size} cannot be one of {world.local_size} on its node on "

@@ -23,7 +23,14 @@ from aitne_train import choice
 from aitne_train.context import Context
 from aitne_train.errors import HorovodInternalError
 from aitne_train.functions import allgather_object
-from aitne_train.links import Pair, RankLink, medians, schedule, slow, within
+from aitne_train.links import (
+    Pair,
+    RankLink,
+    compute_medians,
+    find_slow_links,
+    is_within_node,
+    schedule_pairs,
+)
 from aitne_train.transport.base import Group, Reduction, Transport, TransportError
 from aitne_train.types import Kind, Request
 
@@ -55,15 +62,17 @@ class LinkReport:
     """Duration of the measurement in seconds."""
 
 
-def connect(group: Group, device: str) -> Transport:
+def connect_group(group: Group, device: str) -> Transport:
     """Connect the ranks of ``group`` by the transport that the run would use between them, and
     return it.
     """
-    chosen = choice.choose(group.nodes, device, os.environ.get("AITNE_TRANSPORT", "auto"))
+    chosen = choice.choose_transport(group.nodes, device, os.environ.get("AITNE_TRANSPORT", "auto"))
     return chosen.connect(group, device)
 
 
-def check(here: Context, connecting: Connect = connect, budget_s: float = BUDGET_S) -> LinkReport:
+def check_links(
+    here: Context, connecting: Connect = connect_group, budget_s: float = BUDGET_S
+) -> LinkReport:
     """Measure the links between ranks, for at most ``budget_s`` seconds, and return the report.
     Every rank must call this. ``connecting`` is the function that connects the ranks of a group.
 
@@ -71,70 +80,70 @@ def check(here: Context, connecting: Connect = connect, budget_s: float = BUDGET
         HorovodInternalError: two ranks cannot exchange data; the message names them.
     """
     began = time.monotonic()
-    device = _device(here)
+    device = _choose_device(here)
     meter = _Meter(here, connecting, device, began)
     local_links: dict[Pair, RankLink] = {}
-    pairs = schedule(here.nodes)
+    pairs = schedule_pairs(here.nodes)
     for number, pairs_of_round in enumerate(pairs):
-        _meet(here)
+        _connect_all(here)
         own_pair = next((pair for pair in pairs_of_round if here.world.rank in pair), None)
         if own_pair is not None and (
-            link := meter.measure(own_pair, f"{number}", budget_s * _SHARE)
+            link := meter.measure_pair(own_pair, f"{number}", budget_s * _SHARE)
         ):
             local_links[own_pair] = link
-    links = _all(local_links)
-    for number, suspect in enumerate(slow(list(links.values()), here.nodes)):
-        _meet(here)
+    links = _gather_links(local_links)
+    for number, suspect in enumerate(find_slow_links(list(links.values()), here.nodes)):
+        _connect_all(here)
         if here.world.rank in suspect.ranks:
-            again = meter.measure(suspect.ranks, f"again{number}", budget_s)
+            again = meter.measure_pair(suspect.ranks, f"again{number}", budget_s)
             if again is not None and again.bytes_per_s > suspect.bytes_per_s:
                 local_links[suspect.ranks] = again
-    links = _all(local_links)
-    _meet(here)
-    ring = meter.ring()
+    links = _gather_links(local_links)
+    _connect_all(here)
+    ring = meter.measure_ring()
     ordered = tuple(links[pair] for pair in sorted(links))
     return LinkReport(
         links=ordered,
-        slow=tuple(slow(ordered, here.nodes)),
+        slow=tuple(find_slow_links(ordered, here.nodes)),
         left_out=sum(map(len, pairs)) - len(links),
         ring_bytes_per_s=ring,
         took_s=time.monotonic() - began,
     )
 
 
-def text(report: LinkReport, nodes: tuple[int, ...]) -> str:
+def format_report(report: LinkReport, nodes: tuple[int, ...]) -> str:
     """Return the report as text for users, with the warnings about slow links first. ``nodes``
     contains the number of each rank's node.
     """
-    middle = medians(report.links, nodes)
+    middle = compute_medians(report.links, nodes)
     lines = [
         f"slow link between rank {a} (node {nodes[a]}) and rank {b} (node {nodes[b]}):"
-        f" {_rate(link.bytes_per_s)},"
-        f" {link.bytes_per_s / middle[within(link.ranks, nodes)] * 100:.0f} % of the median of"
-        f" {_rate(middle[within(link.ranks, nodes)])}"
+        f" {_format_rate(link.bytes_per_s)},"
+        f" {link.bytes_per_s / middle[is_within_node(link.ranks, nodes)] * 100:.0f} % of the median of"
+        f" {_format_rate(middle[is_within_node(link.ranks, nodes)])}"
         for link in report.slow
         for a, b in [link.ranks]
     ]
     for kind, words in ((True, "within nodes"), (False, "between nodes")):
-        of_kind = [link for link in report.links if within(link.ranks, nodes) is kind]
+        of_kind = [link for link in report.links if is_within_node(link.ranks, nodes) is kind]
         if of_kind:
             delay = statistics.median(link.latency_s for link in of_kind)
             count = f"{len(of_kind)} link{'s' if len(of_kind) > 1 else ''} {words}"
-            lines.append(f"{count}: median {_rate(middle[kind])}, {delay * 1e6:.0f} µs")
+            lines.append(f"{count}: median {_format_rate(middle[kind])}, {delay * 1e6:.0f} µs")
     if report.links:
-        lines.append(f"all ranks at once: {_rate(report.ring_bytes_per_s)}")
+        lines.append(f"all ranks at once: {_format_rate(report.ring_bytes_per_s)}")
     if report.left_out:
         lines.append(f"{report.left_out} links were not measured for lack of time")
     return "\n".join(f"aitne: {line}" for line in lines)
 
 
-def at_start(here: Context) -> None:
+def check_at_start(here: Context) -> None:
     """Measure the links and print the report on rank 0. ``init`` calls this if
     ``AITNE_LINK_CHECK=1``.
     """
-    report = check(here)
+    report = check_links(here)
     if here.world.rank == 0:
-        sys.stderr.write(text(report, here.nodes) + "\n")
+        sys.stderr.write(format_report(report, here.nodes) + "\n")
 
 
 class _Meter:
@@ -146,36 +155,36 @@ class _Meter:
         self._device = device
         self._began = began
 
-    def measure(self, pair: Pair, name: str, until_s: float) -> RankLink | None:
+    def measure_pair(self, pair: Pair, name: str, until_s: float) -> RankLink | None:
         """Measure the link between the two ranks of ``pair``, one of which is this rank; return
         None if ``until_s`` seconds after the start of the check are over. ``name`` must be new for
         each measurement.
         """
-        transport = self._connected(f"{name}.{pair[0]}.{pair[1]}", pair)
+        transport = self._connect_pair(f"{name}.{pair[0]}.{pair[1]}", pair)
         try:
-            latency_s = self._agreed(
-                transport, statistics.median(self._times(transport, 4, _SMALL_REPEATS))
+            latency_s = self._agree_on_maximum(
+                transport, statistics.median(self._time_allreduces(transport, 4, _SMALL_REPEATS))
             )
-            if self._agreed(transport, time.monotonic() - self._began) > until_s:
+            if self._agree_on_maximum(transport, time.monotonic() - self._began) > until_s:
                 return None
-            return RankLink(pair, self._bandwidth(transport), latency_s)
+            return RankLink(pair, self._measure_bandwidth(transport), latency_s)
         except TransportError as error:
-            raise self._broken(pair, error) from error
+            raise self._describe_broken_link(pair, error) from error
         finally:
             transport.close()
 
-    def ring(self) -> float:
+    def measure_ring(self) -> float:
         """Measure an allreduce among all ranks; return its bus bandwidth in bytes per second."""
         all_ranks = tuple(range(self._here.world.size))
-        transport = self._connected("ring", all_ranks)
+        transport = self._connect_pair("ring", all_ranks)
         try:
-            return self._bandwidth(transport) * 2 * (len(all_ranks) - 1) / len(all_ranks)
+            return self._measure_bandwidth(transport) * 2 * (len(all_ranks) - 1) / len(all_ranks)
         except TransportError as error:
-            raise self._broken(all_ranks, error) from error
+            raise self._describe_broken_link(all_ranks, error) from error
         finally:
             transport.close()
 
-    def _connected(self, name: str, ranks: tuple[int, ...]) -> Transport:
+    def _connect_pair(self, name: str, ranks: tuple[int, ...]) -> Transport:
         here = self._here
         group = Group(
             f"{here.prefix}/links/{name}",
@@ -188,20 +197,20 @@ class _Meter:
         try:
             return self._connecting(group, self._device)
         except TransportError as error:
-            raise self._broken(ranks, error) from error
+            raise self._describe_broken_link(ranks, error) from error
 
-    def _bandwidth(self, transport: Transport) -> float:
+    def _measure_bandwidth(self, transport: Transport) -> float:
         """Return the bandwidth of an allreduce in bytes per second, the same value on all members."""
-        (probe_s,) = self._times(transport, _PROBE_BYTES, 1)
-        probe_s = self._agreed(transport, probe_s)
+        (probe_s,) = self._time_allreduces(transport, _PROBE_BYTES, 1)
+        probe_s = self._agree_on_maximum(transport, probe_s)
         whole_s = probe_s * _BYTES / _PROBE_BYTES
         nbytes = _BYTES if whole_s <= _PAIR_S else _PROBE_BYTES
         once_s = max(probe_s * nbytes / _PROBE_BYTES, 1e-6)
         repeats = max(1, min(9, int(_PAIR_S / once_s)))
-        times = self._times(transport, nbytes, repeats)
-        return nbytes / self._agreed(transport, statistics.median(times))
+        times = self._time_allreduces(transport, nbytes, repeats)
+        return nbytes / self._agree_on_maximum(transport, statistics.median(times))
 
-    def _times(self, transport: Transport, nbytes: int, repeats: int) -> list[float]:
+    def _time_allreduces(self, transport: Transport, nbytes: int, repeats: int) -> list[float]:
         flat = torch.zeros(nbytes // 4, dtype=torch.float32, device=self._device)
         times = []
         for number in range(repeats + 1):
@@ -213,7 +222,7 @@ class _Meter:
                 times.append(time.perf_counter() - begun)
         return times
 
-    def _agreed(self, transport: Transport, seconds: float) -> float:
+    def _agree_on_maximum(self, transport: Transport, seconds: float) -> float:
         """Return the maximum of the members' values of ``seconds``, so that all members decide
         equally.
         """
@@ -221,16 +230,18 @@ class _Meter:
         transport.allreduce(maximum, Reduction.MAX)
         return float(maximum)
 
-    def _broken(self, ranks: tuple[int, ...], error: TransportError) -> HorovodInternalError:
+    def _describe_broken_link(
+        self, ranks: tuple[int, ...], error: TransportError
+    ) -> HorovodInternalError:
         between = " and ".join(f"{rank} (node {self._here.nodes[rank]})" for rank in ranks[:8])
         return HorovodInternalError(f"ranks {between} cannot exchange: {error}")
 
 
-def _meet(here: Context) -> None:
+def _connect_all(here: Context) -> None:
     here.engine.run(Request(Kind.BARRIER, "aitne.linkcheck", ()))
 
 
-def _all(local_links: Mapping[Pair, RankLink]) -> dict[Pair, RankLink]:
+def _gather_links(local_links: Mapping[Pair, RankLink]) -> dict[Pair, RankLink]:
     """Return the measured links of all ranks by pair; both ranks of a pair have the same values.
     Every rank must call this.
     """
@@ -238,7 +249,7 @@ def _all(local_links: Mapping[Pair, RankLink]) -> dict[Pair, RankLink]:
     return {pair: link for part in gathered for pair, link in part.items()}
 
 
-def _device(here: Context) -> str:
+def _choose_device(here: Context) -> str:
     """Return ``cuda`` if every rank has a GPU of its own, otherwise ``cpu``.
 
     With ``cuda``, this rank's GPU becomes the current device.
@@ -253,7 +264,7 @@ def _device(here: Context) -> str:
     return "cuda"
 
 
-def _rate(bytes_per_s: float) -> str:
+def _format_rate(bytes_per_s: float) -> str:
     if bytes_per_s >= 1e9:
         return f"{bytes_per_s / 1e9:.2f} GB/s"
     return f"{bytes_per_s / 1e6:.1f} MB/s"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from aitne_train import context, lifecycle
-from aitne_train.linkcheck import check, text
+from aitne_train.linkcheck import check_links, format_report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,13 +19,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     ).parse_args(argv)
     os.environ["AITNE_LINK_CHECK"] = "0"
     lifecycle.init()
-    here = context.current()
+    here = context.require_context()
     if here.world.size == 1:
         sys.stderr.write("aitne: one rank has no links: start several, as with aitne-run -np 4\n")
         return 1
-    report = check(here)
+    report = check_links(here)
     if here.world.rank == 0:
-        sys.stdout.write(text(report, here.nodes) + "\n")
+        sys.stdout.write(format_report(report, here.nodes) + "\n")
         sys.stdout.flush()
     lifecycle.shutdown()
     return 1 if report.slow else 0

@@ -18,4 +18,4 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     from aitne_train.notebook import magics
     from aitne_train.notebook.groups import RankGroups
 
-    magics.load(shell, RankGroups(os.environ))
+    magics.load_magics(shell, RankGroups(os.environ))

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 from aitne_train.notebook import communication, recovery
-from aitne_train.notebook.display import CellDisplay, span
+from aitne_train.notebook.display import CellDisplay, format_ranks
 from aitne_train.notebook.groups import OTHER_PYTHON
 from aitne_train.notebook.link import GroupConnection, RankAnswerError, RankEvent, RankRequest
 
@@ -68,14 +68,14 @@ class RankCellError(Exception):
         else:
             lines += first.traceback
         if same:
-            lines.append(f"[{span(same)}] the same error")
+            lines.append(f"[{format_ranks(same)}] the same error")
         groups: dict[tuple[str, str], list[int]] = {}
         for each in others:
             if each.rank not in same:
                 groups.setdefault((each.name, each.text), []).append(each.rank)
         for (name, text), ranks in groups.items():
             first_line = text.splitlines()[0][:300] if text else ""
-            lines.append(f"[{span(ranks)}] {name}: {first_line}")
+            lines.append(f"[{format_ranks(ranks)}] {name}: {first_line}")
         if any(each.name == "ModuleNotFoundError" for each in self.failures):
             lines.append(OTHER_PYTHON)
         return lines
@@ -198,19 +198,19 @@ class DistributedCell:
         }
         request = self._link.start("execute_request", content, self._ranks)
         try:
-            with _interrupts(request):
-                while not self._done():
-                    self._step(request)
-                if (self._progress.interrupts or self._failures()) and not self._progress.lost:
-                    recovery.recover(self._link, self._display)
+            with _queue_interrupts(request):
+                while not self._is_done():
+                    self._handle_next_event(request)
+                if (self._progress.interrupts or self._list_failures()) and not self._progress.lost:
+                    recovery.recover_connections(self._link, self._display)
         finally:
             self._link.finish(request)
             self._display.finish()
-        return self._result()
+        return self._build_result()
 
     # --- progress --------------------------------------------------------------------------------
 
-    def _done(self) -> bool:
+    def _is_done(self) -> bool:
         progress = self._progress
         over = progress.lost | progress.replied.keys()
         if len(over) < len(self._ranks):
@@ -220,21 +220,21 @@ class DistributedCell:
         late = time.monotonic() - (progress.last_reply or 0.0) > _LAST_OUTPUT_S
         return silent or late
 
-    def _step(self, request: RankRequest) -> None:
+    def _handle_next_event(self, request: RankRequest) -> None:
         now = time.monotonic()
         due = self._display.deadline
         wait_s = _TICK_S if due is None else min(_TICK_S, max(0.0, due - now))
-        event = request.next(wait_s)
+        event = request.wait_for_event(wait_s)
         while event is not None:
-            self._take(event, request)
-            event = request.next(0) if not self._done() else None
+            self._handle_event(event, request)
+            event = request.wait_for_event(0) if not self._is_done() else None
         self._display.flush()
-        self._tick(time.monotonic())
+        self._act_on_time(time.monotonic())
 
-    def _take(self, event: RankEvent, request: RankRequest) -> None:
+    def _handle_event(self, event: RankEvent, request: RankRequest) -> None:
         progress, now = self._progress, time.monotonic()
         if event.kind == "interrupt":
-            self._interrupted(request)
+            self._handle_interrupt(request)
             return
         self._last_event = now
         if event.kind == "busy":
@@ -251,51 +251,51 @@ class DistributedCell:
             if event.message["content"]["status"] == "error":
                 progress.failed_at = progress.failed_at or now
         elif event.kind == "output":
-            self._output(event)
+            self._show_output(event)
 
-    def _output(self, event: RankEvent) -> None:
+    def _show_output(self, event: RankEvent) -> None:
         kind = event.message["header"]["msg_type"]
         if kind == "execute_result":
             if event.rank == self._ranks[0]:
                 self._progress.value = event.message["content"]
         elif kind != "error":
-            self._display.output(event.rank, event.message)
+            self._display.queue_output(event.rank, event.message)
 
     @property
-    def _running(self) -> list[int]:
+    def _running_ranks(self) -> list[int]:
         over = self._progress.lost | self._progress.replied.keys()
         return [rank for rank in self._ranks if rank not in over]
 
     # --- what is said meanwhile ------------------------------------------------------------------
 
-    def _tick(self, now: float) -> None:
+    def _act_on_time(self, now: float) -> None:
         progress = self._progress
         if progress.kill_at is not None and now >= progress.kill_at:
             progress.kill_at = None
-            self._display.line("The ranks have not ended: they are killed (SIGKILL).")
-            self._link.signal(signal.SIGKILL, self._link.alive)
-        if not self._running:
+            self._display.print_line("The ranks have not ended: they are killed (SIGKILL).")
+            self._link.signal(signal.SIGKILL, self._link.alive_ranks)
+        if not self._running_ranks:
             return
         if not progress.begun and not self._said_wait and now - self._started > WAIT_S:
             self._said_wait = True
-            self._say_why_it_waits()
+            self._report_wait()
         if progress.failed_at is not None and now - progress.failed_at >= SHOW_S:
             self._show_failure(now)
         if progress.release_at is not None and now >= progress.release_at:
             progress.release_at = None
-            recovery.release(self._link, self._ranks, "The cell was interrupted.")
+            recovery.release_ranks(self._link, self._ranks, "The cell was interrupted.")
         if progress.first_end is not None:
             if now - progress.first_end >= self._named_at:
                 self._named_at *= 2
-                self._name_late(now - progress.first_end)
+                self._report_late_ranks(now - progress.first_end)
         elif progress.begun and now >= max(self._look_at, self._last_event + STILL_S):
             self._look_at = now + STILL_S
-            self._name_apart()
+            self._report_diverged_ranks()
         self._check_controller(now)
 
-    def _say_why_it_waits(self) -> None:
+    def _report_wait(self) -> None:
         with contextlib.suppress(RankAnswerError):
-            table = self._link.ask("ranks_request")["ranks"]
+            table = self._link.ask_controller("ranks_request")["ranks"]
             busy = [
                 row for row in table if row["busy_s"] is not None and row["rank"] in self._ranks
             ]
@@ -304,116 +304,118 @@ class DistributedCell:
             others = [row for row in busy if row["client"] != self._link.client_id]
             since = max(row["busy_s"] for row in busy)
             whose = "a cell of another kernel" if others else "an earlier cell"
-            self._display.line(
-                f"Ranks {span(row['rank'] for row in busy)} still execute {whose}, since {since:.0f} s: this cell "
+            self._display.print_line(
+                f"Ranks {format_ranks(row['rank'] for row in busy)} still execute {whose}, since {since:.0f} s: this cell "
                 "waits for it. `%ranks interrupt` in another notebook ends that one; Interrupt here ends the wait."
             )
 
     def _show_failure(self, now: float) -> None:
         """Show the first failure while other ranks still run, and release those that wait."""
-        progress, first = self._progress, self._failures()[0]
+        progress, first = self._progress, self._list_failures()[0]
         nodes = {rank: self._link.ranks[rank].node for rank in self._ranks}
         if progress.shown is None:
             progress.shown = first.rank
             progress.look_at = now
-            self._display.line(
+            self._display.print_line(
                 f"Rank {first.rank} on {nodes[first.rank]} failed, before the end of "
-                f"{_counted(self._running)}:"
+                f"{_count_ranks(self._running_ranks)}:"
             )
             for line in first.traceback or [f"{first.name}: {first.text}"]:
-                self._display.line(line)
+                self._display.print_line(line)
         if progress.look_at is not None and now >= progress.look_at:
             progress.look_at = now + _LOOK_S
-            places = self._link.where(self._running)
+            places = self._link.locate_ranks(self._running_ranks)
             if any(place.get("exchanges") for place in places.values()):
                 progress.look_at = None
-                ended = [rank for rank in self._ranks if rank not in self._running]
+                ended = [rank for rank in self._ranks if rank not in self._running_ranks]
                 reason = (
                     f"Rank {first.rank} has ended its cell with {first.name}: {first.text[:300]}"
                 )
-                recovery.release(self._link, ended, reason)
+                recovery.release_ranks(self._link, ended, reason)
 
-    def _name_late(self, since_s: float) -> None:
-        late = self._running
+    def _report_late_ranks(self, since_s: float) -> None:
+        late = self._running_ranks
         done = [rank for rank in self._ranks if rank not in late]
         failed = [
             rank
             for rank, message in self._progress.replied.items()
             if message["content"]["status"] == "error"
         ]
-        how = f"; {_counted(failed)} failed" if failed else ""
-        self._display.line(
-            f"{_counted(done)} finished{how}, but {_counted(late)} did not in the {since_s:.0f} s since:"
+        how = f"; {_count_ranks(failed)} failed" if failed else ""
+        self._display.print_line(
+            f"{_count_ranks(done)} finished{how}, but {_count_ranks(late)} did not in the {since_s:.0f} s since:"
         )
-        for line in _described(self._link.where(late)):
-            self._display.line(f"  {line}")
-        self._display.line("  If they wait for a rank that has finished, Interrupt ends the cell.")
+        for line in _describe_places(self._link.locate_ranks(late)):
+            self._display.print_line(f"  {line}")
+        self._display.print_line(
+            "  If they wait for a rank that has finished, Interrupt ends the cell."
+        )
 
-    def _name_apart(self) -> None:
-        places = self._link.where(self._running)
+    def _report_diverged_ranks(self) -> None:
+        places = self._link.locate_ranks(self._running_ranks)
         lines = {place["line"] for place in places.values()}
         if len(lines) > 1 and places == self._places:
-            self._display.line(
+            self._display.print_line(
                 f"No output for {STILL_S:.0f} s, and ranks stand in different lines of the cell:"
             )
-            for line in _described(places):
-                self._display.line(f"  {line}")
+            for line in _describe_places(places):
+                self._display.print_line(f"  {line}")
         self._places = places
 
     def _check_controller(self, now: float) -> None:
         if now >= self._look_gone_at:
             self._look_gone_at = now + _GONE_LOOK_S
-            if self._gone_at is None and self._link.gone:
+            if self._gone_at is None and self._link.is_removed:
                 self._gone_at = now
         if self._gone_at is not None and now - self._gone_at > _GONE_S:
             self._link.message = self._link.message or "the controller of the ranks has ended"
-            self._progress.lost.update(self._running)
+            self._progress.lost.update(self._running_ranks)
         if self._asked is None and now >= self._ask_at:
-            self._asked, self._asked_at = self._link.asked(), now
+            self._asked, self._asked_at = self._link.ping_controller(), now
         elif self._asked is not None and self._asked():
             self._asked, self._ask_at = None, now + _ASK_S
         elif self._asked is not None and now - self._asked_at > _SILENT_S:
             self._link.message = (
                 self._link.message or "the controller of the ranks no longer answers"
             )
-            self._progress.lost.update(self._running)
+            self._progress.lost.update(self._running_ranks)
 
     # --- interrupts ------------------------------------------------------------------------------
 
-    def _interrupted(self, request: RankRequest) -> None:
+    def _handle_interrupt(self, request: RankRequest) -> None:
         progress = self._progress
         progress.interrupts += 1
         if progress.interrupts == 1 and not progress.begun:
             self._link.cancel(request)
             raise RanksInterrupt("the cell had not begun and was taken back")
         if progress.interrupts == 1:
-            self._link.signal(signal.SIGINT, self._running)
+            self._link.signal(signal.SIGINT, self._running_ranks)
             progress.release_at = time.monotonic() + RELEASE_S
         elif progress.kill_at is None:
-            self._display.line(
+            self._display.print_line(
                 f"Second interrupt: the rank group ends (SIGTERM), and is killed after {KILL_S:.0f} s."
             )
-            self._link.signal(signal.SIGTERM, self._link.alive)
+            self._link.signal(signal.SIGTERM, self._link.alive_ranks)
             progress.kill_at = time.monotonic() + KILL_S
 
     # --- the end ---------------------------------------------------------------------------------
 
-    def _result(self) -> CellValue | None:
+    def _build_result(self) -> CellValue | None:
         progress = self._progress
-        self._say_what_was_cut()
-        self._say_how_it_communicated()
+        self._report_cut_output()
+        self._report_communication()
         nodes = {rank: self._link.ranks[rank].node for rank in self._ranks}
         if progress.lost:
-            raise RanksLostError(self._why_lost(progress.lost))
-        failures = self._failures()
+            raise RanksLostError(self._explain_loss(progress.lost))
+        failures = self._list_failures()
         if failures and progress.interrupts and failures[0].name == "KeyboardInterrupt":
-            ranks = span(failure.rank for failure in failures)
+            ranks = format_ranks(failure.rank for failure in failures)
             raise RanksInterrupt(f"interrupted on ranks [{ranks}]")
         if failures:
             raise RankCellError(failures, nodes, progress.shown)
         return CellValue(progress.value) if progress.value is not None else None
 
-    def _failures(self) -> list[CellFailure]:
+    def _list_failures(self) -> list[CellFailure]:
         """Return the failures so far, the first one first."""
         failures = []
         for rank, message in self._progress.replied.items():
@@ -424,26 +426,26 @@ class DistributedCell:
                 failures.append(CellFailure(rank, name, text, content.get("traceback", []), at))
         return sorted(failures, key=lambda failure: (failure.consequence, failure.at))
 
-    def _say_what_was_cut(self) -> None:
+    def _report_cut_output(self) -> None:
         for rank, message in sorted(self._progress.replied.items()):
             cut = message["content"].get("cut")
             if cut:
                 failure = f" ({cut['failure']})" if cut["failure"] else ""
                 where = cut["path"] or "no file"
-                self._display.line(
+                self._display.print_line(
                     f"[{rank}] printed {cut['bytes'] / 1e6:.1f} MB more, which is in {where}{failure}"
                 )
 
-    def _say_how_it_communicated(self) -> None:
+    def _report_communication(self) -> None:
         replies = [message["content"] for message in self._progress.replied.values()]
         profiles = [each["communication"] for each in replies if each.get("communication")]
-        if line := communication.describe(profiles):
-            self._display.line(line, "stdout")
+        if line := communication.describe_communication(profiles):
+            self._display.print_line(line, "stdout")
 
-    def _why_lost(self, lost: set[int]) -> str:
+    def _explain_loss(self, lost: set[int]) -> str:
         text = self._link.message or next(
             (self._link.deaths[rank] for rank in sorted(lost) if rank in self._link.deaths),
-            f"{_counted(sorted(lost))} ended",
+            f"{_count_ranks(sorted(lost))} ended",
         )
         if "SIGKILL" in text:
             text += ", which the kernel also sends when memory runs out"
@@ -454,18 +456,18 @@ class DistributedCell:
 
 
 @contextlib.contextmanager
-def _interrupts(request: RankRequest) -> Iterator[None]:
+def _queue_interrupts(request: RankRequest) -> Iterator[None]:
     """Convert SIGINT to an ``interrupt`` event of ``request`` inside the ``with`` block.
 
     ``KeyboardInterrupt`` could otherwise be raised between two statements that must both run. On
     other threads than the main thread this has no effect.
     """
 
-    def note(_number: int, _frame: FrameType | None) -> None:
+    def queue_interrupt(_number: int, _frame: FrameType | None) -> None:
         request.put(RankEvent("interrupt", -1, {}))
 
     try:
-        before = signal.signal(signal.SIGINT, note)
+        before = signal.signal(signal.SIGINT, queue_interrupt)
     except ValueError:  # not on the main thread, where no interrupt arrives
         yield
         return
@@ -475,14 +477,14 @@ def _interrupts(request: RankRequest) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _counted(ranks: Sequence[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {span(ranks)}"
+def _count_ranks(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {format_ranks(ranks)}"
 
 
-def _described(places: Mapping[int, Mapping[str, Any]]) -> list[str]:
+def _describe_places(places: Mapping[int, Mapping[str, Any]]) -> list[str]:
     """Return one line for each group of ranks that execute the same line of the cell.
 
-    ``places`` are the answers of ``GroupConnection.where``, by rank.
+    ``places`` are the answers of ``GroupConnection.locate_ranks``, by rank.
     """
     groups: dict[str, list[int]] = {}
     for rank, place in places.items():
@@ -493,4 +495,4 @@ def _described(places: Mapping[int, Mapping[str, Any]]) -> list[str]:
             if place["called"]:
                 text += f" (in {place['called']})"
         groups.setdefault(text, []).append(rank)
-    return [f"[{span(ranks)}] {text}" for text, ranks in groups.items()]
+    return [f"[{format_ranks(ranks)}] {text}" for text, ranks in groups.items()]

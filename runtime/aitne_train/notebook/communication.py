@@ -17,19 +17,19 @@ _MOST_OPERATIONS = 5
 
 
 class CellCommunication:
-    """Collectives of this rank while it executes one cell. ``begin`` and ``end`` enclose the
+    """Collectives of this rank while it executes one cell. ``begin_cell`` and ``end_cell`` enclose the
     cell."""
 
-    def begin(self) -> None:
+    def begin_cell(self) -> None:
         """Store the totals before the cell."""
-        self._run, self._before = _totals()
+        self._run, self._before = _read_totals()
         self._began = time.monotonic()
 
-    def end(self) -> dict[str, Any] | None:
+    def end_cell(self) -> dict[str, Any] | None:
         """Return the duration of the cell in seconds, and number, bytes and seconds of its
         collectives by operation; None if it had none."""
         seconds = time.monotonic() - self._began
-        run, totals = _totals()
+        run, totals = _read_totals()
         before = self._before if run == self._run else {}
         used = {
             name: [now - then for now, then in zip(after, before.get(name, (0, 0, 0)), strict=True)]
@@ -39,22 +39,22 @@ class CellCommunication:
         return {"seconds": seconds, "operations": operations} if operations else None
 
 
-def _totals() -> tuple[float | None, Mapping[str, tuple[int, int, float]]]:
+def _read_totals() -> tuple[float | None, Mapping[str, tuple[int, int, float]]]:
     """Return when ``aitne_train`` was initialized, and its totals of calls, bytes and seconds by
     operation. Return None and no totals if it is not in use.
 
     The package is not imported for this, because the import is slow and needs torch.
     """
     profiling = sys.modules.get("aitne_train.profiling")
-    found = None if profiling is None else profiling.by_operation()
+    found = None if profiling is None else profiling.total_by_operation()
     return (None, {}) if found is None else found
 
 
-def describe(profiles: Sequence[Mapping[str, Any]]) -> str | None:
+def describe_communication(profiles: Sequence[Mapping[str, Any]]) -> str | None:
     """Return a line that summarizes the communication of a cell.
 
     Shares and seconds are means over the ranks. ``profiles`` are the results of
-    ``CellCommunication.end`` on the ranks. Return None if no profile has a duration.
+    ``CellCommunication.end_cell`` on the ranks. Return None if no profile has a duration.
     """
     profiles = [profile for profile in profiles if profile["seconds"] > 0]
     if not profiles:

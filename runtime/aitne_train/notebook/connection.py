@@ -91,36 +91,36 @@ class Status:
     """Reason for the end of the group; empty while the group is not ending."""
 
 
-def own_folder(environ: Mapping[str, str]) -> Path | None:
+def find_own_folder(environ: Mapping[str, str]) -> Path | None:
     """Return the folder of the rank group to which a process with these environment variables
     belongs; None if it belongs to none."""
     chosen, job = environ.get(FOLDER), environ.get("AITNE_JOB_ID")
     if chosen:
         return Path(chosen).expanduser()
-    return groups_folder() / job if job else None
+    return locate_groups_folder() / job if job else None
 
 
-def is_job(environ: Mapping[str, str]) -> bool:
+def is_notebook_job(environ: Mapping[str, str]) -> bool:
     """Return whether a kernel with these environment variables runs a notebook as a job."""
     return bool(environ.get("AITNE_JOB_ID") and environ.get(FOLDER)) and not environ.get(SESSION)
 
 
-def own_ranks(environ: Mapping[str, str]) -> tuple[Path, Path] | None:
+def find_job_ranks(environ: Mapping[str, str]) -> tuple[Path, Path] | None:
     """Return the folder of the ranks of a job that runs a notebook, and the path of the file that
     is created when these ranks have ended. Return None if this process does not belong to such a
     job, or the job has no ranks."""
     folder, ended = environ.get(FOLDER), environ.get(ENDED)
-    if not is_job(environ) or not environ.get(GROUP) or not folder or not ended:
+    if not is_notebook_job(environ) or not environ.get(GROUP) or not folder or not ended:
         return None
     return Path(folder).expanduser(), Path(ended)
 
 
-def groups_folder() -> Path:
+def locate_groups_folder() -> Path:
     """Return ``~/.aitne/ranks``, which contains one folder for each rank group of this user."""
     return Path.home() / ".aitne" / "ranks"
 
 
-def create(folder: Path) -> None:
+def create_folder(folder: Path) -> None:
     """Create the folder of a group, with access for its owner only. Connection files of an earlier
     attempt of the same job are removed.
 
@@ -128,7 +128,7 @@ def create(folder: Path) -> None:
         ConnectionFilesError: the folder cannot be created, or exists and belongs to another account
             or contains other files.
     """
-    if folder.is_dir() and not all(_is_of_group(path.name) for path in folder.iterdir()):
+    if folder.is_dir() and not all(_is_group_file(path.name) for path in folder.iterdir()):
         raise ConnectionFilesError(f"{folder} contains other files. Name a folder that is empty")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -139,17 +139,17 @@ def create(folder: Path) -> None:
         raise ConnectionFilesError(
             f"{folder} cannot be created: {error.strerror}. Make the home folder writable on the nodes"
         ) from error
-    _check(folder)
+    _check_access(folder)
 
 
-def _is_of_group(name: str) -> bool:
+def _is_group_file(name: str) -> bool:
     """Return whether ``name`` is a file name that rank groups use."""
     return name in (ENGINE, CLIENT, STATUS) or name.startswith(
         ("node-", "profile-", ".node-", ".engine.", ".client.", ".status.")
     )
 
 
-def _check(folder: Path) -> None:
+def _check_access(folder: Path) -> None:
     """Raise ``ConnectionFilesError`` if other accounts can read or replace files in ``folder``."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
@@ -158,7 +158,7 @@ def _check(folder: Path) -> None:
         )
 
 
-def write(folder: Path, name: str, content: Mapping[str, Any]) -> None:
+def write_file(folder: Path, name: str, content: Mapping[str, Any]) -> None:
     """Write ``content`` as JSON to a file of a group. The file is replaced atomically, and only its
     owner can read it. Raises ``OSError``."""
     part = folder / f".{name}.{os.getpid()}"
@@ -168,14 +168,14 @@ def write(folder: Path, name: str, content: Mapping[str, Any]) -> None:
     part.replace(folder / name)
 
 
-def read(folder: Path, name: str) -> dict[str, Any]:
+def read_file(folder: Path, name: str) -> dict[str, Any]:
     """Return the content of a file of a group.
 
     Raises:
         FileNotFoundError: the file does not exist, because the group has not started or has ended.
         ConnectionFilesError: another account may have written the file, or it is damaged.
     """
-    _check(folder)
+    _check_access(folder)
     descriptor = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW)
     with os.fdopen(descriptor, encoding="utf-8") as stream:
         text = stream.read(_MOST_BYTES)
@@ -188,7 +188,7 @@ def read(folder: Path, name: str) -> dict[str, Any]:
     return content
 
 
-def wait_for(folder: Path, name: str, timeout_s: float) -> dict[str, Any]:
+def wait_for_file(folder: Path, name: str, timeout_s: float) -> dict[str, Any]:
     """Return the content of a file of a group as soon as it exists.
 
     Raises:
@@ -199,7 +199,7 @@ def wait_for(folder: Path, name: str, timeout_s: float) -> dict[str, Any]:
         # Listing a folder makes NFS look at the server again; opening a name alone may not.
         with contextlib.suppress(FileNotFoundError):
             if name in os.listdir(folder):
-                return read(folder, name)
+                return read_file(folder, name)
         if time.monotonic() >= give_up:
             raise ConnectionFilesError(
                 f"{folder / name} did not appear within {timeout_s:.0f} s: the first node of the rank group has not "
@@ -208,14 +208,14 @@ def wait_for(folder: Path, name: str, timeout_s: float) -> dict[str, Any]:
         time.sleep(_LOOK_S)
 
 
-def remove(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     """Remove the folder of a group that has ended. Errors are ignored."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_status(folder: Path, status: Status) -> None:
     """Write ``status.json``. Raises ``OSError``."""
-    write(folder, STATUS, asdict(status))
+    write_file(folder, STATUS, asdict(status))
 
 
 def read_status(folder: Path) -> Status:
@@ -226,25 +226,25 @@ def read_status(folder: Path) -> Status:
         ConnectionFilesError: the file is damaged.
     """
     try:
-        return _record(Status, read(folder, STATUS))
+        return _build_record(Status, read_file(folder, STATUS))
     except ValueError as error:
         raise ConnectionFilesError(f"{folder / STATUS} is damaged: {error}") from error
 
 
-def ranks_of(client: Mapping[str, Any]) -> list[Rank]:
+def read_ranks(client: Mapping[str, Any]) -> list[Rank]:
     """Return the ranks in the content of ``client.json``, in increasing order.
 
     Raises:
         ConnectionFilesError: the content is damaged.
     """
     try:
-        ranks = [_record(Rank, rank) for rank in client["ranks"]]
+        ranks = [_build_record(Rank, rank) for rank in client["ranks"]]
     except (KeyError, TypeError, ValueError) as error:
         raise ConnectionFilesError(f"{CLIENT} is damaged: {error}") from error
     return sorted(ranks, key=lambda rank: rank.rank)
 
 
-def folders() -> Iterator[Path]:
+def list_folders() -> Iterator[Path]:
     """Yield the folders of this user's rank groups: first the folder in ``AITNE_RANKS_FOLDER``, if
     it is set, then the folders in ``~/.aitne/ranks``. The latter are omitted if
     ``AITNE_RANKS_FOLDER`` is set outside a session."""
@@ -255,12 +255,12 @@ def folders() -> Iterator[Path]:
         if not os.environ.get(SESSION):
             return
     with contextlib.suppress(OSError):
-        for path in sorted(groups_folder().iterdir()):
+        for path in sorted(locate_groups_folder().iterdir()):
             if path.is_dir() and path != own:
                 yield path
 
 
-def _record(kind: type[T], document: object) -> T:
+def _build_record(kind: type[T], document: object) -> T:
     """Return the dataclass ``kind`` in the values of a JSON object. Fields that it does not have are
     those of another release, and ignored. Raises ``ValueError`` if a value is missing or of another
     type."""

@@ -35,7 +35,7 @@ _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
 
-def own_address(environ: Mapping[str, str]) -> str:
+def find_own_address(environ: Mapping[str, str]) -> str:
     """Return the IPv4 address under which other nodes reach this one.
 
     It is that of ``AITNE_NETWORK_INTERFACE`` if that is set, or else the first one that is not a
@@ -48,7 +48,7 @@ def own_address(environ: Mapping[str, str]) -> str:
     return addresses.LOCAL
 
 
-def run(settings: GroupSettings) -> None:
+def run_controller(settings: GroupSettings) -> None:
     """Run the controller until all ranks of the group have ended."""
     os.umask(0o077)
     logging.disable(logging.WARNING)  # the log of the job is for its user
@@ -59,14 +59,14 @@ def run(settings: GroupSettings) -> None:
     multiprocessing.set_start_method("fork", force=True)
     private = Path(tempfile.mkdtemp(prefix="aitne-notebook-"))
     try:
-        _controller(settings, private, parent)
+        _create_controller(settings, private, parent)
     finally:
-        connection.remove(settings.folder)
+        connection.remove_folder(settings.folder)
         shutil.rmtree(private, ignore_errors=True)
 
 
-def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
-    parallel.without_clusters()
+def _create_controller(settings: GroupSettings, private: Path, parent: int) -> None:
+    parallel.import_without_clusters()
     from ipyparallel.controller import app as module
     from ipyparallel.controller.hub import Hub
     from jupyter_client.session import DELIM
@@ -81,7 +81,7 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
         def __init__(self, **arguments: Any) -> None:
             super().__init__(**arguments)
             self.group = GroupState(settings, self, private)
-            self.query_handlers.update(self.group.handlers())
+            self.query_handlers.update(self.group.list_handlers())
 
         def dispatch_monitor_traffic(self, message: list[Any]) -> None:
             """Process a message from the task queues; the first message of a socket is ignored."""
@@ -91,18 +91,18 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
         def monitor_iopub_message(self, topics: list[bytes], message: Any) -> None:
             """Process a status message of an engine. Other output is ignored to save time."""
             if topics[0].endswith(b".status"):
-                self.group.worked(self.session.deserialize(message, content=True))
+                self.group.record_activity(self.session.deserialize(message, content=True))
 
         def _save_engine_state(self) -> None:
             """Do nothing, because a controller is never restarted from a saved state."""
 
         def finish_registration(self, heart: bytes) -> None:
             super().finish_registration(heart)
-            self.group.changed()
+            self.group.handle_registrations()
 
         def unregister_engine(self, ident: Any, msg: Any) -> None:
             super().unregister_engine(ident, msg)
-            self.group.left(msg["content"]["id"])
+            self.group.handle_lost_heartbeat(msg["content"]["id"])
 
     class Controller(module.IPController):
         """ipyparallel's controller, which ignores signals and runs until all ranks have ended."""
@@ -122,10 +122,10 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
             if name == self.client_json_file:
                 self.hub.group.client = content
             else:
-                connection.write(settings.folder, connection.ENGINE, content)
+                connection.write_file(settings.folder, connection.ENGINE, content)
 
         def cleanup_connection_files(self) -> None:
-            """Do nothing, because ``run`` removes the folder with the files."""
+            """Do nothing, because ``run_controller`` removes the folder with the files."""
 
         def end(self) -> None:
             logging.disable()  # it reports the end of its helpers
@@ -134,8 +134,8 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
 
     module.Hub = RankHub
     module.IPController = Controller
-    hearts.use(settings.size)
-    address = own_address(os.environ)
+    hearts.install_heart_monitor(settings.size)
+    address = find_own_address(os.environ)
     app = Controller.instance()
     # Not an argument, which every account of the node could read.
     app.update_config(Config({"Session": {"key": os.urandom(32).hex().encode()}}))
@@ -158,7 +158,7 @@ def _controller(settings: GroupSettings, private: Path, parent: int) -> None:
     )
     group = app.hub.group
     group.end = app.end
-    group.changed()
+    group.handle_registrations()
     gone_at: float | None = None
 
     def tick() -> None:

@@ -25,7 +25,7 @@ _MOST_LIVE = 200
 _MOST_LIVE_LINES = 64
 
 
-def span(ranks: Iterable[int]) -> str:
+def format_ranks(ranks: Iterable[int]) -> str:
     """Return numbers of ranks as text, such as ``0-3,7``."""
     spans: list[list[int]] = []
     for rank in sorted(ranks):
@@ -52,13 +52,13 @@ class _Item:
 class Screen:
     """Output area of the cell that runs in this kernel."""
 
-    def write(self, stream: str, text: str) -> None:
+    def write_text(self, stream: str, text: str) -> None:
         """Print text to ``stdout`` or ``stderr``."""
         target = sys.stderr if stream == "stderr" else sys.stdout
         target.write(text)
         target.flush()
 
-    def show(
+    def show_output(
         self, data: Mapping[str, Any], metadata: Mapping[str, Any], name: str, *, update: bool
     ) -> None:
         """Display a rich output.
@@ -108,11 +108,11 @@ class CellDisplay:
 
     # --- input -----------------------------------------------------------------------------------
 
-    def output(self, rank: int, message: Mapping[str, Any]) -> None:
+    def queue_output(self, rank: int, message: Mapping[str, Any]) -> None:
         """Queue the output in a message of the rank ``rank``. ``flush`` shows it."""
         kind, content = message["header"]["msg_type"], message["content"]
         if kind == "stream":
-            self._stream(rank, content["name"], content["text"])
+            self._add_text(rank, content["name"], content["text"])
         elif kind in ("display_data", "update_display_data"):
             name = (content.get("transient") or {}).get("display_id")
             data = content["data"]
@@ -121,23 +121,23 @@ class CellDisplay:
             else:
                 content_bytes = json.dumps(data, sort_keys=True, default=str).encode()
                 label, text = "rich", hashlib.sha256(content_bytes).hexdigest()
-            self._add(rank, _Item((label, text), self._clock(), content))
+            self._add_item(rank, _Item((label, text), self._clock(), content))
         elif kind == "clear_output":
-            self._add(rank, _Item(("clear", ""), self._clock()))
+            self._add_item(rank, _Item(("clear", ""), self._clock()))
 
-    def line(self, text: str, stream: str = "stderr") -> None:
+    def print_line(self, text: str, stream: str = "stderr") -> None:
         """Print a line that does not come from a rank, without delay."""
-        self._print(stream, f"{text}\n")
+        self._print_text(stream, f"{text}\n")
 
-    def _stream(self, rank: int, stream: str, text: str) -> None:
+    def _add_text(self, rank: int, stream: str, text: str) -> None:
         text = self._partial.pop((rank, stream), "") + text
         *lines, rest = text.split("\n")
         for line in lines:
-            self._add(rank, _Item((stream, _overwritten(line)), self._clock()))
+            self._add_item(rank, _Item((stream, _apply_carriage_returns(line)), self._clock()))
         if rest:
-            self._partial[rank, stream] = _overwritten(rest, keep=True)
+            self._partial[rank, stream] = _apply_carriage_returns(rest, keep=True)
 
-    def _add(self, rank: int, item: _Item) -> None:
+    def _add_item(self, rank: int, item: _Item) -> None:
         waiting = self._waiting[rank]
         waiting.append(item)
         if len(waiting) == 1:
@@ -160,7 +160,7 @@ class CellDisplay:
         text: list[str] = []
         stream = ""
         while self._fronts:
-            key = self._next(now, all_items=all_items)
+            key = self._choose_next(now, all_items=all_items)
             if key is None:
                 break
             ranks = self._fronts.pop(key)
@@ -171,26 +171,26 @@ class CellDisplay:
                     self._fronts.setdefault(front, []).append(rank)
             if key[0] in ("stdout", "stderr"):
                 if key[0] != stream:
-                    self._print(stream, "".join(text))
+                    self._print_text(stream, "".join(text))
                     text, stream = [], key[0]
-                text.append(f"[{span(ranks)}] {key[1]}\n")
+                text.append(f"[{format_ranks(ranks)}] {key[1]}\n")
             elif key[0] == "clear":
                 self._clear.update(ranks)
             else:
-                self._print(stream, "".join(text))
+                self._print_text(stream, "".join(text))
                 text = []
-                self._rich(key[0], ranks, items[0].message or {})
-        self._print(stream, "".join(text))
-        self._live(now, at_once=all_items)
+                self._show_rich(key[0], ranks, items[0].message or {})
+        self._print_text(stream, "".join(text))
+        self._show_live(now, at_once=all_items)
 
     def finish(self) -> None:
         """Show all remaining output, including unfinished lines."""
         for (rank, stream), rest in sorted(self._partial.items()):
-            self._add(rank, _Item((stream, _overwritten(rest)), self._clock()))
+            self._add_item(rank, _Item((stream, _apply_carriage_returns(rest)), self._clock()))
         self._partial.clear()
         self.flush(all_items=True)
 
-    def _next(self, now: float, *, all_items: bool) -> tuple[str, str] | None:
+    def _choose_next(self, now: float, *, all_items: bool) -> tuple[str, str] | None:
         """Return the key of the output to show next, or None if all queued output must still wait.
 
         The oldest output is shown if every rank has produced it, if it has waited for ``FOLD_S``
@@ -204,36 +204,36 @@ class CellDisplay:
         complete = sum(len(ranks) for ranks in self._fronts.values()) == len(self._waiting)
         return key if complete else None
 
-    def _print(self, stream: str, text: str) -> None:
+    def _print_text(self, stream: str, text: str) -> None:
         if text:
             self.printed.append(text)
-            self._screen.write(stream, text)
+            self._screen.write_text(stream, text)
 
-    def _rich(self, label: str, ranks: list[int], content: Mapping[str, Any]) -> None:
+    def _show_rich(self, label: str, ranks: list[int], content: Mapping[str, Any]) -> None:
         data, metadata = content.get("data", {}), content.get("metadata") or {}
         name = (content.get("transient") or {}).get("display_id")
         if label == "update":
-            self._screen.show(data, metadata, f"{self._name}-{ranks[0]}-{name}", update=True)
+            self._screen.show_output(data, metadata, f"{self._name}-{ranks[0]}-{name}", update=True)
             return
         if len(ranks) == 1 and ranks[0] in self._clear and ranks[0] in self._shown:
             self._clear.discard(ranks[0])
-            self._screen.show(data, metadata, self._shown[ranks[0]], update=True)
+            self._screen.show_output(data, metadata, self._shown[ranks[0]], update=True)
             return
         self._clear.difference_update(ranks)
         self._count += 1
         shown = f"{self._name}-{ranks[0]}-{name}" if name else f"{self._name}-{self._count}"
         for rank in ranks:
             self._shown[rank] = shown
-        self._print("stdout", f"[{span(ranks)}]\n")
-        self._screen.show(data, metadata, shown, update=False)
+        self._print_text("stdout", f"[{format_ranks(ranks)}]\n")
+        self._screen.show_output(data, metadata, shown, update=False)
 
-    def _live(self, now: float, *, at_once: bool) -> None:
+    def _show_live(self, now: float, *, at_once: bool) -> None:
         if now - self._live_at < _LIVE_S and not at_once:
             return
         groups: dict[str, list[int]] = {}
         for (rank, _), rest in sorted(self._partial.items()):
-            groups.setdefault(_overwritten(rest)[:_MOST_LIVE], []).append(rank)
-        lines = [f"[{span(ranks)}] {text}" for text, ranks in groups.items()]
+            groups.setdefault(_apply_carriage_returns(rest)[:_MOST_LIVE], []).append(rank)
+        lines = [f"[{format_ranks(ranks)}] {text}" for text, ranks in groups.items()]
         if len(lines) > _MOST_LIVE_LINES:
             lines = [*lines[:_MOST_LIVE_LINES], f"… {len(lines) - _MOST_LIVE_LINES} more"]
         text = "\n".join(lines)
@@ -241,11 +241,11 @@ class CellDisplay:
             return
         self._live_at, self._live_text = now, text
         data = {"text/plain": text, "text/html": f"<pre>{html.escape(text)}</pre>" if text else ""}
-        self._screen.show(data, {}, f"{self._name}-live", update=self._live_shown)
+        self._screen.show_output(data, {}, f"{self._name}-live", update=self._live_shown)
         self._live_shown = True
 
 
-def _overwritten(line: str, *, keep: bool = False) -> str:
+def _apply_carriage_returns(line: str, *, keep: bool = False) -> str:
     """Return the part of a line that remains visible in a terminal: the text after the last
     carriage return.
 

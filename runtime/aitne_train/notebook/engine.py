@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from aitne_train.launcher.gpus import visible_gpus
-from aitne_train.launcher.world import RankTopology, detect
+from aitne_train.launcher.gpus import parse_visible_gpus
+from aitne_train.launcher.world import RankTopology, detect_topology
 from aitne_train.notebook import connection, controller, groups, monitor, parallel
 from aitne_train.notebook.group_state import GroupSettings
 
@@ -28,20 +28,20 @@ _MISSED = 20
 
 def main() -> None:
     """Run the engine of this rank. Does not return: exits with code 0 when the rank is released."""
-    folder = connection.own_folder(os.environ)
+    folder = connection.find_own_folder(os.environ)
     if folder is None:
         sys.exit(f"aitne: {connection.FOLDER} must name the folder of the rank group outside a job")
     try:
-        _run(folder)
+        _run_engine(folder)
     except connection.ConnectionFilesError as error:
         sys.exit(f"aitne: {error}")
 
 
-def _run(folder: Path) -> None:
-    world = detect(os.environ)
+def _run_engine(folder: Path) -> None:
+    world = detect_topology(os.environ)
     node = int(os.environ.get("AITNE_NODE_RANK", world.cross_rank))
     if world.rank == 0:
-        connection.create(folder)
+        connection.create_folder(folder)
         idle_s, session = (
             os.environ.get("AITNE_RANKS_IDLE_S"),
             os.environ.get(connection.SESSION, ""),
@@ -51,33 +51,38 @@ def _run(folder: Path) -> None:
         )
         status = connection.Status(folder.name, session, "starting", world.size, 0)
         connection.write_status(folder, status)
-        pid = _fork(lambda: controller.run(settings))
+        pid = _fork_child(lambda: controller.run_controller(settings))
     elif world.local_rank == 0:
-        connection.wait_for(folder, connection.STATUS, _START_S)
+        connection.wait_for_file(folder, connection.STATUS, _START_S)
     if world.local_rank == 0:
-        _fork(lambda: monitor.run(folder, node, world.local_size))
+        _fork_child(lambda: monitor.run_monitor(folder, node, world.local_size))
     if world.rank == 0:
         log = os.dup(2)  # the engine will take descriptor 2 for the output of cells
         threading.Thread(
-            target=_follow, args=(pid, log, folder), name="aitne-controller", daemon=True
+            target=_end_with_controller,
+            args=(pid, log, folder),
+            name="aitne-controller",
+            daemon=True,
         ).start()
     # Nothing large was imported before the forks; the controller starts during these imports.
-    parallel.without_clusters()
-    parallel.without_debugger()
+    parallel.import_without_clusters()
+    parallel.import_without_debugger()
     from aitne_train.notebook import rank_kernel
     from aitne_train.notebook.output_limit import OutputLimit
 
-    info = connection.wait_for(folder, connection.ENGINE, _START_S)
-    monitor.register(folder, node, _report(world))
+    info = connection.wait_for_file(folder, connection.ENGINE, _START_S)
+    monitor.register_engine(folder, node, _describe_rank(world))
     job_dir = os.environ.get("AITNE_JOB_DIR")
     outputs = Path(job_dir) / "outputs" if job_dir else folder.with_name(f"{folder.name}-outputs")
     limit = OutputLimit(world.rank, world.size, outputs)
-    rank_kernel.serve(world.rank, info, str(_profile(folder, world.rank)), limit, _MISSED)
+    rank_kernel.serve_cells(
+        world.rank, info, str(_write_profile(folder, world.rank)), limit, _MISSED
+    )
     sys.stdout.flush()
     os._exit(0)
 
 
-def _fork(work: Callable[[], None]) -> int:
+def _fork_child(work: Callable[[], None]) -> int:
     """Run ``work`` in a forked child process, and return the PID of the child. The child exits with
     code 0, or with code 1 if ``work`` raises an exception."""
     pid = os.fork()
@@ -93,7 +98,7 @@ def _fork(work: Callable[[], None]) -> int:
         os._exit(code)
 
 
-def _follow(pid: int, log: int, folder: Path) -> None:
+def _end_with_controller(pid: int, log: int, folder: Path) -> None:
     """Wait until the controller has ended, then end this rank, which can no longer receive cells.
 
     Args:
@@ -102,33 +107,33 @@ def _follow(pid: int, log: int, folder: Path) -> None:
         folder: folder of the group, which is removed.
     """
     select.select([os.pidfd_open(pid)], [], [])
-    connection.remove(folder)
+    connection.remove_folder(folder)
     os.write(log, b"aitne: the controller of the rank group has ended; the group ends with it\n")
     os._exit(1)
 
 
-def _report(world: RankTopology) -> dict[str, Any]:
+def _describe_rank(world: RankTopology) -> dict[str, Any]:
     return {
         "rank": world.rank,
         "local_rank": world.local_rank,
-        "device": _device(world),
+        "device": _find_device(world),
         "started_at": time.time(),
         "python": platform.python_version(),
-        "versions": groups.versions(),
+        "versions": groups.list_versions(),
     }
 
 
-def _device(world: RankTopology) -> str:
+def _find_device(world: RankTopology) -> str:
     """Return the index or UUID of the GPU that torch would select for this rank; empty if there is
     no GPU."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return str(world.local_rank) if os.path.exists("/dev/nvidiactl") else ""
-    devices = visible_gpus(visible)
+    devices = parse_visible_gpus(visible)
     return devices[world.local_rank % len(devices)] if devices else ""
 
 
-def _profile(folder: Path, rank: int) -> Path:
+def _write_profile(folder: Path, rank: int) -> Path:
     path = folder / f"profile-{rank}"
     path.mkdir(mode=0o700, exist_ok=True)
     return path

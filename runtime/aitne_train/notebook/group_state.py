@@ -66,20 +66,20 @@ class GroupState:
         self._orders = 0
         self._samples: dict[int, tuple[int, dict[int, Any], asyncio.Event]] = {}
 
-    def handlers(self) -> dict[str, Any]:
+    def list_handlers(self) -> dict[str, Any]:
         """Return the handlers of the messages that ipyparallel does not support, by type."""
         return {
-            "node_request": self._node,
-            "death_request": self._death,
-            "sample_request": self._sampled,
-            "signal_request": self._signal,
-            "ranks_request": self._table,
-            "release_request": self._release,
+            "node_request": self._on_node,
+            "death_request": self._on_death,
+            "sample_request": self._on_sample,
+            "signal_request": self._on_signal,
+            "ranks_request": self._on_table,
+            "release_request": self._on_release,
         }
 
     # --- what the hub notices --------------------------------------------------------------------
 
-    def worked(self, message: Mapping[str, Any]) -> None:
+    def record_activity(self, message: Mapping[str, Any]) -> None:
         """Note that an engine has begun or ended a request."""
         parent = message.get("parent_header") or {}
         if parent.get("msg_type") not in _REQUESTS:
@@ -96,18 +96,18 @@ class GroupState:
             self._busy.pop(rank, None)
         self._dirty = True
 
-    def left(self, rank: int) -> None:
+    def handle_lost_heartbeat(self, rank: int) -> None:
         """Handle a rank that the hub has unregistered because its heartbeats stopped: it is lost."""
         self._busy.pop(rank, None)
         if rank in self._dead:
             return
         # A lost node cannot report; its heartbeats have stopped.
         node = self._ranks[rank].node if rank in self._ranks else "its node"
-        self._lost(
+        self._record_loss(
             rank, f"rank {rank} on {node} no longer answers: its node may be lost", None, None
         )
 
-    def changed(self) -> None:
+    def handle_registrations(self) -> None:
         """Handle new registrations of ranks: when all have registered, write the files."""
         if (
             not self._ready
@@ -118,7 +118,7 @@ class GroupState:
             self._worked_at = time.time()
             # All sockets in it are connected; nothing of it remains even after SIGKILL.
             shutil.rmtree(self._private, ignore_errors=True)
-            connection.write(
+            connection.write_file(
                 self._settings.folder,
                 connection.CLIENT,
                 {
@@ -140,48 +140,48 @@ class GroupState:
             left_s = self._worked_at + idle_s - now
             if left_s <= 0:
                 self._note_idle_end(idle_s)
-                self._end_group(f"Released after {_duration(idle_s)} without work")
+                self._end_group(f"Released after {_format_duration(idle_s)} without work")
             elif left_s <= min(120.0, idle_s / 5) and not self._announced:
                 self._announced = True
                 self._dirty = True
-                self._tell("idle_notification", {"release_at": self._worked_at + idle_s})
+                self._notify_kernels("idle_notification", {"release_at": self._worked_at + idle_s})
         if self._dirty and now - self._written >= _STATUS_S:
             self._write_status()
 
     # --- messages of monitors --------------------------------------------------------------------
 
-    def _node(self, idents: list[bytes], message: Mapping[str, Any]) -> None:
+    def _on_node(self, idents: list[bytes], message: Mapping[str, Any]) -> None:
         content = message["content"]
         for report in content["ranks"]:
             fields = {name: report[name] for name in connection.Rank.__dataclass_fields__}
             self._ranks[report["rank"]] = connection.Rank(**fields)
             self._monitors[report["rank"]] = idents[0]
-        self.changed()
+        self.handle_registrations()
 
-    def _death(self, _idents: list[bytes], message: Mapping[str, Any]) -> None:
+    def _on_death(self, _idents: list[bytes], message: Mapping[str, Any]) -> None:
         content = message["content"]
         rank, number, code = content["rank"], content["signal"], content["code"]
         node = self._ranks[rank].node if rank in self._ranks else "its node"
-        how = how_ended(number, code, in_cell=rank in self._busy)
-        self._lost(rank, f"rank {rank} on {node} {how}", number, code)
+        how = describe_end(number, code, in_cell=rank in self._busy)
+        self._record_loss(rank, f"rank {rank} on {node} {how}", number, code)
 
-    def _lost(self, rank: int, text: str, number: int | None, code: int | None) -> None:
+    def _record_loss(self, rank: int, text: str, number: int | None, code: int | None) -> None:
         if rank in self._dead:
             return
         self._dead.add(rank)
         if not self._message:
             # Ranks that are asked to end between cells end as planned, which is no news for a log.
             self._end_group(text, in_log=code != 0 or rank in self._busy)
-        self._tell(
+        self._notify_kernels(
             "death_notification", {"rank": rank, "signal": number, "code": code, "text": text}
         )
         self._hub.unregister_engine([b"monitor"], {"content": {"id": rank}})
         self._dirty = True
         if len(self._dead) == self._settings.size and self.end is not None:
-            self._tell("end_notification", {"message": self._message})
+            self._notify_kernels("end_notification", {"message": self._message})
             self._hub.loop.call_later(0.2, self.end)
 
-    def _sampled(self, _idents: list[bytes], message: Mapping[str, Any]) -> None:
+    def _on_sample(self, _idents: list[bytes], message: Mapping[str, Any]) -> None:
         content = message["content"]
         if content["order"] in self._samples:
             awaited, found, done = self._samples[content["order"]]
@@ -191,7 +191,7 @@ class GroupState:
 
     # --- requests of kernels ---------------------------------------------------------------------
 
-    def _signal(self, idents: list[bytes], message: Mapping[str, Any]) -> None:
+    def _on_signal(self, idents: list[bytes], message: Mapping[str, Any]) -> None:
         content = message["content"]
         number = int(content["number"])
         if number not in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
@@ -201,14 +201,14 @@ class GroupState:
         self._order_signal(number, content["ranks"])
         self._reply("signal_reply", {"ranks": content["ranks"]}, idents, message)
 
-    def _release(self, idents: list[bytes], message: Mapping[str, Any]) -> None:
+    def _on_release(self, idents: list[bytes], message: Mapping[str, Any]) -> None:
         self._end_group("Released")
         self._reply("release_reply", {}, idents, message)
 
-    async def _table(self, idents: list[bytes], message: Mapping[str, Any]) -> None:
+    async def _on_table(self, idents: list[bytes], message: Mapping[str, Any]) -> None:
         samples: dict[int, Any] = {}
         if message["content"].get("memory"):
-            samples = await self._sample()
+            samples = await self._sample_memory()
         now = time.time()
         rows = [
             {
@@ -222,10 +222,10 @@ class GroupState:
             if number not in self._dead
         ]
         self._reply(
-            "ranks_reply", {"ranks": rows, "status": asdict(self.status())}, idents, message
+            "ranks_reply", {"ranks": rows, "status": asdict(self.build_status())}, idents, message
         )
 
-    async def _sample(self) -> dict[int, Any]:
+    async def _sample_memory(self) -> dict[int, Any]:
         """Request the memory use of all ranks from the monitors, and return it by rank. Ranks whose
         monitor does not answer within ``_SAMPLE_S`` seconds are omitted."""
         alive = [rank for rank in self._monitors if rank not in self._dead]
@@ -249,7 +249,7 @@ class GroupState:
 
     # --- the state -------------------------------------------------------------------------------
 
-    def status(self) -> connection.Status:
+    def build_status(self) -> connection.Status:
         """Return the state of the group."""
         idle_s = self._settings.idle_s
         ending = bool(self._message)
@@ -273,8 +273,8 @@ class GroupState:
         self._message = message
         self._write_status()
         if in_log:
-            self._leave_outcome(message)
-        self._tell("end_notification", {"message": message})
+            self._write_outcome(message)
+        self._notify_kernels("end_notification", {"message": message})
         if stop:
             self._order_signal(
                 signal.SIGTERM, [rank for rank in self._ranks if rank not in self._dead]
@@ -285,9 +285,9 @@ class GroupState:
         run_dir = os.environ.get(RUN_DIR)
         if run_dir:
             with contextlib.suppress(OSError):  # a full disk must not keep idle nodes allocated
-                connection.write(Path(run_dir), RELEASED, {"idle_s": int(idle_s)})
+                connection.write_file(Path(run_dir), RELEASED, {"idle_s": int(idle_s)})
 
-    def _leave_outcome(self, message: str) -> None:
+    def _write_outcome(self, message: str) -> None:
         """Write the reason for the group's end to the job's log (standard error)."""
         os.write(2, f"aitne: {message}\n".encode())
 
@@ -298,7 +298,7 @@ class GroupState:
                 self._hub.query, "signal_order", {"number": number, "ranks": here}, ident=[monitor]
             )
 
-    def _tell(self, kind: str, content: Mapping[str, Any]) -> None:
+    def _notify_kernels(self, kind: str, content: Mapping[str, Any]) -> None:
         """Send a message to all kernels."""
         self._hub.session.send(self._hub.notifier, kind, content=dict(content))
 
@@ -316,10 +316,10 @@ class GroupState:
     def _write_status(self) -> None:
         self._dirty = False
         self._written = time.time()
-        connection.write_status(self._settings.folder, self.status())
+        connection.write_status(self._settings.folder, self.build_status())
 
 
-def how_ended(number: int | None, code: int | None, *, in_cell: bool) -> str:
+def describe_end(number: int | None, code: int | None, *, in_cell: bool) -> str:
     """Return how a rank has ended, as the predicate of a sentence.
 
     Args:
@@ -328,7 +328,7 @@ def how_ended(number: int | None, code: int | None, *, in_cell: bool) -> str:
         in_cell: whether it was executing a cell.
     """
     if number is not None:
-        return f"was ended by signal {number} ({_signal_name(number)})"
+        return f"was ended by signal {number} ({_name_signal(number)})"
     if code is None:
         return "has ended"
     if code:
@@ -338,14 +338,14 @@ def how_ended(number: int | None, code: int | None, *, in_cell: bool) -> str:
     return "was asked to end"
 
 
-def _signal_name(number: int) -> str:
+def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
         return "unknown"
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     if seconds >= 60 and seconds % 60 == 0:
         return "1 minute" if seconds == 60 else f"{seconds / 60:.0f} minutes"
     return f"{seconds:.0f} seconds"

@@ -36,7 +36,7 @@ class RanksError(Exception):
         return [f"RanksError: {self}"]
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """Return the versions of the installed packages that should be the same in kernel and ranks, by
     name. The packages are not imported."""
     found = {}
@@ -64,7 +64,7 @@ class RankGroup:
     ) -> None:
         from aitne_train.notebook.link import GroupConnection, RankAnswerError
 
-        info = connection.read(folder, connection.CLIENT)
+        info = connection.read_file(folder, connection.CLIENT)
         self.folder = folder
         self.id = str(info["group"])
         try:
@@ -80,9 +80,9 @@ class RankGroup:
     @property
     def ended(self) -> bool:
         """Return whether the group ends or has ended."""
-        return bool(self.link.message) or self.link.gone
+        return bool(self.link.message) or self.link.is_removed
 
-    def chosen(self, count: int | None, *, one_per_node: bool) -> list[int]:
+    def choose_ranks(self, count: int | None, *, one_per_node: bool) -> list[int]:
         """Select the ranks that execute a cell.
 
         Args:
@@ -102,10 +102,10 @@ class RankGroup:
             raise RanksError(f"-n {count} does not fit: the group has {len(ranks)} {what}")
         return ranks[:count]
 
-    def differences(self) -> list[str]:
+    def compare_versions(self) -> list[str]:
         """Return a warning for each version of Python or a package that differs between this kernel
         and the ranks."""
-        own = {"Python": platform.python_version(), **versions()}
+        own = {"Python": platform.python_version(), **list_versions()}
         found = []
         for name, version in own.items():
             by_version: dict[str, list[int]] = {}
@@ -122,7 +122,7 @@ class RankGroup:
         return found
 
     @property
-    def lacks_torch(self) -> str | None:
+    def torch_warning(self) -> str | None:
         """Return a sentence if the Python of a rank has no PyTorch, which most cells on ranks use;
         None if all have it."""
         if all("torch" in rank.versions for rank in self.link.ranks.values()):
@@ -130,12 +130,12 @@ class RankGroup:
         return f"The ranks' Python has no PyTorch. {OTHER_PYTHON}"
 
     @property
-    def same_python(self) -> bool:
+    def has_same_python(self) -> bool:
         """Return whether kernel and ranks have the same minor version of Python."""
         own = platform.python_version().split(".")[:2]
         return all(rank.python.split(".")[:2] == own for rank in self.link.ranks.values())
 
-    def push(self, named: Mapping[str, Any]) -> None:
+    def push_variables(self, named: Mapping[str, Any]) -> None:
         """Set variables on all ranks.
 
         Args:
@@ -144,16 +144,18 @@ class RankGroup:
         Raises:
             RanksError: a value cannot be serialized, or a rank cannot deserialize it.
         """
-        encoder = values.Encoder(same_python=self.same_python)
+        encoder = values.Encoder(same_python=self.has_same_python)
         try:
             content = {
-                "values": {name: encoder.encode(value, name) for name, value in named.items()}
+                "values": {name: encoder.encode_value(value, name) for name, value in named.items()}
             }
         except values.ValueTransferError as error:
             raise RanksError(str(error)) from error
-        self._request("push_request", content, self.ranks, encoder.buffers)
+        self._request_ranks("push_request", content, self.ranks, encoder.buffers)
 
-    def pull(self, names: Sequence[str], ranks: Sequence[int]) -> dict[int, dict[str, Any]]:
+    def pull_variables(
+        self, names: Sequence[str], ranks: Sequence[int]
+    ) -> dict[int, dict[str, Any]]:
         """Return the values of the variables ``names`` on ``ranks``, by rank and name.
 
         Raises:
@@ -162,11 +164,11 @@ class RankGroup:
         """
         python = list(platform.python_version_tuple()[:2])
         content = {"names": list(names), "python": python}
-        replies = self._request("pull_request", content, ranks)
+        replies = self._request_ranks("pull_request", content, ranks)
         try:
             return {
                 rank: {
-                    name: values.decode(description, reply["buffers"])
+                    name: values.decode_value(description, reply["buffers"])
                     for name, description in reply["content"]["values"].items()
                 }
                 for rank, reply in replies.items()
@@ -180,20 +182,20 @@ class RankGroup:
         from aitne_train.notebook.link import RankAnswerError
 
         with contextlib.suppress(RankAnswerError):
-            self.link.ask("release_request")
+            self.link.ask_controller("release_request")
         give_up = time.monotonic() + _END_S
         while self.folder.exists() and time.monotonic() < give_up:
             time.sleep(_LOOK_S)
 
     def interrupt(self) -> None:
         """Send SIGINT to all ranks that have not ended."""
-        self.link.signal(signal.SIGINT, self.link.alive)
+        self.link.signal(signal.SIGINT, self.link.alive_ranks)
 
     def close(self) -> None:
         """Detach this kernel; the group continues."""
         self.link.close()
 
-    def _request(
+    def _request_ranks(
         self,
         kind: str,
         content: Mapping[str, Any],
@@ -215,7 +217,7 @@ class RankGroup:
         replies: dict[int, Any] = {}
         try:
             while len(replies) < len(ranks):
-                event = request.next(_LOOK_S)
+                event = request.wait_for_event(_LOOK_S)
                 if event is not None and event.kind == "reply":
                     replies[event.rank] = event.message
                 elif (event is not None and event.kind == "lost") or self.ended:
@@ -238,9 +240,9 @@ class RankGroups:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.session = environ.get(connection.SESSION, "")
         """ID of the session to which this kernel belongs; empty: none."""
-        self.of_job = connection.is_job(environ)
+        self.of_job = connection.is_notebook_job(environ)
         """Whether this kernel runs a notebook as a job, which has the ranks of the job alone."""
-        self._own = connection.own_ranks(environ)
+        self._own = connection.find_job_ranks(environ)
 
     @property
     def with_platform(self) -> bool:
@@ -262,35 +264,35 @@ class RankGroups:
             f"that run already are found if {connection.FOLDER} names the folder of their group."
         )
 
-    def statuses(self) -> list[tuple[Path, connection.Status]]:
+    def list_statuses(self) -> list[tuple[Path, connection.Status]]:
         """Return the folder and the state of each running rank group of this session. Groups that
         belong to no session are included; outside a session, all groups of the user are
         returned."""
         found = []
-        for folder in connection.folders():
+        for folder in connection.list_folders():
             with contextlib.suppress(OSError, connection.ConnectionFilesError):
                 status = connection.read_status(folder)
                 if not self.session or not status.session or status.session == self.session:
                     found.append((folder, status))
         return found
 
-    def ready(self) -> list[Path]:
+    def list_ready(self) -> list[Path]:
         """Return the folders of the groups of this session that can execute cells."""
-        return [folder for folder, status in self.statuses() if status.state == "ready"]
+        return [folder for folder, status in self.list_statuses() if status.state == "ready"]
 
-    def starting(self) -> str | None:
+    def find_starting(self) -> str | None:
         """Return the ID of a group of this kernel that waits in the queue or starts; None: there is
         none, or no platform."""
         return None
 
-    def start(self, ranks: int, **options: Any) -> str:
+    def request_group(self, ranks: int, **options: Any) -> str:
         """Request a rank group with ``ranks`` ranks, and return its ID.
 
         Raises ``RanksError`` where there is no platform; ``options`` are those of the platform.
         """
         raise RanksError(self.refusal)
 
-    def wait(self, group: str, say: Callable[[str], None]) -> Path:
+    def wait_for_group(self, group: str, say: Callable[[str], None]) -> Path:
         """Wait until a group that was requested can execute cells, and return its folder.
 
         Args:
@@ -300,9 +302,9 @@ class RankGroups:
         Raises:
             RanksError: the group ended before it was ready, or its ranks did not start in time.
         """
-        return self.wait_started(connection.groups_folder() / group, say)
+        return self.wait_for_start(connection.locate_groups_folder() / group, say)
 
-    def wait_own(self, say: Callable[[str], None]) -> None:
+    def wait_for_own_ranks(self, say: Callable[[str], None]) -> None:
         """Wait until the ranks of this kernel's own job have started or ended. Return immediately
         if the job has no ranks. ``say`` is called with a line about the progress."""
         if self._own is None:
@@ -316,7 +318,7 @@ class RankGroups:
                 say(f"{status.registered} of {status.size} ranks have started")
             time.sleep(_LOOK_S)
 
-    def wait_started(self, folder: Path, say: Callable[[str], None]) -> Path:
+    def wait_for_start(self, folder: Path, say: Callable[[str], None]) -> Path:
         """Wait until all ranks of a running group have started, and return ``folder``.
 
         Args:
@@ -341,7 +343,7 @@ class RankGroups:
             "`%ranks` waits on if they are only slow"
         )
 
-    def why_ended(self, group: str, wait_s: float = 0.0) -> str | None:
+    def explain_end(self, group: str, wait_s: float = 0.0) -> str | None:
         """Return the platform's message about the end of a group.
 
         Return None if the group has no message or has not ended, or if no platform answers.
@@ -353,14 +355,14 @@ class RankGroups:
         """
         return None
 
-    def forget(self, folder: Path) -> bool:
+    def remove_ended_group(self, folder: Path) -> bool:
         """Remove the folder of a group that does not answer, if the group has ended according to
         the platform, for example after a power failure. Return whether the folder was removed."""
-        if self.why_ended(folder.name) is None:
+        if self.explain_end(folder.name) is None:
             return False
-        connection.remove(folder)
+        connection.remove_folder(folder)
         return True
 
-    def release(self, group: str) -> None:
+    def release_group(self, group: str) -> None:
         """Ask the platform to release a group. Raises ``RanksError`` where there is none."""
         raise RanksError(self.refusal)

@@ -45,7 +45,7 @@ class RankHeartMonitor(module.HeartMonitor):
                 self._often.stop()
 
 
-def use(size: int) -> None:
+def install_heart_monitor(size: int) -> None:
     """Make ipyparallel's controllers in this process use ``RankHeartMonitor``. ``size`` is the
     number of engines of the group."""
     RankHeartMonitor.size = size

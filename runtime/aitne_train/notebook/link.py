@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ipyparallel import Client
 from ipyparallel.client.client import unpack_message
 
-from aitne_train.notebook.connection import CLIENT, Rank, ranks_of
+from aitne_train.notebook.connection import CLIENT, Rank, read_ranks
 
 _CONNECT_S = 20.0
 _SUBSCRIBED_S = 5.0
@@ -55,7 +55,7 @@ class RankRequest:
         """Add an event. May be called on any thread, and by a signal handler."""
         self._events.put(event)
 
-    def next(self, timeout_s: float) -> RankEvent | None:
+    def wait_for_event(self, timeout_s: float) -> RankEvent | None:
         """Return the next event; None if there is none within ``timeout_s`` seconds."""
         try:
             return self._events.get(timeout=timeout_s)
@@ -70,9 +70,9 @@ class _RankClient(Client):
         self._requests: dict[str, tuple[RankRequest, int]] = {}
         self._notify: Callable[[str, Mapping[str, Any]], None] = lambda _kind, _content: None
         for kind in _KINDS:
-            self._queue_handlers[kind] = self._replied
+            self._queue_handlers[kind] = self._on_reply
         for kind in _NOTICES:
-            self._notification_handlers[kind] = self._noticed
+            self._notification_handlers[kind] = self._on_notice
         super()._connect(*arguments)
 
     def activate(self, *_arguments: Any, **_named: Any) -> None:
@@ -106,12 +106,12 @@ class _RankClient(Client):
         for message_id in request.message_ids.values():
             self._requests.pop(message_id, None)
 
-    def _replied(self, message: Mapping[str, Any]) -> None:
+    def _on_reply(self, message: Mapping[str, Any]) -> None:
         found = self._requests.get(message["parent_header"].get("msg_id", ""))
         if found is not None:
             found[0].put(RankEvent("reply", found[1], message))
 
-    def _noticed(self, message: Mapping[str, Any]) -> None:
+    def _on_notice(self, message: Mapping[str, Any]) -> None:
         self._notify(message["header"]["msg_type"], message["content"])
 
     def _handle_stranded_msgs(self, eid: int, uuid: str) -> None:
@@ -143,6 +143,7 @@ class GroupConnection:
         info: content of ``client.json``.
         notify: called on another thread with the kind of a notice of the controller (``death``,
             ``end`` or ``idle``) and its content.
+
     Raises:
         RankAnswerError: the controller does not answer.
     """
@@ -154,7 +155,7 @@ class GroupConnection:
         notify: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
         self._folder = folder
-        self.ranks: dict[int, Rank] = {rank.rank: rank for rank in ranks_of(info)}
+        self.ranks: dict[int, Rank] = {rank.rank: rank for rank in read_ranks(info)}
         self.client_id = ""
         self.deaths: dict[int, str] = {}
         self.message = ""
@@ -166,18 +167,18 @@ class GroupConnection:
             raise RankAnswerError(
                 "the ranks do not answer: their node may be lost, or a firewall separates it from this one"
             ) from error
-        self._client._notify = self._noticed
+        self._client._notify = self._on_notice
         self.client_id = self._client.session.session
-        self._subscribe()
+        self._wait_for_subscription()
 
     @property
-    def gone(self) -> bool:
+    def is_removed(self) -> bool:
         """Return whether the connection files of the group were removed, which happens when the
         group ends."""
         return not (self._folder / CLIENT).exists()
 
     @property
-    def alive(self) -> list[int]:
+    def alive_ranks(self) -> list[int]:
         """Return the ranks that have not ended."""
         return sorted(self._client.ids)
 
@@ -206,14 +207,14 @@ class GroupConnection:
     def cancel(self, request: RankRequest) -> None:
         """Cancel a request on all ranks that have not begun to execute it."""
         for rank, message_id in request.message_ids.items():
-            self._to_engine("abort_request", rank, {"msg_ids": [message_id]})
+            self._send_to_engine("abort_request", rank, {"msg_ids": [message_id]})
 
     def signal(self, number: signal.Signals, ranks: Sequence[int]) -> None:
         """Ask the controller to send a signal to ranks. Does not wait until it is delivered."""
         content = {"number": int(number), "ranks": list(ranks)}
         self._client._send(self._client._query_socket, "signal_request", content=content)
 
-    def ask(
+    def ask_controller(
         self, kind: str, content: Mapping[str, Any] | None = None, timeout_s: float = _CONNECT_S
     ) -> dict[str, Any]:
         """Send a request to the controller and return the content of its answer.
@@ -236,14 +237,16 @@ class GroupConnection:
             raise RankAnswerError(str(found.get("evalue")))
         return found
 
-    def asked(self) -> Callable[[], bool]:
+    def ping_controller(self) -> Callable[[], bool]:
         """Send a request to the controller without waiting, to check that it is alive. The returned
         function returns True after the answer has arrived."""
         future = self._client._send(self._client._query_socket, "ranks_request", content={})
         done: Callable[[], bool] = future.done
         return done
 
-    def where(self, ranks: Sequence[int], timeout_s: float = 2.0) -> dict[int, dict[str, Any]]:
+    def locate_ranks(
+        self, ranks: Sequence[int], timeout_s: float = 2.0
+    ) -> dict[int, dict[str, Any]]:
         """Return the position of each rank in the running cell, by rank.
 
         A position has ``line`` (line number in the cell; None: no cell is running), ``text``
@@ -263,7 +266,7 @@ class GroupConnection:
         """Send a request that ranks answer while they execute a cell, and return the content of the
         answers by rank. Ranks that do not answer within ``timeout_s`` seconds are omitted.
         """
-        asked = {rank: self._to_engine(kind, rank, content or {}) for rank in ranks}
+        asked = {rank: self._send_to_engine(kind, rank, content or {}) for rank in ranks}
         give_up = time.monotonic() + timeout_s
         answers = {}
         for rank, future in asked.items():
@@ -280,7 +283,7 @@ class GroupConnection:
         """Close the connection to the group, which continues."""
         self._client.close(linger=0)
 
-    def _to_engine(self, kind: str, rank: int, content: Mapping[str, Any]) -> Any:
+    def _send_to_engine(self, kind: str, rank: int, content: Mapping[str, Any]) -> Any:
         engine = self._client._engines.get(rank)
         if engine is None:
             return None
@@ -288,22 +291,22 @@ class GroupConnection:
             self._client._control_socket, kind, content=dict(content), ident=engine.encode()
         )
 
-    def _subscribe(self) -> None:
+    def _wait_for_subscription(self) -> None:
         """Wait at most ``_SUBSCRIBED_S`` seconds until this client receives the output of ranks.
         A subscription does not take effect immediately, and earlier output would be lost."""
-        alive = self.alive
+        alive = self.alive_ranks
         give_up = time.monotonic() + _SUBSCRIBED_S
         while alive and time.monotonic() < give_up:
             probe = RankRequest(alive[:1])
-            future = self._to_engine("where_request", alive[0], {})
+            future = self._send_to_engine("where_request", alive[0], {})
             message_id = future.msg_id
             self._client._requests[message_id] = (probe, alive[0])
-            event = probe.next(_LOOK_S)
+            event = probe.wait_for_event(_LOOK_S)
             self._client._requests.pop(message_id, None)
             if event is not None:
                 return
 
-    def _noticed(self, kind: str, content: Mapping[str, Any]) -> None:
+    def _on_notice(self, kind: str, content: Mapping[str, Any]) -> None:
         if kind == "death_notification":
             self.deaths[content["rank"]] = content["text"]
         elif kind == "end_notification":

@@ -38,7 +38,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{self.prog}: {message}. {self.format_usage().strip()}")
 
-    def read(self, line: str) -> argparse.Namespace:
+    def parse_line(self, line: str) -> argparse.Namespace:
         """Parse the arguments in ``line``. Raises ``UsageError`` if they are invalid."""
         try:
             return self.parse_args(shlex.split(line))
@@ -48,7 +48,7 @@ class _Parser(argparse.ArgumentParser):
             raise UsageError("") from end
 
 
-def _ranks_parser() -> _Parser:
+def _build_ranks_parser() -> _Parser:
     parser = _Parser(prog="%ranks", allow_abbrev=False)
     verbs = parser.add_subparsers(dest="verb", parser_class=_Parser)
     start = verbs.add_parser("start", prog="%ranks start", allow_abbrev=False)
@@ -61,14 +61,14 @@ def _ranks_parser() -> _Parser:
     return parser
 
 
-def _distributed_parser() -> _Parser:
+def _build_distributed_parser() -> _Parser:
     parser = _Parser(prog="%%distributed", allow_abbrev=False)
     parser.add_argument("-n", type=int, metavar="COUNT", help="only the first COUNT ranks")
     parser.add_argument("--one-per-node", action="store_true", help="the first rank of each node")
     return parser
 
 
-def _pull_parser() -> _Parser:
+def _build_pull_parser() -> _Parser:
     parser = _Parser(prog="%pull", allow_abbrev=False)
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument(
@@ -102,19 +102,19 @@ class RankMagics(Magics):
         them, or waits again; ``%ranks interrupt`` interrupts what they execute, ``%ranks output``
         prints the last cell's output again, ``%ranks stop`` releases them.
         """
-        options = _ranks_parser().read(line)
+        options = _build_ranks_parser().parse_line(line)
         if options.verb == "start":
-            self._start(options)
+            self._start_ranks(options)
         elif options.verb == "stop":
-            self._release()
+            self._release_ranks()
         elif options.verb == "interrupt":
-            self._attached().interrupt()
+            self._require_group().interrupt()
         elif options.verb == "output":
             sys.stdout.write("".join(self._printed) or "No cell has printed anything.\n")
-        elif (group := self._waits or self._unattached()) is not None:
-            self._wait(group)
+        elif (group := self._waits or self._find_unattached()) is not None:
+            self._wait_for_group(group)
         else:
-            self._show()
+            self._show_ranks()
 
     @cell_magic
     def distributed(self, line: str, cell: str) -> Any:
@@ -122,20 +122,20 @@ class RankMagics(Magics):
         from aitne_train.notebook.cell import DistributedCell, RanksLostError
         from aitne_train.notebook.display import CellDisplay
 
-        options = _distributed_parser().read(line)
-        group = self._attached()
+        options = _build_distributed_parser().parse_line(line)
+        group = self._require_group()
         if not self._compared:
             self._compared = True
-            for sentence in group.differences():
+            for sentence in group.compare_versions():
                 sys.stderr.write(f"{sentence}\n")
-        ranks = group.chosen(options.n, one_per_node=options.one_per_node)
+        ranks = group.choose_ranks(options.n, one_per_node=options.one_per_node)
         display = CellDisplay(ranks)
         self._printed = display.printed
         try:
             return DistributedCell(group.link, cell, ranks, display).run()
         except RanksLostError as error:
-            self._detach()
-            why = self._session.why_ended(group.id, wait_s=_WHY_S)
+            self._detach_group()
+            why = self._session.explain_end(group.id, wait_s=_WHY_S)
             if why and why not in str(error):
                 raise RanksLostError(f"{why} ({error})") from None
             raise
@@ -149,24 +149,24 @@ class RankMagics(Magics):
         missing = [name for name in names if name not in self.shell.user_ns]
         if missing:
             raise UsageError(f"%push: {missing[0]} is not defined in this notebook")
-        self._attached().push({name: self.shell.user_ns[name] for name in names})
+        self._require_group().push_variables({name: self.shell.user_ns[name] for name in names})
 
     @line_magic
     def pull(self, line: str) -> None:
         """Set variables of this notebook to their values on rank 0: ``%pull x``."""
-        options = _pull_parser().read(line)
-        group = self._attached()
+        options = _build_pull_parser().parse_line(line)
+        group = self._require_group()
         if options.rank not in group.ranks:
             raise UsageError(f"%pull: the group has no rank {options.rank}")
         ranks = group.ranks if options.all else [options.rank]
-        found = group.pull(options.names, ranks)
+        found = group.pull_variables(options.names, ranks)
         for name in options.names:
             column = [found[rank][name] for rank in ranks]
             self.shell.user_ns[name] = column if options.all else column[0]
 
     # --- the group -------------------------------------------------------------------------------
 
-    def _attached(self) -> RankGroup:
+    def _require_group(self) -> RankGroup:
         """Return the group to which this kernel is attached. If there is none, attach the kernel to
         a running group.
 
@@ -178,45 +178,47 @@ class RankMagics(Magics):
         ended, self._group = self._group, None
         if ended is not None:
             ended.close()
-        self._session.wait_own(_Line())
-        for folder in self._session.ready():
+        self._session.wait_for_own_ranks(_Line())
+        for folder in self._session.list_ready():
             try:
-                return self._attach(folder)
+                return self._attach_group(folder)
             except RanksError as error:
-                if not self._session.forget(folder):
+                if not self._session.remove_ended_group(folder):
                     why = str(error).rstrip(".")
                     raise RanksError(f"{why}. If the group has ended, remove {folder}") from error
         why = (
             f"The ranks have ended: {ended.link.message}. " if ended and ended.link.message else ""
         )
-        starting = [status for _, status in self._session.statuses() if status.state == "starting"]
+        starting = [
+            status for _, status in self._session.list_statuses() if status.state == "starting"
+        ]
         if starting:
             raise RanksError(
                 f"{starting[0].registered} of {starting[0].size} ranks have started: `%ranks` waits for them"
             )
         raise RanksError(f"{why}No ranks are attached: `%ranks start 4` starts four")
 
-    def _unattached(self) -> str | None:
+    def _find_unattached(self) -> str | None:
         """Return the ID of a group of this session that has not started yet, if no ranks are
         attached and none are ready; None: there is none."""
-        if (self._group is not None and not self._group.ended) or self._session.ready():
+        if (self._group is not None and not self._group.ended) or self._session.list_ready():
             return None
-        return self._session.starting()
+        return self._session.find_starting()
 
-    def _attach(self, folder: Any) -> RankGroup:
-        self._group = RankGroup(folder, self._noticed)
+    def _attach_group(self, folder: Any) -> RankGroup:
+        self._group = RankGroup(folder, self._on_notice)
         self._compared = False
         self._waits = None
         return self._group
 
-    def _detach(self) -> None:
+    def _detach_group(self) -> None:
         if self._table is not None:
             self._table.stop()
         if self._group is not None:
             self._group.close()
         self._group = self._table = None
 
-    def _noticed(self, kind: str, content: Mapping[str, Any]) -> None:
+    def _on_notice(self, kind: str, content: Mapping[str, Any]) -> None:
         """Print a notification of the controller. Called on another thread."""
         if kind == "idle":
             at = datetime.fromtimestamp(content["release_at"]).astimezone()
@@ -227,8 +229,8 @@ class RankMagics(Magics):
 
     # --- verbs of %ranks -------------------------------------------------------------------------
 
-    def _start(self, options: argparse.Namespace) -> None:
-        if self._has(options.ranks):
+    def _start_ranks(self, options: argparse.Namespace) -> None:
+        if self._has_group(options.ranks):
             return
         body: dict[str, Any] = {}
         for option, _, _ in _OPTIONS:
@@ -237,27 +239,27 @@ class RankMagics(Magics):
             if value is not None:
                 body[name] = value
         if "python" in body:
-            body["python"] = _interpreter(body["python"])
+            body["python"] = _resolve_interpreter(body["python"])
         if "partition" in body:
             body["slurm"] = {"partition": body.pop("partition")}
-        self._waits = self._session.start(options.ranks, **body)
-        self._wait(self._waits)
+        self._waits = self._session.request_group(options.ranks, **body)
+        self._wait_for_group(self._waits)
 
-    def _has(self, count: int) -> bool:
+    def _has_group(self, count: int) -> bool:
         """Return whether a group with ``count`` ranks is running already, for example because the
         notebook is executed again. Waits for groups that are starting.
 
         Raises:
             RanksError: another number of ranks is attached.
         """
-        self._session.wait_own(_Line())
-        for folder, status in self._session.statuses():
+        self._session.wait_for_own_ranks(_Line())
+        for folder, status in self._session.list_statuses():
             if status.state == "starting":
-                self._session.wait_started(folder, _Line())
-        if self._group is None and not self._session.ready():
+                self._session.wait_for_start(folder, _Line())
+        if self._group is None and not self._session.list_ready():
             return False
         try:
-            attached = self._attached()
+            attached = self._require_group()
         except RanksError:  # they have ended
             return False
         if len(attached.ranks) != count and self._session.of_job:
@@ -270,15 +272,15 @@ class RankMagics(Magics):
                 f"{len(attached.ranks)} ranks are attached already: `%ranks stop` releases them"
             )
         sys.stdout.write(f"{count} ranks are attached already.\n")
-        if lacks := attached.lacks_torch:
+        if lacks := attached.torch_warning:
             sys.stdout.write(f"{lacks}\n")
         return True
 
-    def _wait(self, group: str) -> None:
+    def _wait_for_group(self, group: str) -> None:
         say = _Line()
         try:
-            folder = self._session.wait(group, say)
-            attached = self._attach(folder)
+            folder = self._session.wait_for_group(group, say)
+            attached = self._attach_group(folder)
         except KeyboardInterrupt:
             say(
                 "The ranks stay in the queue. `%ranks` waits for them again, and `%ranks stop` cancels them."
@@ -289,30 +291,34 @@ class RankMagics(Magics):
             raise
         nodes = sorted({rank.node for rank in attached.link.ranks.values()})
         count = "1 rank is" if len(attached.ranks) == 1 else f"{len(attached.ranks)} ranks are"
-        say(" ".join(filter(None, [f"{count} ready on {', '.join(nodes)}.", attached.lacks_torch])))
+        say(
+            " ".join(
+                filter(None, [f"{count} ready on {', '.join(nodes)}.", attached.torch_warning])
+            )
+        )
 
-    def _show(self) -> None:
+    def _show_ranks(self) -> None:
         if self._table is not None:
             self._table.stop()
         line = _Line()
-        self._table = LiveTable(self._attached(), line.table)
+        self._table = LiveTable(self._require_group(), line.show_table)
         self._table.start()
 
-    def _release(self) -> None:
+    def _release_ranks(self) -> None:
         group = self._waits
         if group is None:
-            attached = self._attached()
+            attached = self._require_group()
             group = attached.id
             if not self._session.with_platform:
                 attached.release()
         if self._session.with_platform:
-            self._session.release(group)
+            self._session.release_group(group)
         self._waits = None
-        self._detach()
+        self._detach_group()
         sys.stdout.write("The ranks are released. The variables of this notebook are kept.\n")
 
 
-def _interpreter(path: str) -> str:
+def _resolve_interpreter(path: str) -> str:
     """Return the absolute path of the ranks' interpreter. Raises ``UsageError`` if ``path`` is
     relative to the notebook's folder or home and names nothing there."""
     absolute = os.path.abspath(os.path.expanduser(path))
@@ -334,7 +340,7 @@ class _Line:
             self._publish({"text/plain": text}, update=bool(self._shown))
             self._shown = text
 
-    def table(self, text: str, html: str, update: bool) -> None:
+    def show_table(self, text: str, html: str, update: bool) -> None:
         """Show a table, given as text and as HTML. ``update``: replace the table shown before."""
         self._publish({"text/plain": text, "text/html": html}, update=update)
 
@@ -342,7 +348,7 @@ class _Line:
         publish_display_data(data=dict(data), transient={"display_id": self._name}, update=update)
 
 
-def load(shell: InteractiveShell, groups: RankGroups) -> None:
+def load_magics(shell: InteractiveShell, groups: RankGroups) -> None:
     """Register the magics, which use ``groups``, with a shell. Has no effect if they are registered
     already."""
     if not isinstance(getattr(shell, "aitne_ranks", None), RankMagics):

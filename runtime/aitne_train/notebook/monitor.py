@@ -46,12 +46,12 @@ class _Engine:
     report: dict[str, Any]
 
 
-def node_name() -> str:
+def find_node_name() -> str:
     """Return the name of this node in the scheduler, or else its host name."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-def run(folder: Path, node: int, engines: int) -> None:
+def run_monitor(folder: Path, node: int, engines: int) -> None:
     """Watch the engines of this node until all have ended.
 
     Args:
@@ -68,14 +68,14 @@ def run(folder: Path, node: int, engines: int) -> None:
             listener.bind(os.path.join(private, "monitor"))
             os.chmod(os.path.join(private, "monitor"), 0o600)
             listener.listen(engines)
-            connection.write(folder, f"node-{node}.json", {"socket": private + "/monitor"})
-            found = _registered(listener, engines, parent)
+            connection.write_file(folder, f"node-{node}.json", {"socket": private + "/monitor"})
+            found = _accept_engines(listener, engines, parent)
     finally:
         shutil.rmtree(private, ignore_errors=True)
     Monitor(folder, node, found).run()
 
 
-def register(folder: Path, node: int, report: Mapping[str, Any]) -> None:
+def register_engine(folder: Path, node: int, report: Mapping[str, Any]) -> None:
     """Register this engine at the monitor of its node.
 
     Args:
@@ -88,14 +88,14 @@ def register(folder: Path, node: int, report: Mapping[str, Any]) -> None:
         connection.ConnectionFilesError: the monitor has not started.
         OSError: the monitor has ended.
     """
-    where = connection.wait_for(folder, f"node-{node}.json", _START_S)
+    where = connection.wait_for_file(folder, f"node-{node}.json", _START_S)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.connect(where["socket"])
         line.sendall(json.dumps(report).encode() + b"\n")
         line.recv(1)
 
 
-def _registered(listener: socket.socket, engines: int, parent: int) -> dict[int, _Engine]:
+def _accept_engines(listener: socket.socket, engines: int, parent: int) -> dict[int, _Engine]:
     """Wait for the registration of the engines of this node, and return them by rank.
 
     Fewer than ``engines`` are returned if the process that started the monitor has ended, or if
@@ -143,9 +143,9 @@ class Monitor:
         self._engines = engines
         self._gpus = _Gpus()
         self._channel = MonitorChannel(
-            connection.wait_for(folder, connection.ENGINE, _START_S), f"monitor-{node}"
+            connection.wait_for_file(folder, connection.ENGINE, _START_S), f"monitor-{node}"
         )
-        name = node_name()
+        name = find_node_name()
         self._channel.send(
             "node_request",
             {
@@ -155,7 +155,7 @@ class Monitor:
                         **engine.report,
                         "pid": engine.pid,
                         "node": name,
-                        "gpu": self._gpus.name(str(engine.report.get("device", ""))),
+                        "gpu": self._gpus.describe_gpu(str(engine.report.get("device", ""))),
                     }
                     for engine in engines.values()
                 ],
@@ -175,19 +175,19 @@ class Monitor:
             for rank, engine in list(self._engines.items()):
                 if engine.process in ready:
                     poller.unregister(engine.process)
-                    self._ended(rank)
+                    self._report_end(rank)
             if self._channel.socket in ready:
                 while (order := self._channel.receive()) is not None:
-                    self._carry_out(*order)
+                    self._handle_order(*order)
         self._channel.close()
 
-    def _ended(self, rank: int) -> None:
+    def _report_end(self, rank: int) -> None:
         engine = self._engines.pop(rank)
-        number, code = _end_of(engine.pid)
+        number, code = _describe_end(engine.pid)
         os.close(engine.process)
         self._channel.send("death_request", {"rank": rank, "signal": number, "code": code})
 
-    def _carry_out(self, kind: str, content: Mapping[str, Any]) -> None:
+    def _handle_order(self, kind: str, content: Mapping[str, Any]) -> None:
         if kind == "signal_order":
             for rank in content["ranks"]:
                 if rank in self._engines:
@@ -198,8 +198,8 @@ class Monitor:
         elif kind == "sample_order":
             samples = {
                 str(rank): {
-                    "memory": _memory(engine.pid),
-                    "gpu_memory": self._gpus.memory(str(engine.report.get("device", ""))),
+                    "memory": _read_memory(engine.pid),
+                    "gpu_memory": self._gpus.get_used_memory(str(engine.report.get("device", ""))),
                 }
                 for rank, engine in self._engines.items()
             }
@@ -207,7 +207,7 @@ class Monitor:
             self._gpus.refresh()
 
 
-def _end_of(pid: int) -> tuple[int | None, int | None]:
+def _describe_end(pid: int) -> tuple[int | None, int | None]:
     """Return how a process has ended: the number of the signal that killed it, or its exit code.
     The other value is None. Both are None if the launcher has collected the process already."""
     try:
@@ -220,7 +220,7 @@ def _end_of(pid: int) -> tuple[int | None, int | None]:
     return (os.WTERMSIG(status), None) if os.WIFSIGNALED(status) else (None, os.WEXITSTATUS(status))
 
 
-def _memory(pid: int) -> int:
+def _read_memory(pid: int) -> int:
     """Return the resident memory of a process in bytes; 0 if it has ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
@@ -235,9 +235,9 @@ class _Gpus:
         self._program = shutil.which("nvidia-smi")
         self._found: dict[str, tuple[str, str, int]] = {}
         self._busy = threading.Lock()
-        self._look()
+        self._query_gpus()
 
-    def name(self, device: str) -> str:
+    def describe_gpu(self, device: str) -> str:
         """Return the index and the name of a GPU, such as ``0: NVIDIA H100``.
 
         ``device`` is an index or UUID from ``CUDA_VISIBLE_DEVICES``. It is returned unchanged if
@@ -248,7 +248,7 @@ class _Gpus:
         index, name, _ = self._found[device]
         return f"{index}: {name}"
 
-    def memory(self, device: str) -> int | None:
+    def get_used_memory(self, device: str) -> int | None:
         """Return the used memory of a GPU in bytes, as of the last refresh; None if it is
         unknown."""
         return self._found[device][2] if device in self._found else None
@@ -256,15 +256,15 @@ class _Gpus:
     def refresh(self) -> None:
         """Update the memory use of the GPUs in a separate thread."""
         if self._program and self._busy.acquire(blocking=False):
-            threading.Thread(target=self._look_and_release, daemon=True).start()
+            threading.Thread(target=self._refresh_and_release, daemon=True).start()
 
-    def _look_and_release(self) -> None:
+    def _refresh_and_release(self) -> None:
         try:
-            self._look()
+            self._query_gpus()
         finally:
             self._busy.release()
 
-    def _look(self) -> None:
+    def _query_gpus(self) -> None:
         if not self._program:
             return
         fields = "index,uuid,name,memory.used"

@@ -38,25 +38,25 @@ class OutputLimit:
         self._path = ""
         self._failure = ""
 
-    def begin(self) -> None:
+    def begin_cell(self) -> None:
         """Reset the counters for a new cell."""
         with self._lock:
-            self._close()
+            self._close_file()
             self._cell += 1
             self._text = self._rich = self._more = 0
             self._path = self._failure = ""
 
-    def end(self) -> dict[str, Any] | None:
+    def end_cell(self) -> dict[str, Any] | None:
         """Return the number of bytes of the cell's text beyond the limit (``bytes``), the path of
         the file that contains them (``path``), and why they could not be written (``failure``,
         empty if they were). Return None if the text did not exceed the limit."""
         with self._lock:
-            self._close()
+            self._close_file()
             if not self._more:
                 return None
             return {"bytes": self._more, "path": self._path, "failure": self._failure}
 
-    def text(self, text: str) -> str:
+    def limit_text(self, text: str) -> str:
         """Count printed text, and return the part that is within the limit. The rest is written to
         the file."""
         with self._lock:
@@ -69,10 +69,10 @@ class OutputLimit:
             if len(content) <= left:
                 return text
             cut = content.rfind(b"\n", 0, max(0, left)) + 1  # after a whole line
-            self._keep(content[cut:])
+            self._write_excess(content[cut:])
             return content[:cut].decode()
 
-    def rich(self, content: dict[str, Any]) -> dict[str, Any]:
+    def limit_rich(self, content: dict[str, Any]) -> dict[str, Any]:
         """Count the content of a rich output (figure, table), and return it unchanged or, beyond
         the limit, with a sentence in place of its data."""
         size = sum(
@@ -89,7 +89,7 @@ class OutputLimit:
         )
         return {**content, "data": {"text/plain": sentence}, "metadata": {}}
 
-    def _keep(self, content: bytes) -> None:
+    def _write_excess(self, content: bytes) -> None:
         self._more += len(content)
         if self._failure or self._more > _MOST_FILE:
             self._failure = self._failure or f"it has {_MOST_FILE >> 30} GiB, and the rest is lost"
@@ -105,7 +105,7 @@ class OutputLimit:
         except OSError as error:
             self._failure = f"it cannot be written: {error.strerror}"
 
-    def _close(self) -> None:
+    def _close_file(self) -> None:
         if self._file is not None:
             try:
                 self._file.close()

@@ -16,7 +16,7 @@ _OF_CLUSTER = ("Cluster", "ClusterManager")
 """What ipyparallel itself imports from its module for clusters."""
 
 
-def without_clusters() -> None:
+def import_without_clusters() -> None:
     """Import ipyparallel without its modules that start clusters and batch jobs, because the
     platform starts ranks."""
     if "ipyparallel" in sys.modules:
@@ -31,16 +31,16 @@ def without_clusters() -> None:
         del sys.modules[_CLUSTER]
     for name in _OF_CLUSTER:
         delattr(parallel, name)
-    parallel.__getattr__ = _of_cluster
+    parallel.__getattr__ = _import_from_cluster
 
 
-def _of_cluster(name: str) -> Any:
+def _import_from_cluster(name: str) -> Any:
     if name not in _OF_CLUSTER:
         raise AttributeError(f"module 'ipyparallel' has no attribute {name!r}")
     return getattr(importlib.import_module(_CLUSTER), name)
 
 
-def without_debugger() -> None:
+def import_without_debugger() -> None:
     """Import ipykernel without debugpy, because notebooks cannot debug ranks."""
     if "debugpy" in sys.modules:
         return

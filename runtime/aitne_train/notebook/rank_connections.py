@@ -25,7 +25,7 @@ class RankConnections:
     def __init__(self) -> None:
         self._released = False
 
-    def state(self) -> dict[str, Any]:
+    def describe_state(self) -> dict[str, Any]:
         """Return the state of both packages.
 
         ``aitne``: ``OK``, ``FAILED``, or None before ``init``. ``torch``: the number of collectives
@@ -33,16 +33,16 @@ class RankConnections:
         ``released``: whether the groups of ``torch`` were aborted by ``release``. ``ranks``: number
         of ranks in the default group.
         """
-        dist = _torch_distributed()
+        dist = _find_torch_distributed()
         if dist is None:
-            return {"aitne": _aitne_state(), "torch": None, "released": False, "ranks": 0}
+            return {"aitne": _describe_aitne_state(), "torch": None, "released": False, "ranks": 0}
         counts = []
-        for group in _groups(dist):
+        for group in _list_groups(dist):
             with contextlib.suppress(RuntimeError):
                 counts.append(group._get_sequence_number_for_group())
         size = dist.get_world_size()
         return {
-            "aitne": _aitne_state(),
+            "aitne": _describe_aitne_state(),
             "torch": counts,
             "released": self._released,
             "ranks": size,
@@ -52,14 +52,14 @@ class RankConnections:
         """Let collectives fail in which other ranks wait for this one, or this one for others. May
         be called on any thread. ``reason`` is the message of ``aitne_train``.
         """
-        here = _aitne_context()
+        here = _find_aitne_context()
         if here is not None:
             here.engine.fail_all(reason)
-        dist = _torch_distributed()
+        dist = _find_torch_distributed()
         if dist is not None:
             self._released = True
-            for group in _groups(dist):
-                _abort(dist, group)
+            for group in _list_groups(dist):
+                _abort_group(dist, group)
 
     def connect(self, wanted: Mapping[str, Any]) -> None:
         """Connect again; all ranks must do so at the same time.
@@ -76,7 +76,7 @@ class RankConnections:
             package.shutdown()
             if wanted["aitne"] == CONNECT:
                 package.init()
-        dist = _torch_distributed()
+        dist = _find_torch_distributed()
         if dist is not None and wanted["torch"]:
             self._connect_torch(dist, wanted["torch"] == CONNECT, wanted["key"])
 
@@ -85,7 +85,7 @@ class RankConnections:
         group = dist.group.WORLD
         store, rank, size = module._get_default_store(), dist.get_rank(), dist.get_world_size()
         backend = module._world.pg_backend_config[group]
-        timeout = next((each.options._timeout for _, each in _backends(group)), None)
+        timeout = next((each.options._timeout for _, each in _list_backends(group)), None)
         del group
         dist.destroy_process_group()
         self._released = False
@@ -119,13 +119,13 @@ def clear_distributed_frames(error: BaseException | None) -> None:
                     _ = frame.f_locals  # empties the copy that IPython's traceback has made
 
 
-def _aitne_context() -> Any:
+def _find_aitne_context() -> Any:
     module = sys.modules.get("aitne_train.context")
-    return None if module is None else module.peek()
+    return None if module is None else module.find_context()
 
 
-def _aitne_state() -> str | None:
-    here = _aitne_context()
+def _describe_aitne_state() -> str | None:
+    here = _find_aitne_context()
     if here is None:
         return None
     try:
@@ -135,7 +135,7 @@ def _aitne_state() -> str | None:
     return OK
 
 
-def _torch_distributed() -> Any:
+def _find_torch_distributed() -> Any:
     """Return the module ``torch.distributed`` if it has a default group, otherwise None."""
     dist = sys.modules.get("torch.distributed")
     if dist is None or not dist.is_available() or not dist.is_initialized():
@@ -143,23 +143,23 @@ def _torch_distributed() -> Any:
     return dist
 
 
-def _groups(dist: Any) -> list[Any]:
+def _list_groups(dist: Any) -> list[Any]:
     return list(dist.distributed_c10d._world.pg_map)
 
 
-def _backends(group: Any) -> Iterator[tuple[Any, Any]]:
+def _list_backends(group: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each device of a process group with the backend that connects it."""
     for device in group._device_types:
         with contextlib.suppress(RuntimeError):
             yield device, group._get_backend(device)
 
 
-def _abort(dist: Any, group: Any) -> None:
+def _abort_group(dist: Any, group: Any) -> None:
     import torch
 
     if group.size() == 1:
         return
-    for device, backend in _backends(group):
+    for device, backend in _list_backends(group):
         if backend.name() != "gloo":
             with contextlib.suppress(RuntimeError, AttributeError):
                 backend.abort()

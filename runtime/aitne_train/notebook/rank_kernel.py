@@ -35,7 +35,7 @@ _EXCHANGES = ("aitne_train", "torch.distributed", "torch.nn.parallel", "torch.au
 """Modules whose functions may wait for other ranks; a backward pass exchanges gradients."""
 
 
-def serve(
+def serve_cells(
     rank: int, info: Mapping[str, Any], profile: str, limit: OutputLimit, missed: int
 ) -> None:
     """Execute cells until the rank is asked to end.
@@ -76,7 +76,7 @@ class BoundedStream(OutStream):
         file."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        allowed = self.limit.text(text)
+        allowed = self.limit.limit_text(text)
         if allowed:
             super().write(allowed)
         return len(text)
@@ -129,27 +129,27 @@ class RankKernel(IPythonParallelKernel):
     async def do_execute(self, *arguments: Any, **named: Any) -> dict[str, Any]:
         """Execute a cell. Add to the reply the profile of its communication (``communication``),
         and the size and file of its text beyond the limit (``cut``), if there are any."""
-        self.limit.begin()
-        self._communication.begin()
+        self.limit.begin_cell()
+        self._communication.begin_cell()
         reply: dict[str, Any] = await super().do_execute(*arguments, **named)
         if reply["status"] == "error":
             clear_distributed_frames(getattr(sys, "last_value", None))
-        if communication := self._communication.end():
+        if communication := self._communication.end_cell():
             reply = {**reply, "communication": communication}
         sys.stdout.flush()
         sys.stderr.flush()
-        cut = self.limit.end()
+        cut = self.limit.end_cell()
         return {**reply, "cut": cut} if cut else reply
 
     def push_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
         """Set variables to the values in a message."""
         try:
             for name, description in parent["content"]["values"].items():
-                self.shell.user_ns[name] = values.decode(description, parent["buffers"])
+                self.shell.user_ns[name] = values.decode_value(description, parent["buffers"])
             content: dict[str, Any] = {"status": "ok"}
         except values.ValueTransferError as error:
             content = {"status": "error", "message": str(error)}
-        self._answer("push_reply", stream, ident, parent, content)
+        self._send_answer("push_reply", stream, ident, parent, content)
 
     def pull_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
         """Send the values of variables."""
@@ -162,13 +162,14 @@ class RankKernel(IPythonParallelKernel):
             if missing:
                 raise values.ValueTransferError(f"{missing[0]} is not defined")
             encoded = {
-                name: encoder.encode(self.shell.user_ns[name], name) for name in request["names"]
+                name: encoder.encode_value(self.shell.user_ns[name], name)
+                for name in request["names"]
             }
             content: dict[str, Any] = {"status": "ok", "values": encoded}
         except values.ValueTransferError as error:
             content = {"status": "error", "message": str(error)}
             encoder.buffers.clear()
-        self._answer("pull_reply", stream, ident, parent, content, encoder.buffers)
+        self._send_answer("pull_reply", stream, ident, parent, content, encoder.buffers)
 
     def where_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
         """Reply with the line number and source text that the main thread is executing, the name of
@@ -178,16 +179,18 @@ class RankKernel(IPythonParallelKernel):
         ``line`` is None if no cell is running.
         """
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
-        self._answer("where_reply", stream, ident, parent, self._place(frame))
+        self._send_answer("where_reply", stream, ident, parent, self._find_place(frame))
 
     def connections_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
         """Send the state of the connections to other ranks. Runs on the control thread."""
-        self._answer("connections_reply", stream, ident, parent, self._connections.state())
+        self._send_answer(
+            "connections_reply", stream, ident, parent, self._connections.describe_state()
+        )
 
     def disconnect_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
         """Let the collectives of this rank fail. Runs on the control thread."""
         self._connections.release(parent["content"]["reason"])
-        self._answer("disconnect_reply", stream, ident, parent, {})
+        self._send_answer("disconnect_reply", stream, ident, parent, {})
 
     def reconnect_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
         """Connect this rank to the others again, as all ranks do."""
@@ -196,9 +199,9 @@ class RankKernel(IPythonParallelKernel):
             self._connections.connect(parent["content"])
         except Exception as error:  # noqa: BLE001 - the packages raise many classes
             content = {"status": "error", "message": f"{type(error).__name__}: {error}"}
-        self._answer("reconnect_reply", stream, ident, parent, content)
+        self._send_answer("reconnect_reply", stream, ident, parent, content)
 
-    def _place(self, frame: FrameType | None) -> dict[str, Any]:
+    def _find_place(self, frame: FrameType | None) -> dict[str, Any]:
         innermost = frame
         exchanges = False
         while frame is not None and not frame.f_code.co_filename.startswith(self._cells_in):
@@ -215,7 +218,7 @@ class RankKernel(IPythonParallelKernel):
             "exchanges": exchanges,
         }
 
-    def _answer(
+    def _send_answer(
         self,
         kind: str,
         stream: Any,
@@ -236,9 +239,9 @@ class RankKernel(IPythonParallelKernel):
             stream: Any, message: Any, content: Any = None, *others: Any, **named: Any
         ) -> Any:
             if isinstance(message, dict) and message.get("msg_type") in RICH:
-                message = {**message, "content": self.limit.rich(message["content"])}
+                message = {**message, "content": self.limit.limit_rich(message["content"])}
             elif message in RICH:
-                content = self.limit.rich(content)
+                content = self.limit.limit_rich(content)
             return send(stream, message, content, *others, **named)
 
         self.session.send = bounded

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aitne_train.notebook.display import CellDisplay, span
+from aitne_train.notebook.display import CellDisplay, format_ranks
 from aitne_train.notebook.link import GroupConnection
 from aitne_train.notebook.rank_connections import CLOSE, CONNECT, FAILED
 
@@ -34,19 +34,19 @@ _TORCH = {
 """Sentences by request: what has been done to the connections of each package."""
 
 
-def release(link: GroupConnection, ranks: Sequence[int], reason: str) -> None:
+def release_ranks(link: GroupConnection, ranks: Sequence[int], reason: str) -> None:
     """Let collectives fail in which ranks wait for ``ranks``, or ``ranks`` themselves wait."""
     link.ask_ranks("disconnect_request", ranks, _ANSWER_S, {"reason": reason})
 
 
-def recover(link: GroupConnection, display: CellDisplay) -> None:
+def recover_connections(link: GroupConnection, display: CellDisplay) -> None:
     """Connect all ranks again if their connections have failed or are out of step, and say so."""
-    ranks = link.alive
+    ranks = link.alive_ranks
     failures: dict[str, list[int]] = {}
     states = link.ask_ranks("connections_request", ranks, _STATE_S)
-    if silent := sorted(set(ranks) & set(link.alive) - states.keys()):
+    if silent := sorted(set(ranks) & set(link.alive_ranks) - states.keys()):
         # Nothing is known of their connections, so nothing may be taken for intact.
-        _name_failures(display, {"no answer": silent})
+        _report_failures(display, {"no answer": silent})
         return
     wanted = _choose_requests(states, len(ranks))
     if not wanted["aitne"] and not wanted["torch"]:
@@ -56,7 +56,7 @@ def recover(link: GroupConnection, display: CellDisplay) -> None:
     give_up = time.monotonic() + _CONNECT_S
     try:
         while open_ranks and time.monotonic() < give_up:
-            event = request.next(_TICK_S)
+            event = request.wait_for_event(_TICK_S)
             if event is None:
                 continue
             if event.kind == "interrupt":
@@ -70,15 +70,15 @@ def recover(link: GroupConnection, display: CellDisplay) -> None:
         link.finish(request)
     if open_ranks:
         failures.setdefault("no answer", []).extend(sorted(open_ranks))
-    _name_failures(display, failures)
+    _report_failures(display, failures)
     if not failures:
-        display.line(_describe(wanted))
+        display.print_line(_describe_requests(wanted))
 
 
-def _name_failures(display: CellDisplay, failures: Mapping[str, Sequence[int]]) -> None:
+def _report_failures(display: CellDisplay, failures: Mapping[str, Sequence[int]]) -> None:
     for text, failed in failures.items():
-        display.line(
-            f"[{span(failed)}] The ranks could not be connected again ({text}): `%ranks stop` and "
+        display.print_line(
+            f"[{format_ranks(failed)}] The ranks could not be connected again ({text}): `%ranks stop` and "
             "`%ranks start` do."
         )
 
@@ -99,7 +99,7 @@ def _choose_requests(states: Mapping[int, Mapping[str, Any]], ranks: int) -> dic
     return wanted
 
 
-def _describe(wanted: Mapping[str, Any]) -> str:
+def _describe_requests(wanted: Mapping[str, Any]) -> str:
     """Return the sentences about what the ranks have done."""
     sentences = (_AITNE.get(wanted["aitne"]), _TORCH.get(wanted["torch"]))
     return " ".join(sentence for sentence in sentences if sentence is not None)

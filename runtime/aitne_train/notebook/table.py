@@ -16,7 +16,7 @@ from aitne_train.notebook.groups import RankGroup
 HEADINGS = ("Rank", "Node", "GPU", "Memory", "GPU memory", "Busy", "Age")
 
 
-def rows_of(ranks: Sequence[Mapping[str, Any]], now: float | None = None) -> list[list[str]]:
+def build_rows(ranks: Sequence[Mapping[str, Any]], now: float | None = None) -> list[list[str]]:
     """Return the cells of the table, a row for each rank.
 
     Args:
@@ -29,18 +29,18 @@ def rows_of(ranks: Sequence[Mapping[str, Any]], now: float | None = None) -> lis
             str(rank["rank"]),
             rank["node"],
             rank["gpu"] or "-",
-            _size(rank["memory"]),
-            _size(rank["gpu_memory"]),
-            "-" if rank["busy_s"] is None else _time(rank["busy_s"]),
-            _time(now - rank["started_at"]),
+            _format_size(rank["memory"]),
+            _format_size(rank["gpu_memory"]),
+            "-" if rank["busy_s"] is None else _format_time(rank["busy_s"]),
+            _format_time(now - rank["started_at"]),
         ]
         for rank in ranks
     ]
 
 
-def as_text(ranks: Sequence[Mapping[str, Any]]) -> str:
+def format_text(ranks: Sequence[Mapping[str, Any]]) -> str:
     """Return the table as text."""
-    rows = [list(HEADINGS), *rows_of(ranks)]
+    rows = [list(HEADINGS), *build_rows(ranks)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -48,12 +48,12 @@ def as_text(ranks: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def as_html(ranks: Sequence[Mapping[str, Any]]) -> str:
+def format_html(ranks: Sequence[Mapping[str, Any]]) -> str:
     """Return the table as HTML, with a caption and headings for screen readers."""
     head = "".join(f'<th scope="col">{html.escape(each)}</th>' for each in HEADINGS)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in rows_of(ranks)
+        for row in build_rows(ranks)
     )
     count = "1 rank" if len(ranks) == 1 else f"{len(ranks)} ranks"
     return (
@@ -85,14 +85,14 @@ class LiveTable:
         # Output of a thread belongs to the cell whose context it has.
         run = contextvars.copy_context().run
         threading.Thread(
-            target=run, args=(self._follow,), name="aitne-ranks-table", daemon=True
+            target=run, args=(self._run,), name="aitne-ranks-table", daemon=True
         ).start()
 
     def stop(self) -> None:
         """End the updates; the table remains as it is."""
         self._stop.put(None)
 
-    def _follow(self) -> None:
+    def _run(self) -> None:
         while True:
             with contextlib.suppress(Empty):
                 self._stop.get(timeout=self.PERIOD_S)
@@ -105,22 +105,22 @@ class LiveTable:
         from aitne_train.notebook.link import RankAnswerError
 
         try:
-            rows = self._group.link.ask("ranks_request", {"memory": True})["ranks"]
+            rows = self._group.link.ask_controller("ranks_request", {"memory": True})["ranks"]
         except RankAnswerError:
             return
-        text = as_text(rows)
+        text = format_text(rows)
         if text != self._last:
             self._last = text
-            self._show(text, as_html(rows), update)
+            self._show(text, format_html(rows), update)
 
 
-def _size(value: int | None) -> str:
+def _format_size(value: int | None) -> str:
     if value is None:
         return "-"
     return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole} s"

@@ -36,69 +36,72 @@ class Encoder:
         self.buffers: list[Any] = []
         self._dumps = _dumps_by_value() if same_python else _dumps_by_reference
 
-    def encode(self, value: Any, path: str) -> dict[str, Any]:
+    def encode_value(self, value: Any, path: str) -> dict[str, Any]:
         """Return the description of a value, and append its buffers to ``buffers``.
 
         Args:
             value: any value.
             path: how a program names it, for error messages.
+
         Raises:
             ValueTransferError: it, or something in it, cannot be pickled.
         """
-        return self._encode(value, path, 0, set())
+        return self._encode_part(value, path, 0, set())
 
-    def _encode(self, value: Any, path: str, depth: int, parents: set[int]) -> dict[str, Any]:
+    def _encode_part(self, value: Any, path: str, depth: int, parents: set[int]) -> dict[str, Any]:
         kind = type(value)
         if kind in _PLAIN:
             return {"is": "plain", "value": value}
         if kind in (bytes, bytearray):
-            return {"is": kind.__name__, "buffer": self._buffer(value)}
+            return {"is": kind.__name__, "buffer": self._add_buffer(value)}
         if kind in (list, tuple, dict, OrderedDict):
-            if depth < _DEPTH and id(value) not in parents and self._simple_keys(value):
-                return self._container(value, path, depth, parents | {id(value)})
+            if depth < _DEPTH and id(value) not in parents and self._has_simple_keys(value):
+                return self._encode_container(value, path, depth, parents | {id(value)})
         elif (numpy := sys.modules.get("numpy")) is not None and kind is numpy.ndarray:
             if not value.dtype.hasobject:
-                return self._array(value, numpy)
+                return self._encode_array(value, numpy)
         elif (
             (torch := sys.modules.get("torch")) is not None
             and kind in (torch.Tensor, torch.nn.Parameter)
             and value.layout == torch.strided
             and not value.is_quantized
         ):
-            return self._tensor(value, torch)
-        return {"is": "pickle", "buffer": self._buffer(self._pickled(value, path))}
+            return self._encode_tensor(value, torch)
+        return {"is": "pickle", "buffer": self._add_buffer(self._encode_pickled(value, path))}
 
     @staticmethod
-    def _simple_keys(value: Any) -> bool:
+    def _has_simple_keys(value: Any) -> bool:
         if not isinstance(value, dict):
             return len(value) <= _MOST_CHILDREN
         return len(value) <= _MOST_CHILDREN and all(type(key) in _PLAIN for key in value)
 
-    def _container(self, value: Any, path: str, depth: int, parents: set[int]) -> dict[str, Any]:
+    def _encode_container(
+        self, value: Any, path: str, depth: int, parents: set[int]
+    ) -> dict[str, Any]:
         items: list[Any]
         if isinstance(value, dict):
             items = [
-                [key, self._encode(each, f"{path}[{key!r}]", depth + 1, parents)]
+                [key, self._encode_part(each, f"{path}[{key!r}]", depth + 1, parents)]
                 for key, each in value.items()
             ]
         else:
             items = [
-                self._encode(each, f"{path}[{number}]", depth + 1, parents)
+                self._encode_part(each, f"{path}[{number}]", depth + 1, parents)
                 for number, each in enumerate(value)
             ]
         return {"is": type(value).__name__, "items": items}
 
-    def _array(self, value: Any, numpy: Any) -> dict[str, Any]:
+    def _encode_array(self, value: Any, numpy: Any) -> dict[str, Any]:
         # An array in another order than C's is copied once; ascontiguousarray would make 0-d arrays 1-d.
         flat = numpy.ascontiguousarray(value).reshape(-1).view(numpy.uint8)
         return {
             "is": "array",
             "dtype": numpy.lib.format.dtype_to_descr(value.dtype),
             "shape": list(value.shape),
-            "buffer": self._buffer(flat.data),
+            "buffer": self._add_buffer(flat.data),
         }
 
-    def _tensor(self, value: Any, torch: Any) -> dict[str, Any]:
+    def _encode_tensor(self, value: Any, torch: Any) -> dict[str, Any]:
         own = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
         return {
             "is": "tensor",
@@ -106,32 +109,32 @@ class Encoder:
             "shape": list(own.shape),
             "requires_grad": bool(value.requires_grad),
             "parameter": type(value) is torch.nn.Parameter,
-            "buffer": self._buffer(own.reshape(-1).view(torch.uint8).numpy().data),
+            "buffer": self._add_buffer(own.reshape(-1).view(torch.uint8).numpy().data),
         }
 
-    def _pickled(self, value: Any, path: str) -> bytes:
+    def _encode_pickled(self, value: Any, path: str) -> bytes:
         try:
             return self._dumps(value)
         except Exception as error:
-            where, cause = _culprit(value, path, self._dumps, error)
+            where, cause = _find_culprit(value, path, self._dumps, error)
             raise ValueTransferError(
                 f"{where} cannot be sent: {cause}. Send what it is made from instead"
             ) from error
 
-    def _buffer(self, content: Any) -> int:
+    def _add_buffer(self, content: Any) -> int:
         self.buffers.append(content)
         return len(self.buffers) - 1
 
 
-def decode(description: Any, buffers: Sequence[Any]) -> Any:
-    """Return the value that ``Encoder.encode`` has converted to ``description`` and ``buffers``.
+def decode_value(description: Any, buffers: Sequence[Any]) -> Any:
+    """Return the value that ``Encoder.encode_value`` has converted to ``description`` and ``buffers``.
 
     Raises:
         ValueTransferError: a package that the value needs is missing or has another version here, or
             the description is damaged.
     """
     try:
-        return _decode(description, buffers)
+        return _decode_part(description, buffers)
     except ValueTransferError:
         raise
     except ModuleNotFoundError as error:
@@ -142,15 +145,15 @@ def decode(description: Any, buffers: Sequence[Any]) -> Any:
         raise ValueTransferError(f"the value cannot be read here: {error!r}") from error
 
 
-def _decode(description: Any, buffers: Sequence[Any]) -> Any:
+def _decode_part(description: Any, buffers: Sequence[Any]) -> Any:
     kind = description["is"]
     if kind == "plain":
         return description["value"]
     if kind in ("list", "tuple"):
-        items = [_decode(each, buffers) for each in description["items"]]
+        items = [_decode_part(each, buffers) for each in description["items"]]
         return items if kind == "list" else tuple(items)
     if kind in ("dict", "OrderedDict"):
-        pairs = ((key, _decode(each, buffers)) for key, each in description["items"])
+        pairs = ((key, _decode_part(each, buffers)) for key, each in description["items"])
         return dict(pairs) if kind == "dict" else OrderedDict(pairs)
     buffer = memoryview(buffers[description["buffer"]])
     if kind == "bytes":
@@ -160,20 +163,20 @@ def _decode(description: Any, buffers: Sequence[Any]) -> Any:
     if kind == "array":
         import numpy
 
-        dtype = numpy.lib.format.descr_to_dtype(_tuples(description["dtype"]))
+        dtype = numpy.lib.format.descr_to_dtype(_restore_tuples(description["dtype"]))
         return numpy.frombuffer(bytearray(buffer), dtype).reshape(description["shape"])
     if kind == "tensor":
-        return _tensor(description, buffer)
+        return _decode_tensor(description, buffer)
     return pickle.loads(buffer)  # noqa: S301 - a process of the same user has sent it
 
 
-def _tensor(description: Any, buffer: memoryview) -> Any:
+def _decode_tensor(description: Any, buffer: memoryview) -> Any:
     try:
         import torch
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        return _array_of_tensor(description, buffer)
+        return _decode_tensor_as_array(description, buffer)
     dtype = getattr(torch, description["dtype"])
     flat = torch.empty(0, dtype=dtype)
     if buffer.nbytes:
@@ -184,7 +187,7 @@ def _tensor(description: Any, buffer: memoryview) -> Any:
     return shaped.requires_grad_(description["requires_grad"])
 
 
-def _array_of_tensor(description: Any, buffer: memoryview) -> Any:
+def _decode_tensor_as_array(description: Any, buffer: memoryview) -> Any:
     """Return the elements of a tensor as a NumPy array, bfloat16 as float32.
 
     Raises ``ValueTransferError`` if NumPy has no such type.
@@ -205,7 +208,7 @@ def _array_of_tensor(description: Any, buffer: memoryview) -> Any:
     return numpy.frombuffer(bytearray(buffer), dtype).reshape(description["shape"])
 
 
-def _tuples(descr: Any) -> Any:
+def _restore_tuples(descr: Any) -> Any:
     """Convert the lists in the JSON form of a NumPy dtype description back to tuples."""
     if isinstance(descr, str):
         return descr
@@ -213,7 +216,7 @@ def _tuples(descr: Any) -> Any:
         tuple(
             tuple(part)
             if number == 2
-            else _tuples(part)
+            else _restore_tuples(part)
             if number == 1 and isinstance(part, list)
             else part
             for number, part in enumerate(each)
@@ -236,7 +239,7 @@ def _dumps_by_value() -> Callable[[Any], bytes]:
     return lambda value: bytes(cloudpickle.dumps(value, protocol=5))
 
 
-def _culprit(
+def _find_culprit(
     value: Any, path: str, dumps: Callable[[Any], bytes], error: Exception
 ) -> tuple[str, str]:
     """Return the path of the innermost part of ``value`` that cannot be pickled, and the reason.
@@ -250,7 +253,7 @@ def _culprit(
     seen: set[int] = set()
     while True:
         seen.add(id(value))
-        for name, part in _parts(value, path):
+        for name, part in _list_parts(value, path):
             if id(part) in seen:
                 continue
             try:
@@ -262,7 +265,7 @@ def _culprit(
             return path, f"{error}" or type(error).__name__
 
 
-def _parts(value: Any, path: str) -> list[tuple[str, Any]]:
+def _list_parts(value: Any, path: str) -> list[tuple[str, Any]]:
     """Return the paths and values of the parts of ``value``: items, attributes and closure
     variables; at most ``_MOST_CHILDREN``."""
     if isinstance(value, dict):

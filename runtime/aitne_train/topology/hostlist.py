@@ -25,7 +25,7 @@ def expand_hostlist(text: str) -> list[str]:
     of brackets result in all combinations.
     """
     names: list[str] = []
-    for part in split_outside(text.strip(), "[]") if text.strip() else []:
+    for part in split_outside_brackets(text.strip(), "[]") if text.strip() else []:
         names.extend(_expand_one(part))
         if len(names) > MAX_HOSTS:
             raise ValueError(f"a host list of more than {MAX_HOSTS} names is refused")
@@ -41,7 +41,7 @@ def compress_hostlist(names: Sequence[str]) -> str:
     parts: list[str] = []
     prefix, width, runs = "", 0, list[tuple[int, int]]()
 
-    def flush() -> None:
+    def add_range() -> None:
         if not runs:
             return
         if len(runs) == 1 and runs[0][0] == runs[0][1]:
@@ -58,27 +58,27 @@ def compress_hostlist(names: Sequence[str]) -> str:
             raise ValueError(f"{name!r} is not a host name")
         match = re.fullmatch(r"(.*?)([0-9]{1,18})", name)
         if match is None:
-            flush()
+            add_range()
             parts.append(name)
             prefix = ""
             continue
         here, digits = match.groups()
         number = int(digits)
         # A width of its own counts only where it is visible: 9 and 10 share "n[9-10]", 09 and 9 do not.
-        fits = here == prefix and runs and _same_width(digits, width)
+        fits = here == prefix and runs and _has_same_width(digits, width)
         if not fits:
-            flush()
+            add_range()
             prefix, width = here, len(digits) if digits.startswith("0") else 0
             runs.append((number, number))
         elif number == runs[-1][1] + 1:
             runs[-1] = (runs[-1][0], number)
         else:
             runs.append((number, number))
-    flush()
+    add_range()
     return ",".join(parts)
 
 
-def _same_width(digits: str, width: int) -> bool:
+def _has_same_width(digits: str, width: int) -> bool:
     return len(digits) == width if width else not digits.startswith("0") or digits == "0"
 
 
@@ -112,12 +112,12 @@ def _expand_range(inner: str) -> list[str]:
     return numbers
 
 
-def natural_key(name: str) -> tuple[tuple[str, int, int], ...]:
+def make_natural_key(name: str) -> tuple[tuple[str, int, int], ...]:
     """Return the sort key of the natural order of names, in which ``n9`` is before ``n10``."""
     return tuple((text, int(digits or 0), len(digits)) for text, digits in _PIECE.findall(name))
 
 
-def split_outside(text: str, brackets: str) -> list[str]:
+def split_outside_brackets(text: str, brackets: str) -> list[str]:
     """Split ``text`` at the commas outside brackets.
 
     Args:

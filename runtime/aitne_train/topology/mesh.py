@@ -20,7 +20,7 @@ MAX_SWAPPED = 4_096
 _MOST_PASSES = 16
 
 
-def edges(sizes: Sequence[int], nodes: int, ranks_per_node: int) -> Edges:
+def count_edges(sizes: Sequence[int], nodes: int, ranks_per_node: int) -> Edges:
     """Return how many pairs of ranks send from one node to another in a mesh of ranks.
 
     The keys are pairs of positions in the order of the nodes: sender, receiver. Pairs of ranks on
@@ -64,7 +64,7 @@ def edges(sizes: Sequence[int], nodes: int, ranks_per_node: int) -> Edges:
     return pairs
 
 
-def group_sizes(sizes: Sequence[int], ranks_per_node: int) -> list[int]:
+def list_group_sizes(sizes: Sequence[int], ranks_per_node: int) -> list[int]:
     """Return how many nodes the inner dimensions of the mesh occupy, in increasing order: the
     innermost dimension, the two innermost ones, and so on.
 
@@ -84,14 +84,14 @@ def group_sizes(sizes: Sequence[int], ranks_per_node: int) -> list[int]:
     return groups
 
 
-def grouped(network: Network, order: Sequence[int], sizes: Sequence[int]) -> list[int]:
+def group_nodes(network: Network, order: Sequence[int], sizes: Sequence[int]) -> list[int]:
     """Return an order that keeps the nodes of each group of the mesh below as low a switch as
     possible.
 
     Args:
         network: topology of the nodes.
         order: indices of the nodes in depth-first order.
-        sizes: numbers of nodes of the groups, from ``group_sizes``.
+        sizes: numbers of nodes of the groups, from ``list_group_sizes``.
 
     Sort order: groups are formed at each leaf from its nodes in the given order; the nodes that
     remain are combined at the switch above, and so on up to the root. The next larger groups are
@@ -104,13 +104,13 @@ def grouped(network: Network, order: Sequence[int], sizes: Sequence[int]) -> lis
     items = [(network.paths[index], [index]) for index in order]
     formed = 1
     for size in sizes:
-        items = _level(items, size // formed)
+        items = _merge_level(items, size // formed)
         items.sort(key=lambda item: [position[switch] for switch in item[0]])
         formed = size
     return [index for _, members in items for index in members]
 
 
-def _level(
+def _merge_level(
     items: Sequence[tuple[tuple[str, ...], list[int]]], size: int
 ) -> list[tuple[tuple[str, ...], list[int]]]:
     """Merge ``size`` items at a time into one, below the lowest switch with enough items.
@@ -134,7 +134,7 @@ def _level(
     return groups
 
 
-def swapped(network: Network, order: Sequence[int], pairs: Edges) -> list[int]:
+def swap_nodes(network: Network, order: Sequence[int], pairs: Edges) -> list[int]:
     """Return ``order`` improved by pairwise swaps of nodes.
 
     Each swap reduces the number of crossings and does not increase the load of the busiest uplink.
@@ -143,7 +143,7 @@ def swapped(network: Network, order: Sequence[int], pairs: Edges) -> list[int]:
     A swap can reduce the crossings only if at least one of the two nodes has more partners on the
     leaf of the other node than on its own leaf; other swaps are not tried.
     """
-    return _Swaps(network, order, pairs).run()
+    return _Swaps(network, order, pairs).improve()
 
 
 class _Swaps:
@@ -167,7 +167,7 @@ class _Swaps:
             self._incident[other].append(edge)
             self._near[one][other] = self._near[one].get(other, 0) + count
             self._near[other][one] = self._near[other].get(one, 0) + count
-            self._add(edge, count)
+            self._add_edge(edge, count)
         self._counts: list[dict[str, int]] = []
         self._members: dict[str, list[int]] = {}
         for position, leaf in enumerate(self._leaves):
@@ -177,16 +177,16 @@ class _Swaps:
                 counts[self._leaves[other]] = counts.get(self._leaves[other], 0) + count
             self._counts.append(counts)
 
-    def run(self) -> list[int]:
+    def improve(self) -> list[int]:
         for _ in range(_MOST_PASSES):
             swaps = 0
             for position in range(len(self._order)):
-                swaps += self._improve(position)
+                swaps += self._improve_position(position)
             if not swaps:
                 break
         return self._order
 
-    def _improve(self, position: int) -> bool:
+    def _improve_position(self, position: int) -> bool:
         """Perform the best swap for ``position``; return False if no swap is an improvement.
 
         The swap that saves the most crossings is best; among equal swaps, the one with the lowest
@@ -207,16 +207,16 @@ class _Swaps:
             return False
         before = max(self._loads.values())
         for _, other in sorted(swaps):
-            self._swap(position, other)
+            self._swap_positions(position, other)
             if max(self._loads.values()) <= before:
                 return True
-            self._swap(position, other)
+            self._swap_positions(position, other)
         return False
 
-    def _swap(self, one: int, other: int) -> None:
+    def _swap_positions(self, one: int, other: int) -> None:
         changed = {*self._incident[one], *self._incident[other]}
         for edge in changed:
-            self._add(edge, -edge[2])
+            self._add_edge(edge, -edge[2])
         leaves, order = self._leaves, self._order
         first, second = leaves[one], leaves[other]
         leaves[one], leaves[other] = second, first
@@ -229,10 +229,10 @@ class _Swaps:
                 counts[source] -= count
                 counts[target] = counts.get(target, 0) + count
         for edge in changed:
-            self._add(edge, edge[2])
+            self._add_edge(edge, edge[2])
 
-    def _add(self, edge: tuple[int, int, int], count: int) -> None:
+    def _add_edge(self, edge: tuple[int, int, int], count: int) -> None:
         source, target = self._leaves[edge[0]], self._leaves[edge[1]]
         if source != target:
-            for uplink in self._network.route(source, target):
+            for uplink in self._network.find_route(source, target):
                 self._loads[uplink] = self._loads.get(uplink, 0) + count

@@ -43,15 +43,15 @@ class Network:
     """
 
     def __init__(self, tree: TopologyTree, nodes: Sequence[str]) -> None:
-        leaves = [tree.leaf(node) or UNKNOWN for node in nodes]
-        paths = {leaf: path_below_all(tree, leaf) for leaf in set(leaves)}
+        leaves = [tree.find_leaf(node) or UNKNOWN for node in nodes]
+        paths = {leaf: find_path_below_all(tree, leaf) for leaf in set(leaves)}
         self.paths = [paths[leaf] for leaf in leaves]
         """Switches from the root to the leaf of each node."""
         self.leaves = [path[-1] for path in self.paths]
         self._path_of = dict(zip(self.leaves, self.paths))  # noqa: B905 (3.9)
         self._routes: dict[tuple[str, str], tuple[tuple[str, bool], ...]] = {}
 
-    def route(self, source: str, target: str) -> tuple[tuple[str, bool], ...]:
+    def find_route(self, source: str, target: str) -> tuple[tuple[str, bool], ...]:
         """Return the directed uplinks on the path from the leaf ``source`` to the leaf ``target``.
 
         Each is the name of the switch that has the uplink, and whether data flows up to the
@@ -70,7 +70,7 @@ class Network:
             self._routes[source, target] = route
         return route
 
-    def cost(self, order: Sequence[int], edges: Edges) -> Cost:
+    def compute_cost(self, order: Sequence[int], edges: Edges) -> Cost:
         """Return the cost of an order of the nodes.
 
         Args:
@@ -84,28 +84,28 @@ class Network:
             source, target = leaves[one], leaves[other]
             if source != target:
                 crossings += pairs
-                for uplink in self.route(source, target):
+                for uplink in self.find_route(source, target):
                     loads[uplink] = loads.get(uplink, 0) + pairs
         return Cost(max(loads.values(), default=0), crossings)
 
 
-def fabric(tree: TopologyTree, leaf: str) -> str:
+def find_fabric(tree: TopologyTree, leaf: str) -> str:
     """Return the root of the fabric of a leaf. Nodes that the tree does not contain (``UNKNOWN``)
     belong to the only fabric, or to one of their own beside several."""
     if leaf == UNKNOWN:
         return tree.fabrics[0] if len(tree.fabrics) == 1 else UNKNOWN
-    return tree.path(leaf)[0]
+    return tree.find_path(leaf)[0]
 
 
-def path_in_fabric(tree: TopologyTree, leaf: str) -> tuple[str, ...]:
+def find_path_in_fabric(tree: TopologyTree, leaf: str) -> tuple[str, ...]:
     """Return the switches from the root of its fabric to a leaf, which may be ``UNKNOWN``."""
     if leaf != UNKNOWN:
-        return tree.path(leaf)
+        return tree.find_path(leaf)
     return (tree.fabrics[0], UNKNOWN) if len(tree.fabrics) == 1 else (UNKNOWN,)
 
 
-def path_below_all(tree: TopologyTree, leaf: str) -> tuple[str, ...]:
+def find_path_below_all(tree: TopologyTree, leaf: str) -> tuple[str, ...]:
     """Return the switches from the root to a leaf, which may be ``UNKNOWN``. The root above several
     fabrics is ``NO_SWITCH``."""
-    path = path_in_fabric(tree, leaf)
+    path = find_path_in_fabric(tree, leaf)
     return path if len(tree.fabrics) == 1 else (NO_SWITCH, *path)

@@ -64,19 +64,19 @@ class NodeTopology:
     """Whether the source is a configuration file and not the node itself. Such a description only
     supplements those of other sources."""
 
-    def nearest_nic(self, gpu: int) -> Device | None:
+    def find_nearest_nic(self, gpu: int) -> Device | None:
         """Return the network interface closest to the GPU with the index ``gpu``; None if no link
         between them is known.
 
         Of several equally close interfaces, the first is returned.
         """
         name = self.gpus[gpu].name
-        near = [(link_weight(self.links.get((name, nic.name))), nic) for nic in self.nics]
+        near = [(weigh_link(self.links.get((name, nic.name))), nic) for nic in self.nics]
         known = [(weight, nic) for weight, nic in near if weight]
         return max(known, key=lambda pair: pair[0])[1] if known else None
 
 
-def link_weight(kind: str | None) -> int:
+def weigh_link(kind: str | None) -> int:
     """Return the relative weight of a link: roughly its bandwidth in GB/s in one direction, which
     was not measured. 0 for None and unknown kinds.
 
@@ -86,7 +86,7 @@ def link_weight(kind: str | None) -> int:
     return _PER_NVLINK * int(match.group(1)) if match else _PCIE.get(kind or "", 0)
 
 
-def cpu_list(text: str) -> tuple[int, ...]:
+def parse_cpu_list(text: str) -> tuple[int, ...]:
     """Return the CPUs in a list such as ``0-3,8`` (the format of the kernel and of NVIDIA).
 
     Raises:
@@ -106,8 +106,8 @@ def cpu_list(text: str) -> tuple[int, ...]:
     return tuple(cpus)
 
 
-def cpu_text(cpus: Sequence[int]) -> str:
-    """Return CPUs as a list such as ``0-3,8``, which ``cpu_list`` reads."""
+def format_cpu_list(cpus: Sequence[int]) -> str:
+    """Return CPUs as a list such as ``0-3,8``, which ``parse_cpu_list`` reads."""
     runs: list[list[int]] = []
     for cpu in cpus:
         if runs and cpu == runs[-1][1] + 1:
@@ -117,7 +117,7 @@ def cpu_text(cpus: Sequence[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
-def merged_node(parts: Sequence[NodeTopology]) -> NodeTopology:
+def merge_node(parts: Sequence[NodeTopology]) -> NodeTopology:
     """Merge the descriptions of one node by several sources.
 
     NUMA nodes and network interfaces are taken from the first source that has any. GPUs of
@@ -137,7 +137,7 @@ def merged_node(parts: Sequence[NodeTopology]) -> NodeTopology:
         if part.is_configured:
             if result.gpus and len(result.gpus) != len(part.gpus):
                 continue
-            part = _adding(part, result)
+            part = _drop_contradictions(part, result)
         if result.gpus and part.gpus and len(result.gpus) != len(part.gpus):
             raise TopologyError(
                 f"{result.source} has {len(result.gpus)} GPUs and {part.source} has {len(part.gpus)}",
@@ -145,21 +145,21 @@ def merged_node(parts: Sequence[NodeTopology]) -> NodeTopology:
             )
         links = dict(result.links)
         for pair, kind in part.links.items():
-            if link_weight(kind) > link_weight(links.get(pair)):
+            if weigh_link(kind) > weigh_link(links.get(pair)):
                 links[pair] = kind
         result = replace(
             result,
             name=result.name or part.name,
             source=f"{result.source}, {part.source}",
             numa_nodes=result.numa_nodes or part.numa_nodes,
-            gpus=tuple(map(_combined, result.gpus, part.gpus)) or result.gpus or part.gpus,
+            gpus=tuple(map(_combine_nodes, result.gpus, part.gpus)) or result.gpus or part.gpus,
             nics=result.nics or part.nics,
             links=links,
         )
     return result
 
 
-def _adding(part: NodeTopology, found: NodeTopology) -> NodeTopology:
+def _drop_contradictions(part: NodeTopology, found: NodeTopology) -> NodeTopology:
     """Return ``part``, the content of a configuration file, without the values that contradict
     ``found``, the merged description by the other sources."""
     if found.numa_nodes:
@@ -169,6 +169,6 @@ def _adding(part: NodeTopology, found: NodeTopology) -> NodeTopology:
     return part
 
 
-def _combined(one: Device, other: Device) -> Device:
+def _combine_nodes(one: Device, other: Device) -> Device:
     numa = other.numa if one.numa is None else one.numa
     return replace(one, pci=one.pci or other.pci, numa=numa)

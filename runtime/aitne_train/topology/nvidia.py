@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import Device, NodeTopology, NumaNode, cpu_list
+from aitne_train.topology.node import Device, NodeTopology, NumaNode, parse_cpu_list
 
 _ESCAPE = re.compile(r"\x1b?\[[0-9;]*m")
 """Escape sequence of the underlined heading; some copies have lost its first character."""
@@ -26,7 +26,7 @@ _REMEDY = "Give the whole output of `nvidia-smi topo -m`."
 
 def has_matrix(text: str) -> bool:
     """Return whether the text contains the header line of the matrix."""
-    return any(_header(line) for line in text.splitlines())
+    return any(_parse_header(line) for line in text.splitlines())
 
 
 def read_matrix(text: str, file: str) -> NodeTopology:
@@ -41,10 +41,10 @@ def read_matrix(text: str, file: str) -> NodeTopology:
         TopologyError: the text has no complete matrix.
     """
     lines = _ESCAPE.sub("", text).splitlines()
-    start = next((number for number, line in enumerate(lines) if _header(line)), None)
+    start = next((number for number, line in enumerate(lines) if _parse_header(line)), None)
     if start is None:
         raise TopologyError("it has no matrix of GPUs", _REMEDY, file=file)
-    names = _header(lines[start])
+    names = _parse_header(lines[start])
     if len(set(names)) < len(names) or len(names) > _MAX_DEVICES:
         raise TopologyError(
             f"it names a device twice, or more than {_MAX_DEVICES} devices",
@@ -73,8 +73,8 @@ def read_matrix(text: str, file: str) -> NodeTopology:
             if other != name:
                 links[shown[name], shown[other]] = kind
         if _GPU.fullmatch(name):
-            texts = _affinity_texts(line, len(names), lines[start])
-            cpus, numa = _affinity(*texts, file, start + offset + 1)
+            texts = _split_affinity_columns(line, len(names), lines[start])
+            cpus, numa = _parse_affinity(*texts, file, start + offset + 1)
             gpus.append(Device(name, numa=numa))
             if numa is not None and cpus:
                 numa_nodes[numa] = cpus
@@ -88,7 +88,7 @@ def read_matrix(text: str, file: str) -> NodeTopology:
     )
 
 
-def _header(line: str) -> list[str]:
+def _parse_header(line: str) -> list[str]:
     """Return the names of the devices if ``line`` is the header of the matrix, otherwise an empty
     list."""
     before, label, _ = _ESCAPE.sub("", line).partition(_CPUS)
@@ -97,7 +97,7 @@ def _header(line: str) -> list[str]:
     return names if is_header else []
 
 
-def _affinity_texts(line: str, devices: int, header: str) -> tuple[str, str]:
+def _split_affinity_columns(line: str, devices: int, header: str) -> tuple[str, str]:
     """Return the texts in the columns with the CPUs and the NUMA node of a row, which may be empty.
     ``devices`` is the number of devices."""
     cells = [cell.strip() for cell in line.lstrip().split("\t")][devices + 1 :]
@@ -110,13 +110,13 @@ def _affinity_texts(line: str, devices: int, header: str) -> tuple[str, str]:
     return cpus, numa
 
 
-def _affinity(
+def _parse_affinity(
     cpus_text: str, numa_text: str, file: str, line: int
 ) -> tuple[tuple[int, ...], int | None]:
     """Parse the columns after the links: CPU affinity and NUMA affinity. Unknown CPUs are an empty
     tuple, an unknown NUMA node is None. Raises ``TopologyError``."""
     try:
-        cpus = () if cpus_text in ("", "N/A") else cpu_list(cpus_text)
+        cpus = () if cpus_text in ("", "N/A") else parse_cpu_list(cpus_text)
     except ValueError as error:
         raise TopologyError(str(error), _REMEDY, file=file, line=line) from error
     is_number = numa_text.isascii() and numa_text.isdigit() and len(numa_text) < 6

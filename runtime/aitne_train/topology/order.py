@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from aitne_train.topology import mesh as meshes
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.hostlist import compress_hostlist
-from aitne_train.topology.network import UNKNOWN, Cost, Network, fabric
-from aitne_train.topology.tree import no_switch_connects
+from aitne_train.topology.network import UNKNOWN, Cost, Network, find_fabric
+from aitne_train.topology.tree import describe_unconnected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -42,14 +42,14 @@ class RankOrder:
     """Fabrics of the nodes, by their roots, if there are several, which no switch connects."""
 
     @property
-    def changed(self) -> bool:
+    def is_changed(self) -> bool:
         """True if the chosen order is cheaper than the given one."""
         return self.chosen != self.given
 
-    def sentence(self) -> str:
+    def describe(self) -> str:
         """Return the line that reports the order in the log, without a full stop."""
         given, chosen = self.given, self.chosen
-        if self.changed:
+        if self.is_changed:
             text = (
                 f"rank order: {given.crossings} -> {chosen.crossings} crossings, "
                 f"busiest uplink {given.busiest_uplink} -> {chosen.busiest_uplink}"
@@ -60,7 +60,7 @@ class RankOrder:
                 f"crossings, busiest uplink {given.busiest_uplink}"
             )
         if self.fabrics:
-            sentence = no_switch_connects(self.fabrics)
+            sentence = describe_unconnected(self.fabrics)
             text += f"; {sentence[:1].lower()}{sentence[1:]}"
         if not self.unknown:
             return text
@@ -71,7 +71,7 @@ class RankOrder:
         )
 
 
-def rank_order(
+def order_ranks(
     tree: TopologyTree,
     nodes: Sequence[str],
     *,
@@ -96,39 +96,39 @@ def rank_order(
         if node in named:
             raise TopologyError(f"the node {node} is named twice", "Name each node once.")
         named.add(node)
-    edges = meshes.edges(mesh, len(nodes), ranks_per_node) if mesh else ring(len(nodes))
+    edges = meshes.count_edges(mesh, len(nodes), ranks_per_node) if mesh else build_ring(len(nodes))
     network = Network(tree, nodes)
-    given = network.cost(range(len(nodes)), edges)
-    candidates = [depth_first(network)]
+    given = network.compute_cost(range(len(nodes)), edges)
+    candidates = [order_depth_first(network)]
     if mesh:
-        sizes = meshes.group_sizes(mesh, ranks_per_node)
-        candidates.append(meshes.grouped(network, candidates[0], sizes))
-        cheapest = min(candidates, key=lambda order: network.cost(order, edges))
+        sizes = meshes.list_group_sizes(mesh, ranks_per_node)
+        candidates.append(meshes.group_nodes(network, candidates[0], sizes))
+        cheapest = min(candidates, key=lambda order: network.compute_cost(order, edges))
         if len(nodes) <= meshes.MAX_SWAPPED:
-            candidates.append(meshes.swapped(network, cheapest, edges))
-    costs = [network.cost(order, edges) for order in candidates]
+            candidates.append(meshes.swap_nodes(network, cheapest, edges))
+    costs = [network.compute_cost(order, edges) for order in candidates]
     chosen = min(costs)
     best = candidates[costs.index(chosen)] if chosen < given else range(len(nodes))
     return RankOrder(
         tuple(nodes[index] for index in best),
         given,
         min(chosen, given),
-        tuple(tree.unknown(nodes)),
-        _fabrics(tree, network),
+        tuple(tree.list_unknown(nodes)),
+        _group_by_fabric(tree, network),
     )
 
 
-def _fabrics(tree: TopologyTree, network: Network) -> tuple[str, ...]:
-    roots = {fabric(tree, leaf) for leaf in set(network.leaves) - {UNKNOWN}}
+def _group_by_fabric(tree: TopologyTree, network: Network) -> tuple[str, ...]:
+    roots = {find_fabric(tree, leaf) for leaf in set(network.leaves) - {UNKNOWN}}
     return tuple(root for root in tree.fabrics if root in roots) if len(roots) > 1 else ()
 
 
-def cost(tree: TopologyTree, nodes: Sequence[str]) -> Cost:
+def compute_ring_cost(tree: TopologyTree, nodes: Sequence[str]) -> Cost:
     """Return the cost of one ring over ``nodes`` in this order."""
-    return Network(tree, nodes).cost(range(len(nodes)), ring(len(nodes)))
+    return Network(tree, nodes).compute_cost(range(len(nodes)), build_ring(len(nodes)))
 
 
-def ring(size: int) -> Edges:
+def build_ring(size: int) -> Edges:
     """Return the edges of a ring of ``size`` nodes: each position sends to the next one, the last
     position to the first. Empty if ``size`` is less than 2."""
     if size < 2:
@@ -136,7 +136,7 @@ def ring(size: int) -> Edges:
     return {(position, (position + 1) % size): 1 for position in range(size)}
 
 
-def depth_first(network: Network) -> list[int]:
+def order_depth_first(network: Network) -> list[int]:
     """Return the indices of the nodes in depth-first order over the tree. This order is optimal for
     a ring, because it enters and leaves every switch only once.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import merged_node
-from aitne_train.topology.tree import merged
+from aitne_train.topology.node import merge_node
+from aitne_train.topology.tree import merge_trees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -36,7 +36,7 @@ class Topology:
     """Topologies of single nodes by their names."""
 
 
-def combined(parts: Sequence[TopologyPart]) -> Topology:
+def combine_parts(parts: Sequence[TopologyPart]) -> Topology:
     """Merge the topologies of several sources. A node description without a name is assigned to the
     only named node, or to ``localhost`` if no node is named.
 
@@ -45,7 +45,7 @@ def combined(parts: Sequence[TopologyPart]) -> Topology:
             without a name could belong to several nodes.
     """
     trees = [part.switches for part in parts if part.switches]
-    tree = merged(trees) if trees else None
+    tree = merge_trees(trees) if trees else None
     by_name: dict[str, list[NodeTopology]] = {}
     described = [node for part in parts for node in part.nodes]
     names = list(dict.fromkeys(node.name for node in described if node.name))
@@ -56,4 +56,4 @@ def combined(parts: Sequence[TopologyPart]) -> Topology:
                 "Read it together with the other files of this node only.",
             )
         by_name.setdefault(node.name or (names[0] if names else "localhost"), []).append(node)
-    return Topology(tree, {name: merged_node(each) for name, each in by_name.items()})
+    return Topology(tree, {name: merge_node(each) for name, each in by_name.items()})

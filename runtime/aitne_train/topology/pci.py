@@ -22,17 +22,17 @@ class PciDevice:
     """PCI bridges above the device, starting with the host bridge; empty: unknown."""
 
 
-def links(devices: Sequence[PciDevice]) -> dict[tuple[str, str], str]:
+def find_links(devices: Sequence[PciDevice]) -> dict[tuple[str, str], str]:
     """Return the kind of link, such as ``PIX``, of each pair of device names, in both directions.
     Devices with unknown bridges are omitted."""
     return {
-        (one.device.name, other.device.name): _kind(one, other)
+        (one.device.name, other.device.name): _find_link_kind(one, other)
         for one, other in permutations(devices, 2)
         if one.bridges and other.bridges
     }
 
 
-def _kind(one: PciDevice, other: PciDevice) -> str:
+def _find_link_kind(one: PciDevice, other: PciDevice) -> str:
     common = 0
     for here, there in zip(one.bridges, other.bridges):  # noqa: B905 (3.9)
         if here != there:

@@ -43,7 +43,7 @@ class YamlNode:
     """Number of the line in which it begins, from 1."""
 
 
-def parse(text: str, file: str) -> YamlNode:
+def parse_yaml(text: str, file: str) -> YamlNode:
     """Return the document in a text.
 
     Args:
@@ -53,7 +53,7 @@ def parse(text: str, file: str) -> YamlNode:
     Raises:
         TopologyError: the text is not valid, or more than plain YAML; names the line.
     """
-    return _Reader(text, file).document()
+    return _Reader(text, file).read_document()
 
 
 class _Reader:
@@ -72,159 +72,159 @@ class _Reader:
             if not content or content.startswith("#"):
                 continue
             if ended or (line.startswith("---") and self._lines):
-                raise self._error("it has several documents", number)
+                raise self._make_error("it has several documents", number)
             if line.startswith("..."):
                 ended = True
             elif line.startswith("---"):
                 if _COMMENT.sub("", content) != "---":
-                    raise self._error(f"{content[:60]!r} cannot be read", number)
+                    raise self._make_error(f"{content[:60]!r} cannot be read", number)
             else:
                 indent = len(line) - len(line.lstrip(" "))
                 if line[indent] == "\t":
-                    raise self._error("a tab is in the indentation", number, "Use spaces.")
+                    raise self._make_error("a tab is in the indentation", number, "Use spaces.")
                 self._lines.append((number, indent, content))
 
-    def document(self) -> YamlNode:
+    def read_document(self) -> YamlNode:
         if not self._lines:
             return YamlNode("", 1)
-        node = self._block(0)
+        node = self._read_block(0)
         if self._at < len(self._lines):
-            raise self._misplaced()
+            raise self._misplaced_error()
         return node
 
     # Block style
 
-    def _block(self, depth: int) -> YamlNode:
+    def _read_block(self, depth: int) -> YamlNode:
         """Read the list, mapping or value that begins at the current line."""
         number, indent, content = self._lines[self._at]
         self._check_depth(depth, number)
         if _is_item(content):
-            return self._list(indent, depth)
-        if _key(content) is not None:
-            return self._mapping(indent, depth)
-        return self._value(content, depth)
+            return self._read_list(indent, depth)
+        if _split_key(content) is not None:
+            return self._read_mapping(indent, depth)
+        return self._read_value(content, depth)
 
-    def _list(self, indent: int, depth: int) -> YamlNode:
+    def _read_list(self, indent: int, depth: int) -> YamlNode:
         first = self._lines[self._at][0]
         items = []
-        while self._is_more(indent) and _is_item(self._lines[self._at][2]):
+        while self._continues_block(indent) and _is_item(self._lines[self._at][2]):
             number, _, content = self._lines[self._at]
             rest = content[1:].lstrip(" ")
             if not _COMMENT.sub("", rest).strip():
                 self._at += 1
-                items.append(self._below(indent, number, depth))
+                items.append(self._read_below(indent, number, depth))
             else:
                 # The item is a block of its own, which begins in this line.
                 self._lines[self._at] = (number, indent + len(content) - len(rest), rest)
-                items.append(self._block(depth + 1))
+                items.append(self._read_block(depth + 1))
         return YamlNode(tuple(items), first)
 
-    def _mapping(self, indent: int, depth: int) -> YamlNode:
+    def _read_mapping(self, indent: int, depth: int) -> YamlNode:
         first = self._lines[self._at][0]
         values: dict[str, YamlNode] = {}
-        while self._is_more(indent):
+        while self._continues_block(indent):
             number, _, content = self._lines[self._at]
-            found = _key(content)
+            found = _split_key(content)
             if found is None:
                 break
             key, rest = found
             if key in values:
-                raise self._twice(key, number)
+                raise self._duplicate_key_error(key, number)
             if _COMMENT.sub("", rest).strip():
-                values[key] = self._value(rest.strip(), depth + 1)
+                values[key] = self._read_value(rest.strip(), depth + 1)
                 continue
             self._at += 1
             if self._at < len(self._lines):
                 _, below, content = self._lines[self._at]
                 if below == indent and _is_item(content):
                     self._check_depth(depth + 1, number)
-                    values[key] = self._list(indent, depth + 1)
+                    values[key] = self._read_list(indent, depth + 1)
                     continue
-            values[key] = self._below(indent, number, depth)
+            values[key] = self._read_below(indent, number, depth)
         return YamlNode(values, first)
 
-    def _below(self, indent: int, number: int, depth: int) -> YamlNode:
+    def _read_below(self, indent: int, number: int, depth: int) -> YamlNode:
         """Read the value in the following lines; an empty scalar if they are not indented more than
         ``indent``.
         """
         if self._at < len(self._lines) and self._lines[self._at][1] > indent:
-            return self._block(depth + 1)
+            return self._read_block(depth + 1)
         return YamlNode("", number)
 
-    def _is_more(self, indent: int) -> bool:
+    def _continues_block(self, indent: int) -> bool:
         """Return whether the current line belongs to the collection with this indentation."""
         if self._at == len(self._lines) or self._lines[self._at][1] < indent:
             return False
         if self._lines[self._at][1] > indent:
-            raise self._misplaced()
+            raise self._misplaced_error()
         return True
 
-    def _value(self, content: str, depth: int) -> YamlNode:
+    def _read_value(self, content: str, depth: int) -> YamlNode:
         """Read ``content``, the last part of the current line: a scalar, or the begin of a value in
         flow style.
         """
         number, _, line = self._lines[self._at]
         self._column = len(line) - len(content)
         if content[0] in "[{":
-            node = self._flow(depth)
+            node = self._read_flow(depth)
         elif content[0] in "'\"":
-            node = YamlNode(self._quoted(), number)
+            node = YamlNode(self._read_quoted(), number)
         else:
             plain = _COMMENT.sub("", content).strip()
             self._check_plain(plain, number)
             node, self._column = YamlNode(plain, number), len(line)
         rest = self._lines[self._at][2][self._column :]
         if _COMMENT.sub("", rest).strip():
-            raise self._misplaced(rest)
+            raise self._misplaced_error(rest)
         self._at += 1
         return node
 
     # Flow style
 
-    def _flow(self, depth: int) -> YamlNode:
+    def _read_flow(self, depth: int) -> YamlNode:
         """Read the value at the current character."""
         number = self._lines[self._at][0]
-        begin = self._next()
+        begin = self._skip_blanks()
         if begin in "[{":
             self._check_depth(depth, number)
             self._column += 1
-            return self._flow_list(depth) if begin == "[" else self._flow_mapping(depth)
-        return YamlNode(self._scalar(), number)
+            return self._read_flow_list(depth) if begin == "[" else self._read_flow_mapping(depth)
+        return YamlNode(self._read_scalar(), number)
 
-    def _flow_list(self, depth: int) -> YamlNode:
+    def _read_flow_list(self, depth: int) -> YamlNode:
         number = self._lines[self._at][0]
         items = []
-        while self._next() != "]":
-            items.append(self._flow(depth + 1))
-            self._separator("]")
+        while self._skip_blanks() != "]":
+            items.append(self._read_flow(depth + 1))
+            self._skip_separator("]")
         self._column += 1
         return YamlNode(tuple(items), number)
 
-    def _flow_mapping(self, depth: int) -> YamlNode:
+    def _read_flow_mapping(self, depth: int) -> YamlNode:
         number = self._lines[self._at][0]
         values: dict[str, YamlNode] = {}
-        while self._next() != "}":
-            line, key = self._lines[self._at][0], self._scalar()
+        while self._skip_blanks() != "}":
+            line, key = self._lines[self._at][0], self._read_scalar()
             if key in values:
-                raise self._twice(key, line)
-            if self._next() != ":":
-                raise self._misplaced(self._rest())
+                raise self._duplicate_key_error(key, line)
+            if self._skip_blanks() != ":":
+                raise self._misplaced_error(self._read_rest())
             self._column += 1
-            self._next()
-            values[key] = self._flow(depth + 1)
-            self._separator("}")
+            self._skip_blanks()
+            values[key] = self._read_flow(depth + 1)
+            self._skip_separator("}")
         self._column += 1
         return YamlNode(values, number)
 
-    def _separator(self, end: str) -> None:
+    def _skip_separator(self, end: str) -> None:
         """Move past the comma after a value; before ``end`` there need not be one."""
-        found = self._next()
+        found = self._skip_blanks()
         if found == ",":
             self._column += 1
         elif found != end:
-            raise self._misplaced(self._rest())
+            raise self._misplaced_error(self._read_rest())
 
-    def _next(self) -> str:
+    def _skip_blanks(self) -> str:
         """Move to the next character that is not a blank or in a comment, and return it."""
         while True:
             content = self._lines[self._at][2]
@@ -233,30 +233,30 @@ class _Reader:
             if rest and not (rest[0] == "#" and content[self._column - 1] in " \t"):
                 return rest[0]
             if self._at + 1 == len(self._lines):
-                raise self._error("a bracket is not closed", self._lines[self._at][0])
+                raise self._make_error("a bracket is not closed", self._lines[self._at][0])
             self._at, self._column = self._at + 1, 0
 
-    def _scalar(self) -> str:
+    def _read_scalar(self) -> str:
         number, _, content = self._lines[self._at]
         if content[self._column] in "'\"":
-            return self._quoted()
-        rest = self._rest()
+            return self._read_quoted()
+        rest = self._read_rest()
         end = _END_IN_FLOW.search(rest)
         text = (rest if end is None else rest[: end.start()]).strip()
         self._check_plain(text or rest, number)
         self._column += len(rest) if end is None else end.start()
         return text
 
-    def _quoted(self) -> str:
+    def _read_quoted(self) -> str:
         number, _, content = self._lines[self._at]
         match = _QUOTED.match(content, self._column)
         if match is None:
-            raise self._error(f"{content[:60]!r} has a wrong quotation mark", number)
+            raise self._make_error(f"{content[:60]!r} has a wrong quotation mark", number)
         self._column = match.end()
         single, double = match.groups()
         return re.sub(r"\\(.)", r"\1", double) if single is None else single.replace("''", "'")
 
-    def _rest(self) -> str:
+    def _read_rest(self) -> str:
         return self._lines[self._at][2][self._column :]
 
     # Errors
@@ -264,23 +264,25 @@ class _Reader:
     def _check_plain(self, text: str, number: int) -> None:
         """Raise ``TopologyError`` if a scalar without quotation marks is something else in YAML."""
         if text[0] in _SPECIAL:
-            raise self._error(f"it has {_SPECIAL[text[0]]}", number)
+            raise self._make_error(f"it has {_SPECIAL[text[0]]}", number)
         if _NO_START.match(text) or re.search(r":\s|:$|\t", text):
-            raise self._misplaced(text)
+            raise self._misplaced_error(text)
 
     def _check_depth(self, depth: int, number: int) -> None:
         if depth >= MAX_DEPTH:
-            raise self._error("it is nested too deeply", number)
+            raise self._make_error("it is nested too deeply", number)
 
-    def _twice(self, key: str, number: int) -> TopologyError:
-        return self._error(f"the key {key} is given twice", number, "Give each key once.")
+    def _duplicate_key_error(self, key: str, number: int) -> TopologyError:
+        return self._make_error(f"the key {key} is given twice", number, "Give each key once.")
 
-    def _misplaced(self, text: str | None = None) -> TopologyError:
+    def _misplaced_error(self, text: str | None = None) -> TopologyError:
         number, _, content = self._lines[self._at]
         shown = content if text is None else text
-        return self._error(f"it is not valid YAML: {shown[:60]!r} is not expected here", number)
+        return self._make_error(
+            f"it is not valid YAML: {shown[:60]!r} is not expected here", number
+        )
 
-    def _error(self, problem: str, number: int, remedy: str = _REMEDY) -> TopologyError:
+    def _make_error(self, problem: str, number: int, remedy: str = _REMEDY) -> TopologyError:
         return TopologyError(problem, remedy, file=self._file, line=number)
 
 
@@ -288,7 +290,7 @@ def _is_item(content: str) -> bool:
     return content == "-" or content.startswith("- ")
 
 
-def _key(content: str) -> tuple[str, str] | None:
+def _split_key(content: str) -> tuple[str, str] | None:
     """Return the key with which a line begins, and the text after its colon; None if it begins with
     none.
     """

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from aitne_train.topology.hostlist import compress_hostlist, expand_hostlist
-from aitne_train.topology.node import Device, NodeTopology, NumaNode, cpu_list, cpu_text
+from aitne_train.topology.node import (
+    Device,
+    NodeTopology,
+    NumaNode,
+    format_cpu_list,
+    parse_cpu_list,
+)
 from aitne_train.topology.parts import TopologyPart
 from aitne_train.topology.tree import SourceLine, Switch
 
@@ -16,7 +22,7 @@ _NAMES_AT_ONCE = 10_000
 """Maximum number of names in one host list, which is below the limit for reading one."""
 
 
-def to_record(part: TopologyPart) -> dict[str, Any]:
+def part_to_record(part: TopologyPart) -> dict[str, Any]:
     """Convert a part to a JSON object."""
     return {
         "switches": [
@@ -33,12 +39,12 @@ def to_record(part: TopologyPart) -> dict[str, Any]:
             }
             for switch in part.switches
         ],
-        "nodes": [node_record(node) for node in part.nodes],
+        "nodes": [node_to_record(node) for node in part.nodes],
     }
 
 
-def from_record(record: Mapping[str, Any]) -> TopologyPart:
-    """Convert a JSON object of ``to_record`` back to the part. Its values are not validated."""
+def part_from_record(record: Mapping[str, Any]) -> TopologyPart:
+    """Convert a JSON object of ``part_to_record`` back to the part. Its values are not validated."""
     return TopologyPart(
         tuple(
             Switch(
@@ -50,21 +56,21 @@ def from_record(record: Mapping[str, Any]) -> TopologyPart:
             )
             for each in record["switches"]
         ),
-        tuple(map(_node, record["nodes"])),
+        tuple(map(_node_from_record, record["nodes"])),
     )
 
 
-def node_record(node: NodeTopology) -> dict[str, Any]:
+def node_to_record(node: NodeTopology) -> dict[str, Any]:
     """Convert the topology of one node to a JSON object. A link of the same kind in both directions
     is written only once."""
     return {
         "name": node.name,
         "source": node.source,
         "numa_nodes": [
-            {"index": numa.index, "cpus": cpu_text(numa.cpus)} for numa in node.numa_nodes
+            {"index": numa.index, "cpus": format_cpu_list(numa.cpus)} for numa in node.numa_nodes
         ],
-        "gpus": _devices(node.gpus),
-        "nics": _devices(node.nics),
+        "gpus": _devices_to_records(node.gpus),
+        "nics": _devices_to_records(node.nics),
         "links": [
             [one, other, kind]
             for (one, other), kind in node.links.items()
@@ -74,16 +80,16 @@ def node_record(node: NodeTopology) -> dict[str, Any]:
     }
 
 
-def _devices(devices: Sequence[Device]) -> list[dict[str, Any]]:
+def _devices_to_records(devices: Sequence[Device]) -> list[dict[str, Any]]:
     return [{"name": each.name, "pci": each.pci, "numa": each.numa} for each in devices]
 
 
-def _devices_of(records: Sequence[Mapping[str, Any]]) -> tuple[Device, ...]:
+def _devices_from_records(records: Sequence[Mapping[str, Any]]) -> tuple[Device, ...]:
     # Another release may have written more about them.
     return tuple(Device(each["name"], each.get("pci"), each.get("numa")) for each in records)
 
 
-def _node(record: Mapping[str, Any]) -> NodeTopology:
+def _node_from_record(record: Mapping[str, Any]) -> NodeTopology:
     links: dict[tuple[str, str], str] = {}
     for one, other, kind in record["links"]:
         links[one, other] = kind
@@ -92,10 +98,10 @@ def _node(record: Mapping[str, Any]) -> NodeTopology:
         name=record["name"],
         source=record["source"],
         numa_nodes=tuple(
-            NumaNode(each["index"], cpu_list(each["cpus"])) for each in record["numa_nodes"]
+            NumaNode(each["index"], parse_cpu_list(each["cpus"])) for each in record["numa_nodes"]
         ),
-        gpus=_devices_of(record["gpus"]),
-        nics=_devices_of(record["nics"]),
+        gpus=_devices_from_records(record["gpus"]),
+        nics=_devices_from_records(record["nics"]),
         links=links,
         is_configured=record.get("is_configured", False),
     )

@@ -33,7 +33,7 @@ _EXAMPLE = (
 )
 
 
-def read_conf(text: str, file: str) -> list[Switch]:
+def parse_conf(text: str, file: str) -> list[Switch]:
     """Return the switches or blocks in the text of a ``topology.conf``.
 
     Raises:
@@ -43,32 +43,32 @@ def read_conf(text: str, file: str) -> list[Switch]:
     blocks: list[Switch] = []
     sizes: list[int] = []
     names = Names()
-    for number, line in conf_lines(text):
+    for number, line in split_conf_lines(text):
         source = SourceLine(file, number)
-        values = conf_pairs(line, source)
+        values = parse_conf_line(line, source)
         keys = set(values)
         if "switchname" in keys and keys <= _OF_A_SWITCH:
-            switches.append(_switch(values, source, names))
+            switches.append(_parse_switch(values, source, names))
         elif "blockname" in keys and keys <= _OF_A_BLOCK:
-            blocks.append(block(values["blockname"], values.get("nodes", ""), source, names))
+            blocks.append(build_block(values["blockname"], values.get("nodes", ""), source, names))
         elif keys == {"blocksizes"}:
-            sizes = block_sizes(values["blocksizes"].split(","), source)
+            sizes = parse_block_sizes(values["blocksizes"].split(","), source)
         elif "ringname" in keys:
-            raise source.error(
+            raise source.make_error(
                 "the file has rings, which are no tree and no blocks",
                 "Ranks are numbered in the order that Slurm gives; use no topology here.",
             )
         else:
-            raise source.error(f"{line[:80]!r} is not a line of a topology", _EXAMPLE)
+            raise source.make_error(f"{line[:80]!r} is not a line of a topology", _EXAMPLE)
     if switches and blocks:
         later = max(switches[0].source, blocks[0].source, key=lambda source: source.line)
-        raise later.error("the file has switches and blocks", "Use one of the two.")
+        raise later.make_error("the file has switches and blocks", "Use one of the two.")
     if not switches and not blocks:
         raise TopologyError("there is no switch and no block in it", _EXAMPLE, file=file)
-    return switches or above_blocks(blocks, sizes)
+    return switches or add_blocks_above(blocks, sizes)
 
 
-def conf_text(tree: TopologyTree) -> str:
+def format_conf(tree: TopologyTree) -> str:
     """Return the switches of a tree as the text of a ``topology.conf``. Blocks are written as
     switches, and switches without anything below them are left out. Names that are not valid for
     switches are replaced by ``blocks-<number>``."""
@@ -88,7 +88,7 @@ def conf_text(tree: TopologyTree) -> str:
     )
 
 
-def read_shown(text: str, file: str = "scontrol show topology") -> list[Switch]:
+def parse_shown_topology(text: str, file: str = "scontrol show topology") -> list[Switch]:
     """Parse the output of ``scontrol show topology`` and return its switches or blocks; an empty list
     if Slurm has no topology. Unknown keys are ignored.
 
@@ -103,21 +103,21 @@ def read_shown(text: str, file: str = "scontrol show topology") -> list[Switch]:
     blocks: list[Switch] = []
     aggregated: list[tuple[str, list[str], SourceLine]] = []
     names = Names()
-    for number, line in conf_lines(text):
+    for number, line in split_conf_lines(text):
         source = SourceLine(file, number)
         if "=" not in line and " " in line:
             continue  # a sentence, such as "No topology information available"
-        values = conf_pairs(line, source)
+        values = parse_conf_line(line, source)
         nodes = "" if values.get("nodes") == "(null)" else values.get("nodes", "")
         if "switchname" in values:
             # Slurm lists all nodes below a switch, also those of the leaves below it.
             values["nodes"] = "" if values.get("switches") else nodes
-            switches.append(_switch(values, source, names))
+            switches.append(_parse_switch(values, source, names))
         elif "aggregatedblock" in values:
             name = values["aggregatedblock"]
-            aggregated.append((name, names.expand(name, source), source))
+            aggregated.append((name, names.expand_hostlist(name, source), source))
         elif "blockname" in values and nodes:
-            blocks.append(block(values["blockname"], nodes, source, names))
+            blocks.append(build_block(values["blockname"], nodes, source, names))
     if not blocks:
         return switches
     top = {each.name: each.name for each in blocks}
@@ -127,7 +127,7 @@ def read_shown(text: str, file: str = "scontrol show topology") -> list[Switch]:
         if len(below) > 1:
             blocks.append(Switch(name, source, switches=below, is_block=True))
             top.update(dict.fromkeys(parts, name))
-    return _under_one_root(blocks, list(dict.fromkeys(top.values())))
+    return _add_root(blocks, list(dict.fromkeys(top.values())))
 
 
 class Names:
@@ -137,7 +137,7 @@ class Names:
     def __init__(self) -> None:
         self._count = 0
 
-    def expand(self, text: str, source: SourceLine) -> list[str]:
+    def expand_hostlist(self, text: str, source: SourceLine) -> list[str]:
         """Expand a host list to names.
 
         Args:
@@ -150,27 +150,27 @@ class Names:
         try:
             names = expand_hostlist(text)
         except ValueError as error:
-            raise source.error(str(error), "Write a host list such as n[01-16,20].") from error
+            raise source.make_error(str(error), "Write a host list such as n[01-16,20].") from error
         self._count += len(names)
         if self._count > MAX_NODES:
-            raise source.error(
+            raise source.make_error(
                 f"the topology has more than {MAX_NODES} names",
                 "Check the host lists for a wrong range.",
             )
         return names
 
 
-def block(name: str, nodes: str, source: SourceLine, names: Names) -> Switch:
+def build_block(name: str, nodes: str, source: SourceLine, names: Names) -> Switch:
     """Return the block ``name`` with the nodes of the host list ``nodes``.
 
     Raises:
         TopologyError: the name or the host list is invalid; contains ``source``.
     """
-    members = tuple(names.expand(nodes, source))
-    return Switch(_name(name, source), source, nodes=members, is_block=True)
+    members = tuple(names.expand_hostlist(nodes, source))
+    return Switch(_check_name(name, source), source, nodes=members, is_block=True)
 
 
-def block_sizes(words: Sequence[str], source: SourceLine) -> list[int]:
+def parse_block_sizes(words: Sequence[str], source: SourceLine) -> list[int]:
     """Parse Slurm's ``BlockSizes``: numbers of nodes, starting with the size of a single block.
 
     Raises:
@@ -180,14 +180,14 @@ def block_sizes(words: Sequence[str], source: SourceLine) -> list[int]:
     sizes = [int(word) if _SIZE.fullmatch(word.strip()) else 0 for word in words]
     for size, before in zip(sizes, [1, *sizes]):  # noqa: B905 (3.9)
         if not size or size % before:
-            raise source.error(
+            raise source.make_error(
                 f"{','.join(words)[:80]!r} are not sizes of blocks",
                 "Write numbers that are each a multiple of the one before, such as 4,16.",
             )
     return sizes
 
 
-def above_blocks(blocks: Sequence[Switch], sizes: Sequence[int]) -> list[Switch]:
+def add_blocks_above(blocks: Sequence[Switch], sizes: Sequence[int]) -> list[Switch]:
     """Return the blocks, the aggregated blocks above them, and a root if several remain at the top.
 
     Args:
@@ -216,17 +216,17 @@ def above_blocks(blocks: Sequence[Switch], sizes: Sequence[int]) -> list[Switch]
             source = by_name[group[0]].source
             switches.append(Switch(name, source, switches=tuple(group), is_block=True))
             top.append(name)
-    return _under_one_root(switches, top)
+    return _add_root(switches, top)
 
 
-def _under_one_root(switches: list[Switch], top: Sequence[str]) -> list[Switch]:
+def _add_root(switches: list[Switch], top: Sequence[str]) -> list[Switch]:
     if len(top) < 2:
         return switches
     root = Switch(ALL_BLOCKS, switches[0].source, switches=tuple(top), is_block=True)
     return [*switches, root]
 
 
-def conf_lines(text: str) -> Iterator[tuple[int, str]]:
+def split_conf_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines that have content with their numbers; a backslash continues a line."""
     begun, start = "", 0
     number = 0
@@ -243,7 +243,7 @@ def conf_lines(text: str) -> Iterator[tuple[int, str]]:
         yield start, begun.strip()
 
 
-def conf_pairs(line: str, source: SourceLine, remedy: str = _EXAMPLE) -> dict[str, str]:
+def parse_conf_line(line: str, source: SourceLine, remedy: str = _EXAMPLE) -> dict[str, str]:
     """Return the values of a line such as ``SwitchName=s1 Nodes=n[1-4]`` by their keys in lower case.
 
     Raises:
@@ -255,26 +255,28 @@ def conf_pairs(line: str, source: SourceLine, remedy: str = _EXAMPLE) -> dict[st
         match = _PAIR.match(line, place)
         if match is None:
             wrong = line[place : place + 80]
-            raise source.error(f"{wrong!r} is not a value such as Nodes=n[1-4]", remedy)
+            raise source.make_error(f"{wrong!r} is not a value such as Nodes=n[1-4]", remedy)
         key = match.group(1).lower()
         if key in values:
-            raise source.error(f"{match.group(1)} is given twice", "Give each value once.")
+            raise source.make_error(f"{match.group(1)} is given twice", "Give each value once.")
         values[key] = match.group(2).strip('"')
         place = match.end()
     return values
 
 
-def _switch(values: dict[str, str], source: SourceLine, names: Names) -> Switch:
+def _parse_switch(values: dict[str, str], source: SourceLine, names: Names) -> Switch:
     return Switch(
-        _name(values["switchname"], source),
+        _check_name(values["switchname"], source),
         source,
-        switches=tuple(names.expand(values.get("switches", ""), source)),
-        nodes=tuple(names.expand(values.get("nodes", ""), source)),
+        switches=tuple(names.expand_hostlist(values.get("switches", ""), source)),
+        nodes=tuple(names.expand_hostlist(values.get("nodes", ""), source)),
     )
 
 
-def _name(text: str, source: SourceLine) -> str:
-    names = Names().expand(text, source)
+def _check_name(text: str, source: SourceLine) -> str:
+    names = Names().expand_hostlist(text, source)
     if len(names) != 1:
-        raise source.error(f"{text[:80]!r} is not the name of a switch or block", "Write one name.")
+        raise source.make_error(
+            f"{text[:80]!r} is not the name of a switch or block", "Write one name."
+        )
     return names[0]

@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import Device, NodeTopology, NumaNode, cpu_list
-from aitne_train.topology.pci import PciDevice, links
+from aitne_train.topology.node import Device, NodeTopology, NumaNode, parse_cpu_list
+from aitne_train.topology.pci import PciDevice, find_links
 
 _NUMA = re.compile(r"node(\d{1,5})", re.ASCII)
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -34,7 +34,7 @@ def read_sysfs(root: str) -> NodeTopology:
         TopologyError: ``root`` is not such a folder, or cannot be read.
     """
     try:
-        return _read(Path(root))
+        return _read_root(Path(root))
     except (OSError, RuntimeError, ValueError) as error:  # a link that leads to itself, too
         if isinstance(error, TopologyError):
             raise
@@ -43,9 +43,9 @@ def read_sysfs(root: str) -> NodeTopology:
         ) from error
 
 
-def _read(root: Path) -> NodeTopology:
+def _read_root(root: Path) -> NodeTopology:
     numa_nodes = [
-        NumaNode(int(match[1]), cpu_list(_value(folder / "cpulist")))
+        NumaNode(int(match[1]), parse_cpu_list(_read_value(folder / "cpulist")))
         for folder in sorted((root / "devices" / "system" / "node").iterdir())
         if (match := _NUMA.fullmatch(folder.name))
     ]
@@ -57,21 +57,21 @@ def _read(root: Path) -> NodeTopology:
     devices = root / "bus" / "pci" / "devices"
     folders = sorted(devices.iterdir())[:_MAX_DEVICES] if devices.is_dir() else []
     for folder in folders:
-        kind, vendor = _value(folder / "class"), _value(folder / "vendor")
+        kind, vendor = _read_value(folder / "class"), _read_value(folder / "vendor")
         if kind.startswith(_GPU_CLASSES) and vendor in _GPU_VENDORS:
-            gpus.append(_device(f"GPU{len(gpus)}", folder, root))
-    nics = list(_nics(root))
+            gpus.append(_read_device(f"GPU{len(gpus)}", folder, root))
+    nics = list(_list_nics(root))
     return NodeTopology(
         name=None,
         source=str(root),
         numa_nodes=tuple(sorted(numa_nodes, key=lambda numa: numa.index)),
         gpus=tuple(gpu.device for gpu in gpus),
         nics=tuple(nic.device for nic in nics),
-        links=links([*gpus, *nics]),
+        links=find_links([*gpus, *nics]),
     )
 
 
-def _nics(root: Path) -> list[PciDevice]:
+def _list_nics(root: Path) -> list[PciDevice]:
     """Return the network interfaces that have a PCI address. If an InfiniBand and an Ethernet
     device have the same address, only the InfiniBand device is returned."""
     nics: dict[str, PciDevice] = {}
@@ -80,13 +80,13 @@ def _nics(root: Path) -> list[PciDevice]:
         for entry in sorted(folder.iterdir())[:_MAX_DEVICES] if folder.is_dir() else []:
             if entry.name in _VIRTUAL_NICS:
                 continue
-            device = _device(entry.name, entry, root)
+            device = _read_device(entry.name, entry, root)
             if device.device.pci is not None and device.device.pci not in nics:
                 nics[device.device.pci] = device
     return list(nics.values())[:_MAX_NICS]
 
 
-def _device(name: str, folder: Path, root: Path) -> PciDevice:
+def _read_device(name: str, folder: Path, root: Path) -> PciDevice:
     """Return the PCI device of a folder in ``/sys``, named ``name``; without PCI address and bridges
     if no folder on its path is a PCI device."""
     real = folder.resolve()
@@ -95,7 +95,7 @@ def _device(name: str, folder: Path, root: Path) -> PciDevice:
     if not addresses:
         return PciDevice(Device(name), ())
     depth = len(root.resolve().parts) + parts.index(addresses[-1]) + 1
-    numa = _value(Path(*real.parts[:depth]) / "numa_node")
+    numa = _read_value(Path(*real.parts[:depth]) / "numa_node")
     host = next((part for part in parts if part.startswith("pci")), "pci")
     return PciDevice(
         Device(name, addresses[-1], int(numa) if numa.isascii() and numa.isdigit() else None),
@@ -103,7 +103,7 @@ def _device(name: str, folder: Path, root: Path) -> PciDevice:
     )
 
 
-def _value(path: Path) -> str:
+def _read_value(path: Path) -> str:
     try:
         with path.open(encoding="utf-8") as stream:
             return stream.read(_MAX_CHARACTERS).strip()

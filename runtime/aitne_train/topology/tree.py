@@ -37,7 +37,7 @@ class SourceLine:
     def __str__(self) -> str:
         return f"{self.file}, line {self.line}"
 
-    def error(self, problem: str, remedy: str) -> TopologyError:
+    def make_error(self, problem: str, remedy: str) -> TopologyError:
         """Return a ``TopologyError`` with this file and line.
 
         Args:
@@ -78,33 +78,33 @@ class TopologyTree:
     """
 
     def __init__(self, switches: Iterable[Switch]) -> None:
-        declared = _by_name(switches)
+        declared = _index_by_name(switches)
         _check_children(declared)
-        self.leaf_of: Mapping[str, str] = _first(declared, "nodes")
+        self.leaf_of: Mapping[str, str] = _find_first_switches(declared, "nodes")
         """Name of the leaf of each node."""
-        self.parents: Mapping[str, str] = _first(declared, "switches")
+        self.parents: Mapping[str, str] = _find_first_switches(declared, "switches")
         """Name of the parent of each switch; roots have none."""
         self.switches: Mapping[str, Switch] = {
-            switch.name: _without_others(switch, self.leaf_of, self.parents)
+            switch.name: _keep_own_children(switch, self.leaf_of, self.parents)
             for switch in declared.values()
         }
         """Switches by name, in the order of their declaration; each node and each switch is below
         one switch only."""
         self.roots: tuple[str, ...] = tuple(name for name in declared if name not in self.parents)
         """Names of the switches that are below no other switch."""
-        self._paths = _paths(self.switches, self.roots)
-        self.fabrics: tuple[str, ...] = self._fabrics()
+        self._paths = _compute_paths(self.switches, self.roots)
+        self.fabrics: tuple[str, ...] = self._list_fabrics()
         """Names of those roots that have nodes below them."""
-        self.notes: tuple[str, ...] = tuple(_notes(declared, self))
+        self.notes: tuple[str, ...] = tuple(_list_notes(declared, self))
         """Sentences about what may be a mistake, as Slurm writes them to its log."""
         self._full_names: dict[str, str | None] | None = None
 
-    def path(self, switch: str) -> tuple[str, ...]:
+    def find_path(self, switch: str) -> tuple[str, ...]:
         """Return the names of the switches on the path from the root to ``switch``, including both.
         Raises ``KeyError`` if the tree does not contain ``switch``."""
         return self._paths[switch]
 
-    def common_ancestor(self, first: str, second: str) -> str | None:
+    def find_common_ancestor(self, first: str, second: str) -> str | None:
         """Return the lowest switch that is above, or equal to, both switches; None if they belong
         to different fabrics."""
         common = None
@@ -114,13 +114,13 @@ class TopologyTree:
             common = one
         return common
 
-    def source_of(self, name: str) -> SourceLine | None:
+    def find_source(self, name: str) -> SourceLine | None:
         """Return the line that declares the parent of a switch or node; None for a root and for
         unknown names."""
         parent = self.leaf_of.get(name) or self.parents.get(name)
         return None if parent is None else self.switches[parent].source
 
-    def node_named(self, name: str) -> str | None:
+    def find_node_name(self, name: str) -> str | None:
         """Return the name that the tree has for a node; None if it does not contain the node.
 
         A name with a domain and one without are the same node, unless the tree has several nodes
@@ -128,53 +128,53 @@ class TopologyTree:
         """
         if name in self.leaf_of:
             return name
-        short = short_name(name)
+        short = shorten_name(name)
         if short != name:
             return short if short in self.leaf_of else None
         if self._full_names is None:
-            self._full_names = _by_short_name(self.leaf_of)
+            self._full_names = _index_by_short_name(self.leaf_of)
         return self._full_names.get(name)
 
-    def leaf(self, node: str) -> str | None:
+    def find_leaf(self, node: str) -> str | None:
         """Return the name of the leaf of a node, whose name may have a domain or not; None if the
         tree does not contain it."""
-        name = self.node_named(node)
+        name = self.find_node_name(node)
         return None if name is None else self.leaf_of[name]
 
-    def unknown(self, nodes: Iterable[str]) -> list[str]:
+    def list_unknown(self, nodes: Iterable[str]) -> list[str]:
         """Return the nodes that the tree does not contain, in the given order."""
-        return [node for node in nodes if self.node_named(node) is None]
+        return [node for node in nodes if self.find_node_name(node) is None]
 
-    def _fabrics(self) -> tuple[str, ...]:
+    def _list_fabrics(self) -> tuple[str, ...]:
         with_nodes = {self._paths[leaf][0] for leaf in self.leaf_of.values()}
         return tuple(root for root in self.roots if root in with_nodes)
 
 
-def short_name(name: str) -> str:
+def shorten_name(name: str) -> str:
     """Return the name of a node without its domain. An IP address has none."""
     return name if _ADDRESS.fullmatch(name) else name.partition(".")[0]
 
 
-def _by_short_name(names: Iterable[str]) -> dict[str, str | None]:
+def _index_by_short_name(names: Iterable[str]) -> dict[str, str | None]:
     """Return each name by its short name; None for a short name that several have."""
     found: dict[str, str | None] = {}
     for name in names:
-        short = short_name(name)
+        short = shorten_name(name)
         found[short] = None if short in found else name
     return found
 
 
-def _by_name(switches: Iterable[Switch]) -> dict[str, Switch]:
+def _index_by_name(switches: Iterable[Switch]) -> dict[str, Switch]:
     by_name: dict[str, Switch] = {}
     for switch in switches:
         earlier = by_name.get(switch.name)
         if earlier is not None:
-            raise switch.source.error(
+            raise switch.source.make_error(
                 f"the switch {switch.name} is defined again; the first definition is in {earlier.source}",
                 "Define each switch once.",
             )
         if switch.nodes and switch.switches:
-            raise switch.source.error(
+            raise switch.source.make_error(
                 f"the switch {switch.name} has nodes and switches",
                 "Give each switch either Nodes= or Switches=.",
             )
@@ -182,7 +182,7 @@ def _by_name(switches: Iterable[Switch]) -> dict[str, Switch]:
     return by_name
 
 
-def _first(switches: Mapping[str, Switch], below: str) -> dict[str, str]:
+def _find_first_switches(switches: Mapping[str, Switch], below: str) -> dict[str, str]:
     """Return the first switch above each node (``below`` is ``nodes``) or switch (``switches``)."""
     above: dict[str, str] = {}
     for switch in switches.values():
@@ -191,7 +191,7 @@ def _first(switches: Mapping[str, Switch], below: str) -> dict[str, str]:
     return above
 
 
-def _without_others(
+def _keep_own_children(
     switch: Switch, leaf_of: Mapping[str, str], parents: Mapping[str, str]
 ) -> Switch:
     """Return a switch without the nodes and switches that are below another one."""
@@ -208,7 +208,7 @@ def _check_children(switches: Mapping[str, Switch]) -> None:
     for switch in switches.values():
         for child in switch.switches:
             if child not in switches:
-                raise switch.source.error(
+                raise switch.source.make_error(
                     f"the switch {child} below {switch.name} is not defined",
                     f"Add a definition of {child}, or remove it here.",
                 )
@@ -227,15 +227,15 @@ def _check_children(switches: Mapping[str, Switch]) -> None:
             if not above[child]:
                 waiting.append(child)
     if above:
-        raise _cycle(switches, parents, above)
+        raise _describe_cycle(switches, parents, above)
     if not any(switch.nodes for switch in switches.values()):
         switch = next(iter(switches.values()))
-        raise switch.source.error(
+        raise switch.source.make_error(
             f"the switch {switch.name} has no nodes, nor has any other", "Add Nodes= to a switch."
         )
 
 
-def _cycle(
+def _describe_cycle(
     switches: Mapping[str, Switch], parents: Mapping[str, Sequence[str]], inside: Iterable[str]
 ) -> TopologyError:
     """Return the error for a cycle of switches. ``inside`` are the switches that are in a cycle or
@@ -248,20 +248,22 @@ def _cycle(
         last = next(parent for parent in parents[last] if parent in remaining)
     cycle = list(path)[list(path).index(last) :]
     shown = [*cycle, cycle[0]] if len(cycle) <= _MOST_SHOWN else [*cycle[:_MOST_SHOWN], "..."]
-    return switches[cycle[0]].source.error(
+    return switches[cycle[0]].source.make_error(
         f"the switches form a cycle: {' < '.join(shown)}",
         f"Remove {cycle[-1]} from the switches below {cycle[0]}.",
     )
 
 
-def _paths(switches: Mapping[str, Switch], roots: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _compute_paths(
+    switches: Mapping[str, Switch], roots: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
     paths: dict[str, tuple[str, ...]] = {root: (root,) for root in roots}
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
         path = paths[name]
         if len(path) > MAX_LEVELS:
-            raise switches[name].source.error(
+            raise switches[name].source.make_error(
                 f"the switch {name} is more than {MAX_LEVELS} levels below the root",
                 "Check the switches above it.",
             )
@@ -271,23 +273,25 @@ def _paths(switches: Mapping[str, Switch], roots: Sequence[str]) -> dict[str, tu
     return paths
 
 
-def _notes(declared: Mapping[str, Switch], tree: TopologyTree) -> Iterable[str]:
-    nodes = _others(declared, "nodes", tree.leaf_of)
+def _list_notes(declared: Mapping[str, Switch], tree: TopologyTree) -> Iterable[str]:
+    nodes = _list_other_children(declared, "nodes", tree.leaf_of)
     if nodes:
-        yield f"Several leaves have {_listed(nodes)}: the first leaf counts."
-    switches = _others(declared, "switches", tree.parents)
+        yield f"Several leaves have {_format_names(nodes)}: the first leaf counts."
+    switches = _list_other_children(declared, "switches", tree.parents)
     if switches:
-        yield f"Several switches have {_listed(switches)} below them: the first switch counts."
+        yield f"Several switches have {_format_names(switches)} below them: the first switch counts."
     if len(tree.fabrics) > 1:
-        yield f"{no_switch_connects(tree.fabrics)}: jobs do not span them."
+        yield f"{describe_unconnected(tree.fabrics)}: jobs do not span them."
 
 
-def no_switch_connects(fabrics: Sequence[str]) -> str:
+def describe_unconnected(fabrics: Sequence[str]) -> str:
     """Return a sentence, without a full stop, that names fabrics by their roots."""
-    return f"No switch connects {_listed(fabrics)}"
+    return f"No switch connects {_format_names(fabrics)}"
 
 
-def _others(declared: Mapping[str, Switch], below: str, above: Mapping[str, str]) -> list[str]:
+def _list_other_children(
+    declared: Mapping[str, Switch], below: str, above: Mapping[str, str]
+) -> list[str]:
     """Return the nodes or switches that a switch other than the first one has below it."""
     return list(
         dict.fromkeys(
@@ -299,13 +303,13 @@ def _others(declared: Mapping[str, Switch], below: str, above: Mapping[str, str]
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     more = len(names) - _MOST_SHOWN
     text = ", ".join(names[:_MOST_SHOWN])
     return text if more <= 0 else f"{text} and {more} more"
 
 
-def merged(parts: Sequence[Sequence[Switch]]) -> TopologyTree:
+def merge_trees(parts: Sequence[Sequence[Switch]]) -> TopologyTree:
     """Merge the switches of several sources into one tree. Several sources may declare the same
     switch, with the same children; the first declaration is kept.
 
@@ -321,41 +325,41 @@ def merged(parts: Sequence[Sequence[Switch]]) -> TopologyTree:
             known = earlier.get(switch.name) if number else None
             if known is None:
                 if switch.name in first:
-                    _by_name([first[switch.name], switch])
+                    _index_by_name([first[switch.name], switch])
                 _check_other_source(switch, above)
                 first[switch.name] = switch
             elif (set(known.switches), set(known.nodes)) != (
                 set(switch.switches),
                 set(switch.nodes),
             ):
-                raise switch.source.error(
+                raise switch.source.make_error(
                     f"the switch {switch.name} differs from its definition in {known.source}",
                     _ONE_SOURCE,
                 )
         for switch in part:
-            for name in (*map(_node_key, switch.nodes), *switch.switches):
+            for name in (*map(_make_node_key, switch.nodes), *switch.switches):
                 above.setdefault(name, switch)
     return TopologyTree(first.values())
 
 
-def _node_key(node: str) -> str:
-    return f"node {short_name(node)}"
+def _make_node_key(node: str) -> str:
+    return f"node {shorten_name(node)}"
 
 
 def _check_other_source(switch: Switch, above: Mapping[str, Switch]) -> None:
     """Raise ``TopologyError`` if an earlier source has one of the switch's nodes or switches below
     another switch."""
     for node in switch.nodes:
-        other = above.get(_node_key(node))
+        other = above.get(_make_node_key(node))
         if other is not None:
-            raise switch.source.error(
+            raise switch.source.make_error(
                 f"the node {node} is on {switch.name}, and on {other.name} in {other.source}",
                 _ONE_SOURCE,
             )
     for child in switch.switches:
         other = above.get(child)
         if other is not None:
-            raise switch.source.error(
+            raise switch.source.make_error(
                 f"the switch {child} is below {switch.name}, and below {other.name} in {other.source}",
                 _ONE_SOURCE,
             )

@@ -32,7 +32,7 @@ class ConnectThread(Generic[T]):
         self.left = False
         """Whether the wait for the result has ended without it."""
 
-    def result(self, group: Group) -> T:
+    def wait_for_result(self, group: Group) -> T:
         """Run the function and return its result; raises its exception. May be called once.
 
         Raises ``TransportError`` if the run of the group has failed.
@@ -54,7 +54,7 @@ class ConnectThread(Generic[T]):
             return
         try:
             self._results.append(self._function())
-        except BaseException as error:  # noqa: BLE001 - ``result`` raises it again
+        except BaseException as error:  # noqa: BLE001 - ``wait_for_result`` raises it again
             self._error = error
         self._ended.set()
         if self.left:

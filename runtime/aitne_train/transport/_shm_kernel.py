@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from aitne_train._native.build import BuildError, obtain
+from aitne_train._native.build import BuildError, find_or_build_library
 from aitne_train.transport._shm_layout import DEPTH, HEADER_BYTES, LINE_BYTES, SLOTS_AT
 from aitne_train.transport._shm_memory import DISAGREE, SharedMemory
 from aitne_train.transport.base import Reduction, TransportError
@@ -53,10 +53,10 @@ _ARGUMENTS = {
 
 
 @functools.cache
-def _load() -> ctypes.CDLL | str:
+def _load_library() -> ctypes.CDLL | str:
     """Return the kernel's library, or a sentence that states why it cannot be used."""
     try:
-        path = obtain()
+        path = find_or_build_library()
         library = ctypes.CDLL(str(path))
     except (BuildError, OSError) as error:
         return str(error)
@@ -79,7 +79,7 @@ def missing() -> str | None:
     """Return why this process cannot use the kernel; None if it can."""
     if os.environ.get(SWITCH) == "off":
         return f"{SWITCH} is off"
-    library = _load()
+    library = _load_library()
     return library if isinstance(library, str) else None
 
 
@@ -89,13 +89,13 @@ class KernelExchange:
     """
 
     def __init__(self, memory: SharedMemory) -> None:
-        library = _load()
+        library = _load_library()
         if isinstance(library, str):
             raise TransportError(f"The shared-memory kernel cannot be used: {library}.")
         layout = memory.layout
         self._library = library
         self._failure: list[BaseException] = []
-        self._look = _callback(memory, self._failure)
+        self._look = _make_callback(memory, self._failure)
         base = memory.bytes.ctypes.data
         self._team = library.aitne_open(
             base + HEADER_BYTES,
@@ -114,7 +114,7 @@ class KernelExchange:
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
         """Reduce the values of all ranks in place."""
         dtype = DTYPES[flat.dtype]
-        self._call("aitne_allreduce", flat.data_ptr(), flat.numel(), dtype, op)
+        self._call_kernel("aitne_allreduce", flat.data_ptr(), flat.numel(), dtype, op)
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
@@ -122,19 +122,23 @@ class KernelExchange:
         """Reduce the values of all ranks and write this rank's part to ``out``. ``counts`` contains
         the number of elements for each rank.
         """
-        sizes = _sizes(counts, flat)
+        sizes = _to_sizes(counts, flat)
         dtype = DTYPES[flat.dtype]
-        self._call("aitne_reducescatter", out.data_ptr(), flat.data_ptr(), sizes, dtype, op)
+        self._call_kernel("aitne_reducescatter", out.data_ptr(), flat.data_ptr(), sizes, dtype, op)
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
         """Write the values of all ranks to ``out``, in the order of the ranks. ``counts`` contains
         the number of elements of each rank.
         """
-        self._call("aitne_allgather", out.data_ptr(), flat.data_ptr(), _sizes(counts, flat))
+        self._call_kernel(
+            "aitne_allgather", out.data_ptr(), flat.data_ptr(), _to_sizes(counts, flat)
+        )
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
         """Replace the values of ``flat`` on all ranks by those of the rank ``root``."""
-        self._call("aitne_broadcast", flat.data_ptr(), flat.numel() * flat.element_size(), root)
+        self._call_kernel(
+            "aitne_broadcast", flat.data_ptr(), flat.numel() * flat.element_size(), root
+        )
 
     def alltoall(
         self, out: torch.Tensor, flat: torch.Tensor, sent: Sequence[int], received: Sequence[int]
@@ -142,19 +146,19 @@ class KernelExchange:
         """Send one part of ``flat`` to each rank and write the parts received to ``out``. ``sent``
         and ``received`` contain the number of elements for and from each rank.
         """
-        self._call(
+        self._call_kernel(
             "aitne_alltoall",
             out.data_ptr(),
             flat.data_ptr(),
-            _sizes(sent, flat),
-            _sizes(received, flat),
+            _to_sizes(sent, flat),
+            _to_sizes(received, flat),
         )
 
     def barrier(self) -> None:
         """Wait until all ranks have called this method."""
-        self._call("aitne_barrier")
+        self._call_kernel("aitne_barrier")
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Do nothing, because ranks that wait in the kernel check by themselves if the group was
         aborted.
         """
@@ -165,7 +169,7 @@ class KernelExchange:
         if team:
             self._library.aitne_close(team)
 
-    def _call(self, name: str, *arguments: Any) -> None:
+    def _call_kernel(self, name: str, *arguments: Any) -> None:
         status = getattr(self._library, name)(self._team, *arguments)
         if status == _OK:
             return
@@ -174,7 +178,7 @@ class KernelExchange:
         raise TransportError(DISAGREE)
 
 
-def _callback(memory: SharedMemory, failure: list[BaseException]) -> Any:
+def _make_callback(memory: SharedMemory, failure: list[BaseException]) -> Any:
     """Return the callback that the kernel calls ten times a second while it waits. It checks that
     the other ranks are alive, and Python's signal handlers run in it.
 
@@ -182,23 +186,23 @@ def _callback(memory: SharedMemory, failure: list[BaseException]) -> Any:
     function, this happens before any ``try`` in the function, and C code would not receive the
     exception. A resumed generator is already inside its ``try``.
     """
-    looking = _looking(memory, failure)
+    looking = _check_memory(memory, failure)
     next(looking)
     return _LOOK(looking.send)
 
 
-def _looking(memory: SharedMemory, failure: list[BaseException]) -> Generator[int, int, None]:
+def _check_memory(memory: SharedMemory, failure: list[BaseException]) -> Generator[int, int, None]:
     answer = 0
     while True:
         try:
-            memory.look((yield answer))
+            memory.check_ranks((yield answer))
         except GeneratorExit:
             return
-        except BaseException as error:  # noqa: BLE001 - C cannot pass it on: ``_call`` raises it
+        except BaseException as error:  # noqa: BLE001 - C cannot pass it on: ``_call_kernel`` raises it
             failure.append(error)
             answer = 1
 
 
-def _sizes(counts: Sequence[int], of: torch.Tensor) -> ctypes.Array[ctypes.c_uint64]:
+def _to_sizes(counts: Sequence[int], of: torch.Tensor) -> ctypes.Array[ctypes.c_uint64]:
     width = of.element_size()
     return (ctypes.c_uint64 * len(counts))(*(count * width for count in counts))

@@ -1,4 +1,6 @@
-"""Layout of the shared memory, and division of messages into pieces; arithmetic only. The regions are:
+"""Layout of the shared memory, and division of messages into pieces; arithmetic only.
+
+The regions are:
 
 header      abort flag and reason, and a random number of each rank's process
 lines       counters of each rank, used by the compiled kernel
@@ -37,12 +39,12 @@ class Layout:
         """Return the size in bytes of a second slot, in which a rank publishes the part of a chunk
         that it has reduced.
         """
-        return _up(-(-self.chunk // self.size), ALIGN)
+        return _round_up(-(-self.chunk // self.size), ALIGN)
 
     @property
     def total(self) -> int:
         """Return the size of the whole shared memory in bytes."""
-        return _up(SLOTS_AT + self.size * self.per_rank, _PAGE)
+        return _round_up(SLOTS_AT + self.size * self.per_rank, _PAGE)
 
     @property
     def per_rank(self) -> int:
@@ -56,18 +58,22 @@ class Layout:
         """
         return self.chunk // self.size // ALIGN * ALIGN
 
-    def slot(self, rank: int, round_number: int) -> int:
+    def compute_slot_offset(self, rank: int, round_number: int) -> int:
         """Return the offset in bytes of the slot that a rank uses in this round."""
         return SLOTS_AT + rank * self.per_rank + round_number % DEPTH * self.chunk
 
-    def second_slot(self, rank: int, round_number: int) -> int:
+    def compute_second_slot_offset(self, rank: int, round_number: int) -> int:
         """Return the offset in bytes of the slot in which a rank publishes the part that it has
         reduced in this round.
         """
-        return self.slot(rank, 0) + DEPTH * self.chunk + round_number % DEPTH * self.part
+        return (
+            self.compute_slot_offset(rank, 0)
+            + DEPTH * self.chunk
+            + round_number % DEPTH * self.part
+        )
 
 
-def layout_for(size: int, native: bool) -> Layout:
+def choose_layout(size: int, native: bool) -> Layout:
     """Return the layout for ``size`` ranks; ``native`` states whether the compiled kernel or
     PyTorch's operations use it.
 
@@ -86,7 +92,7 @@ _CHUNK_MANY = 128 << 10
 _PURE_CHUNK_FEW = 1 << 20
 
 
-def pieces(total: int, maximum: int) -> Iterator[tuple[int, int]]:
+def split_pieces(total: int, maximum: int) -> Iterator[tuple[int, int]]:
     """Divide ``total`` bytes into pieces of at most ``maximum`` bytes; yield the start and end of
     each piece.
     """
@@ -94,23 +100,23 @@ def pieces(total: int, maximum: int) -> Iterator[tuple[int, int]]:
         yield begin, min(begin + maximum, total)
 
 
-def piece(total: int, number: int, maximum: int) -> tuple[int, int]:
-    """Return the start and end of the piece with index ``number`` that ``pieces`` yields; an empty
+def locate_piece(total: int, number: int, maximum: int) -> tuple[int, int]:
+    """Return the start and end of the piece with index ``number`` that ``split_pieces`` yields; an empty
     range if there are fewer pieces.
     """
     begin = min(number * maximum, total)
     return begin, min(begin + maximum, total)
 
 
-def parts(chunk: int, size: int) -> list[tuple[int, int]]:
+def divide_chunk(chunk: int, size: int) -> list[tuple[int, int]]:
     """Return, for each of ``size`` ranks, the range of a chunk's bytes that the rank reduces; the
     last ranges may be empty.
     """
-    length = _up(-(-chunk // size), ALIGN)
+    length = _round_up(-(-chunk // size), ALIGN)
     return [(min(rank * length, chunk), min((rank + 1) * length, chunk)) for rank in range(size)]
 
 
-def starts(counts: Sequence[int]) -> list[int]:
+def compute_offsets(counts: Sequence[int]) -> list[int]:
     """Return the offset at which each rank's values start, followed by the total of ``counts``."""
     offsets = [0]
     for count in counts:
@@ -118,12 +124,12 @@ def starts(counts: Sequence[int]) -> list[int]:
     return offsets
 
 
-def rounds(sizes: Sequence[int], maximum: int) -> int:
+def count_rounds(sizes: Sequence[int], maximum: int) -> int:
     """Return the number of rounds for the largest of ``sizes``, in bytes, with at most ``maximum``
     bytes in each.
     """
     return -(-max(sizes, default=0) // maximum)
 
 
-def _up(value: int, multiple: int) -> int:
+def _round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple

@@ -26,7 +26,7 @@ _MOST_BYTES = 4096
 
 class RendezvousHost:
     """Rank 0's side of the distribution of the shared memory: it accepts the connections of the
-    other ranks and sends them the descriptor. If the ``with`` block ends before ``keep``, the
+    other ranks and sends them the descriptor. If the ``with`` block ends before ``take_connections``, the
     connections are closed.
     """
 
@@ -39,12 +39,12 @@ class RendezvousHost:
             address = f"\0aitne-{secrets.token_hex(16)}"
             self._listener.bind(address)
             self._listener.listen(group.size)
-            group.store.set(_key(group), address.encode())
+            group.store.set(_make_key(group), address.encode())
         except OSError as error:
             self._listener.close()
             raise TransportError(f"Ranks of this node cannot connect: {error}.") from error
 
-    def gather(self, able: bool) -> tuple[bool, int]:
+    def gather_ranks(self, able: bool) -> tuple[bool, int]:
         """Wait until all ranks have connected. Return True if all ranks can use the compiled
         kernel, and the number of processors that the ranks together may use. ``able`` states
         whether rank 0 can use the kernel.
@@ -52,10 +52,10 @@ class RendezvousHost:
         Raises:
             TransportError: a rank did not connect.
         """
-        mask = _affinity()
+        mask = _read_affinity_mask()
         while len(self._members) < self._group.size - 1:
             try:
-                self._listener.settimeout(min(self._left(), LOOK_S))
+                self._listener.settimeout(min(self._compute_remaining_s(), LOOK_S))
                 member = self._listener.accept()[0]
             except TimeoutError:
                 if time.monotonic() < self._until:
@@ -67,9 +67,9 @@ class RendezvousHost:
                     if rank not in self._members
                 ]
                 text = f"Ranks {missing} did not connect to share memory within {self._group.timeout_s:g} s."
-                self.refuse(text)
+                self.refuse_ranks(text)
                 raise TransportError(text) from None
-            hello = self._hello(member)
+            hello = self._read_hello(member)
             if hello is None:
                 member.close()
                 continue
@@ -78,15 +78,15 @@ class RendezvousHost:
             mask |= int(hello["cpus"], 16)
         return able, mask.bit_count()
 
-    def refuse(self, reason: str) -> None:
+    def refuse_ranks(self, reason: str) -> None:
         """Report to all connected ranks that no shared memory can be created, and the reason."""
         for member in self._members.values():
             try:
-                _send(member, {"refused": reason})
+                _send_message(member, {"refused": reason})
             except OSError:
                 continue  # it is lost itself
 
-    def hand_out(self, fd: int, use: bool, processors: int) -> None:
+    def send_descriptor(self, fd: int, use: bool, processors: int) -> None:
         """Send the memory's descriptor ``fd`` to all ranks and wait until all have mapped the
         memory. ``use`` states whether the kernel is used; ``processors`` is the number that the
         ranks together may use.
@@ -96,11 +96,11 @@ class RendezvousHost:
         for rank, member in self._members.items():
             self._send_to(rank, member, {"use": use, "processors": processors}, [fd])
         for rank, member in self._members.items():
-            self._heard(rank, member)
+            self._receive_reply(rank, member)
         for rank, member in self._members.items():
             self._send_to(rank, member, {}, [])
 
-    def keep(self) -> list[socket.socket]:
+    def take_connections(self) -> list[socket.socket]:
         """Return the connections to ranks 1, 2 and so on, which the caller must close."""
         connections = [self._members[rank] for rank in sorted(self._members)]
         self._members = {}
@@ -119,11 +119,11 @@ class RendezvousHost:
         for member in self._members.values():
             member.close()
 
-    def _hello(self, member: socket.socket) -> dict[str, Any] | None:
-        if not _same_user(member):
+    def _read_hello(self, member: socket.socket) -> dict[str, Any] | None:
+        if not _is_same_user(member):
             return None
         try:
-            hello = _awaited(self._group, member, self._until)[0]
+            hello = _wait_for_message(self._group, member, self._until)[0]
         except OSError:
             return None
         valid = hello.get("rank") in range(1, self._group.size)
@@ -131,26 +131,26 @@ class RendezvousHost:
 
     def _send_to(self, rank: int, member: socket.socket, message: Any, fds: list[int]) -> None:
         try:
-            _send(member, message, fds)
+            _send_message(member, message, fds)
         except OSError as error:
-            self._lost(rank, error)
+            self._raise_lost(rank, error)
 
-    def _heard(self, rank: int, member: socket.socket) -> None:
+    def _receive_reply(self, rank: int, member: socket.socket) -> None:
         try:
-            _awaited(self._group, member, self._until)
+            _wait_for_message(self._group, member, self._until)
         except OSError as error:
-            self._lost(rank, error)
+            self._raise_lost(rank, error)
 
-    def _lost(self, rank: int, error: OSError) -> None:
+    def _raise_lost(self, rank: int, error: OSError) -> None:
         text = f"Rank {self._group.ranks[rank]} went away while memory was shared: {error}."
-        self.refuse(text)
+        self.refuse_ranks(text)
         raise TransportError(text) from error
 
-    def _left(self) -> float:
+    def _compute_remaining_s(self) -> float:
         return max(0.001, self._until - time.monotonic())
 
 
-def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool, int]:
+def receive_descriptor(group: Group, able: bool) -> tuple[socket.socket, int, bool, int]:
     """Connect to rank 0 and receive the memory's descriptor; called on the other ranks. ``able``
     states whether this rank can use the compiled kernel.
 
@@ -161,7 +161,7 @@ def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool, int]:
         TransportError: rank 0 did not publish its address, cannot be reached, or has no memory.
     """
     try:
-        address = group.store.get(_key(group), group.timeout_s).decode()
+        address = group.store.get(_make_key(group), group.timeout_s).decode()
     except (TimeoutError, ConnectionError) as error:
         raise TransportError(
             f"Rank {group.ranks[0]} did not connect to share memory within {group.timeout_s:g} s: {error}."
@@ -172,11 +172,13 @@ def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool, int]:
         until = time.monotonic() + 2 * group.timeout_s
         host.settimeout(group.timeout_s)
         host.connect(address)
-        if not _same_user(host):
+        if not _is_same_user(host):
             raise ConnectionError("it belongs to another user")
-        _send(host, {"rank": group.rank, "able": able, "cpus": f"{_affinity():x}"})
-        reply, fds = _awaited(group, host, until)
-        _refused(reply)
+        _send_message(
+            host, {"rank": group.rank, "able": able, "cpus": f"{_read_affinity_mask():x}"}
+        )
+        reply, fds = _wait_for_message(group, host, until)
+        _raise_if_refused(reply)
         return host, fds[0], bool(reply["use"]), int(reply["processors"])
     except (OSError, IndexError) as error:
         host.close()
@@ -189,14 +191,14 @@ def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool, int]:
         raise
 
 
-def confirm(group: Group, host: socket.socket) -> None:
+def confirm_mapping(group: Group, host: socket.socket) -> None:
     """Report to rank 0 that this rank has mapped the memory, and wait until all ranks have.
 
     Raises ``TransportError`` if a rank has not.
     """
     try:
-        _send(host, {})
-        _refused(_awaited(group, host, time.monotonic() + 2 * group.timeout_s)[0])
+        _send_message(host, {})
+        _raise_if_refused(_wait_for_message(group, host, time.monotonic() + 2 * group.timeout_s)[0])
     except OSError as error:
         host.close()
         raise TransportError(
@@ -207,30 +209,32 @@ def confirm(group: Group, host: socket.socket) -> None:
         raise
 
 
-def _key(group: Group) -> str:
+def _make_key(group: Group) -> str:
     return f"{group.name}/shm"
 
 
-def _affinity() -> int:
+def _read_affinity_mask() -> int:
     """Return the set of processors that this rank may use, as a number with one bit for each."""
     return sum(1 << cpu for cpu in os.sched_getaffinity(0))
 
 
-def _same_user(connection: socket.socket) -> bool:
+def _is_same_user(connection: socket.socket) -> bool:
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return bool(_CREDENTIALS.unpack(raw)[1] == os.geteuid())
 
 
-def _refused(reply: dict[str, Any]) -> None:
+def _raise_if_refused(reply: dict[str, Any]) -> None:
     if "refused" in reply:
         raise TransportError(reply["refused"])
 
 
-def _send(connection: socket.socket, message: dict[str, Any], fds: list[int] | None = None) -> None:
+def _send_message(
+    connection: socket.socket, message: dict[str, Any], fds: list[int] | None = None
+) -> None:
     socket.send_fds(connection, [json.dumps(message).encode()], fds or [])
 
 
-def _awaited(
+def _wait_for_message(
     group: Group, connection: socket.socket, until: float
 ) -> tuple[dict[str, Any], list[int]]:
     """Return the next message and its descriptors.
@@ -241,14 +245,14 @@ def _awaited(
     while True:
         try:
             connection.settimeout(min(LOOK_S, max(0.001, until - time.monotonic())))
-            return _receive_with(connection)
+            return _receive_message(connection)
         except TimeoutError:
             if time.monotonic() >= until:
                 raise
             check_run(group)
 
 
-def _receive_with(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+def _receive_message(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     flags = socket.MSG_CMSG_CLOEXEC
     data, fds, _flags, _address = socket.recv_fds(connection, _MOST_BYTES, 1, flags)
     if not data:

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aitne_train.transport import _shm_meeting as meeting
-from aitne_train.transport._shm_layout import HEADER_BYTES, Layout, layout_for
+from aitne_train.transport._shm_layout import HEADER_BYTES, Layout, choose_layout
 from aitne_train.transport.base import Group, TransportError
 
 DISAGREE = "The ranks called different collectives, or with different types or sizes."
@@ -42,19 +42,19 @@ class _Process:
     number = 0
 
     @classmethod
-    def draw(cls) -> None:
+    def identify_own(cls) -> None:
         cls.number = int.from_bytes(os.urandom(7), "big") + 1
 
 
-_Process.draw()
-os.register_at_fork(after_in_child=_Process.draw)
+_Process.identify_own()
+os.register_at_fork(after_in_child=_Process.identify_own)
 
 
 class SharedMemory:
     """The shared memory of a group as one rank uses it, with the flags by which ranks detect that
     another rank has ended.
 
-    A waiting rank must call ``look`` regularly; it raises an error if a rank that is waited for has
+    A waiting rank must call ``check_ranks`` regularly; it raises an error if a rank that is waited for has
     ended.
     """
 
@@ -84,20 +84,20 @@ class SharedMemory:
         if self.closed:
             raise TransportError("The shared-memory transport was closed.")
         if self.map[_ABORTED]:
-            raise TransportError(self.reason())
+            raise TransportError(self.read_abort_reason())
 
-    def look(self, waits_for: int) -> None:
+    def check_ranks(self, waits_for: int) -> None:
         """Check, during a wait, that the ranks are alive whose bits are set in ``waits_for``.
 
         Raises ``TransportError`` if one has ended, or the group was aborted.
         """
         self.check()
         for rank, world_rank in enumerate(self.ranks):
-            if waits_for >> rank & 1 and not self._lives(rank):
+            if waits_for >> rank & 1 and not self._is_alive(rank):
                 self.abort(f"Rank {world_rank} is gone: its process ended or left the group.")
                 self.check()
 
-    def reason(self) -> str:
+    def read_abort_reason(self) -> str:
         """Return the reason for which the group was aborted."""
         text = self.bytes[_REASON : _REASON + _REASON_BYTES].tobytes()
         return text.rstrip(b"\0").decode(errors="replace")
@@ -129,7 +129,7 @@ class SharedMemory:
             for name in ("_processes", "bytes", "map"):
                 vars(self).pop(name, None)
 
-    def _lives(self, rank: int) -> bool:
+    def _is_alive(self, rank: int) -> bool:
         with self._mutex:
             if self.closed or rank == self.rank or self._processes[rank] == _Process.number:
                 return True
@@ -141,7 +141,7 @@ class SharedMemory:
             return False
 
 
-def share(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.socket]]:
+def share_memory(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.socket]]:
     """Create the shared memory (on rank 0) or receive it from rank 0, and wait until every rank has
     mapped it.
 
@@ -157,30 +157,30 @@ def share(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.soc
         TransportError: the memory cannot be created, or a rank did not connect.
     """
     if group.rank:
-        connection, fd, use, processors = meeting.attend(group, able)
+        connection, fd, use, processors = meeting.receive_descriptor(group, able)
         try:
-            memory = _mapped(group, fd, layout_for(group.size, use), processors)
+            memory = _map_memory(group, fd, choose_layout(group.size, use), processors)
         except BaseException:
             connection.close()
             raise
-        with _given_back_on_failure(memory):
-            meeting.confirm(group, connection)
+        with _release_on_failure(memory):
+            meeting.confirm_mapping(group, connection)
         return memory, use, [connection]
     with meeting.RendezvousHost(group) as host:
-        use, processors = host.gather(able)
-        layout = layout_for(group.size, use)
+        use, processors = host.gather_ranks(able)
+        layout = choose_layout(group.size, use)
         try:
-            memory = _mapped(group, _reserved(layout.total), layout, processors)
+            memory = _map_memory(group, _reserve_memory(layout.total), layout, processors)
         except TransportError as error:
-            host.refuse(str(error))
+            host.refuse_ranks(str(error))
             raise
-        with _given_back_on_failure(memory):
-            host.hand_out(memory._fd, use, processors)
-        return memory, use, host.keep()
+        with _release_on_failure(memory):
+            host.send_descriptor(memory._fd, use, processors)
+        return memory, use, host.take_connections()
 
 
 @contextlib.contextmanager
-def _given_back_on_failure(memory: SharedMemory) -> Iterator[None]:
+def _release_on_failure(memory: SharedMemory) -> Iterator[None]:
     """Release the memory if the ``with`` block fails, so that it is available to a later attempt in
     this process, as in elastic training.
     """
@@ -192,7 +192,7 @@ def _given_back_on_failure(memory: SharedMemory) -> Iterator[None]:
         raise
 
 
-def _reserved(total: int) -> int:
+def _reserve_memory(total: int) -> int:
     """Return the descriptor of a memfd whose ``total`` bytes are reserved, because a later write
     without available memory would end the process.
     """
@@ -211,7 +211,7 @@ def _reserved(total: int) -> int:
     return fd
 
 
-def _mapped(group: Group, fd: int, layout: Layout, processors: int) -> SharedMemory:
+def _map_memory(group: Group, fd: int, layout: Layout, processors: int) -> SharedMemory:
     try:
         return SharedMemory(group, fd, layout, processors)
     except (OSError, ValueError) as error:

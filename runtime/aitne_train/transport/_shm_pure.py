@@ -56,31 +56,33 @@ class PureExchange:
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
         """Reduce the values of all ranks in place."""
-        local = _raw(flat)
+        local = _view_bytes(flat)
         if 0 < local.numel() <= _AT_ONCE_BYTES:
-            self._slot(self._rank, local.numel()).copy_(local)
-            self._meet("allreduce", flat.dtype, op, local.numel())
-            every = [self._slot(rank, local.numel()).view(flat.dtype) for rank in range(self._size)]
-            local.view(flat.dtype).copy_(_reduced(every, op))
+            self._view_slot(self._rank, local.numel()).copy_(local)
+            self._synchronize("allreduce", flat.dtype, op, local.numel())
+            every = [
+                self._view_slot(rank, local.numel()).view(flat.dtype) for rank in range(self._size)
+            ]
+            local.view(flat.dtype).copy_(_reduce_rows(every, op))
             self._round += 1
             return
-        for begin, end in layouts.pieces(local.numel(), self._layout.chunk):
+        for begin, end in layouts.split_pieces(local.numel(), self._layout.chunk):
             chunk = local[begin:end]
-            parts = layouts.parts(chunk.numel(), self._size)
+            parts = layouts.divide_chunk(chunk.numel(), self._size)
             here, after = parts[self._rank]
-            self._slot(self._rank, chunk.numel()).copy_(chunk)
-            self._meet("allreduce", flat.dtype, op, local.numel())
+            self._view_slot(self._rank, chunk.numel()).copy_(chunk)
+            self._synchronize("allreduce", flat.dtype, op, local.numel())
             part = chunk[here:after].view(flat.dtype)
             rows = [
-                self._slot(rank, chunk.numel())[here:after].view(flat.dtype)
+                self._view_slot(rank, chunk.numel())[here:after].view(flat.dtype)
                 for rank in range(self._size)
             ]
-            part.copy_(_reduced(rows, op))
-            self._second(self._rank, after - here).copy_(chunk[here:after])
-            self._meet("allreduce", flat.dtype, op, local.numel())
+            part.copy_(_reduce_rows(rows, op))
+            self._view_second_slot(self._rank, after - here).copy_(chunk[here:after])
+            self._synchronize("allreduce", flat.dtype, op, local.numel())
             for rank, (first, last) in enumerate(parts):
                 if rank != self._rank:
-                    chunk[first:last].copy_(self._second(rank, last - first))
+                    chunk[first:last].copy_(self._view_second_slot(rank, last - first))
             self._round += 1
 
     def reducescatter(
@@ -91,18 +93,18 @@ class PureExchange:
         """
         width = flat.element_size()
         sizes = [count * width for count in counts]
-        source, taken = _raw(flat), _raw(out)
+        source, taken = _view_bytes(flat), _view_bytes(out)
         share = self._layout.share
-        for number in range(layouts.rounds(sizes, share)):
-            self._give(source, sizes, number)
-            self._meet("reducescatter", flat.dtype, op, sizes)
-            begin, end = layouts.piece(sizes[self._rank], number, share)
+        for number in range(layouts.count_rounds(sizes, share)):
+            self._copy_to_slots(source, sizes, number)
+            self._synchronize("reducescatter", flat.dtype, op, sizes)
+            begin, end = layouts.locate_piece(sizes[self._rank], number, share)
             at = self._rank * share
             rows = [
-                self._slot(rank, at + end - begin)[at:].view(flat.dtype)
+                self._view_slot(rank, at + end - begin)[at:].view(flat.dtype)
                 for rank in range(self._size)
             ]
-            taken[begin:end].view(flat.dtype).copy_(_reduced(rows, op))
+            taken[begin:end].view(flat.dtype).copy_(_reduce_rows(rows, op))
             self._round += 1
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
@@ -111,26 +113,26 @@ class PureExchange:
         """
         width = flat.element_size()
         sizes = [count * width for count in counts]
-        starts = layouts.starts(sizes)
-        source, taken = _raw(flat), _raw(out)
-        for number in range(layouts.rounds(sizes, self._layout.chunk)):
-            begin, end = layouts.piece(sizes[self._rank], number, self._layout.chunk)
-            self._slot(self._rank, end - begin).copy_(source[begin:end])
-            self._meet("allgather", sizes)
+        starts = layouts.compute_offsets(sizes)
+        source, taken = _view_bytes(flat), _view_bytes(out)
+        for number in range(layouts.count_rounds(sizes, self._layout.chunk)):
+            begin, end = layouts.locate_piece(sizes[self._rank], number, self._layout.chunk)
+            self._view_slot(self._rank, end - begin).copy_(source[begin:end])
+            self._synchronize("allgather", sizes)
             for rank, start in enumerate(starts[:-1]):
-                begin, end = layouts.piece(sizes[rank], number, self._layout.chunk)
-                taken[start + begin : start + end].copy_(self._slot(rank, end - begin))
+                begin, end = layouts.locate_piece(sizes[rank], number, self._layout.chunk)
+                taken[start + begin : start + end].copy_(self._view_slot(rank, end - begin))
             self._round += 1
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
         """Replace the values of ``flat`` on all ranks by those of the rank ``root``."""
-        local = _raw(flat)
-        for begin, end in layouts.pieces(local.numel(), self._layout.chunk):
+        local = _view_bytes(flat)
+        for begin, end in layouts.split_pieces(local.numel(), self._layout.chunk):
             if self._rank == root:
-                self._slot(root, end - begin).copy_(local[begin:end])
-            self._meet("broadcast", root, local.numel())
+                self._view_slot(root, end - begin).copy_(local[begin:end])
+            self._synchronize("broadcast", root, local.numel())
             if self._rank != root:
-                local[begin:end].copy_(self._slot(root, end - begin))
+                local[begin:end].copy_(self._view_slot(root, end - begin))
             self._round += 1
 
     def alltoall(
@@ -143,22 +145,24 @@ class PureExchange:
         share = self._layout.share
         out_sizes = [count * width for count in sent]
         in_sizes = [count * width for count in received]
-        starts = layouts.starts(in_sizes)
-        source, taken = _raw(flat), _raw(out)
-        for number in range(self._most(layouts.rounds(out_sizes, share))):
-            self._give(source, out_sizes, number)
-            self._meet("alltoall")
+        starts = layouts.compute_offsets(in_sizes)
+        source, taken = _view_bytes(flat), _view_bytes(out)
+        for number in range(self._agree_on_maximum(layouts.count_rounds(out_sizes, share))):
+            self._copy_to_slots(source, out_sizes, number)
+            self._synchronize("alltoall")
             at = self._rank * share
             for rank, start in enumerate(starts[:-1]):
-                begin, end = layouts.piece(in_sizes[rank], number, share)
-                taken[start + begin : start + end].copy_(self._slot(rank, at + end - begin)[at:])
+                begin, end = layouts.locate_piece(in_sizes[rank], number, share)
+                taken[start + begin : start + end].copy_(
+                    self._view_slot(rank, at + end - begin)[at:]
+                )
             self._round += 1
 
     def barrier(self) -> None:
         """Wait until all ranks have called this method."""
-        self._meet("barrier")
+        self._synchronize("barrier")
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Close the connections, so that ranks waiting for this one, here and in other processes,
         wake up.
         """
@@ -174,35 +178,35 @@ class PureExchange:
         for connection in self._connections:
             connection.close()
 
-    def _give(self, source: torch.Tensor, sizes: Sequence[int], number: int) -> None:
+    def _copy_to_slots(self, source: torch.Tensor, sizes: Sequence[int], number: int) -> None:
         """Copy the piece with index ``number`` for each rank from ``source`` into this rank's slot.
         ``sizes`` contains the bytes for each rank.
         """
         share = self._layout.share
-        for rank, start in enumerate(layouts.starts(sizes)[:-1]):
-            begin, end = layouts.piece(sizes[rank], number, share)
-            place = self._slot(self._rank, rank * share + end - begin)[rank * share :]
+        for rank, start in enumerate(layouts.compute_offsets(sizes)[:-1]):
+            begin, end = layouts.locate_piece(sizes[rank], number, share)
+            place = self._view_slot(self._rank, rank * share + end - begin)[rank * share :]
             place.copy_(source[start + begin : start + end])
 
-    def _most(self, number: int) -> int:
+    def _agree_on_maximum(self, number: int) -> int:
         """Return the maximum of ``number`` over all ranks; a rank does not know how much two other
         ranks exchange.
         """
-        self._slot(self._rank, 8).view(torch.int64).fill_(number)
-        self._meet("alltoall")
-        numbers = [int(self._slot(rank, 8).view(torch.int64)) for rank in range(self._size)]
+        self._view_slot(self._rank, 8).view(torch.int64).fill_(number)
+        self._synchronize("alltoall")
+        numbers = [int(self._view_slot(rank, 8).view(torch.int64)) for rank in range(self._size)]
         self._round += 1
         return max(numbers)
 
-    def _slot(self, rank: int, length: int) -> torch.Tensor:
-        begin = self._layout.slot(rank, self._round % 2)
+    def _view_slot(self, rank: int, length: int) -> torch.Tensor:
+        begin = self._layout.compute_slot_offset(rank, self._round % 2)
         return self._shared[begin : begin + length]
 
-    def _second(self, rank: int, length: int) -> torch.Tensor:
-        begin = self._layout.second_slot(rank, self._round % 2)
+    def _view_second_slot(self, rank: int, length: int) -> torch.Tensor:
+        begin = self._layout.compute_second_slot_offset(rank, self._round % 2)
         return self._shared[begin : begin + length]
 
-    def _meet(self, *what: object) -> None:
+    def _synchronize(self, *what: object) -> None:
         """Wait until all ranks have called this with the same description ``what`` of their
         operation.
 
@@ -211,20 +215,20 @@ class PureExchange:
         self._came[self._rank] += 1
         word = zlib.crc32(repr(what).encode()).to_bytes(4, "big")
         if self._rank:
-            self._send(word)
-            self._hear(word)
+            self._send_word(word)
+            self._receive_word(word)
         else:
-            self._hear(word)
-            self._send(word)
+            self._receive_word(word)
+            self._send_word(word)
 
-    def _send(self, word: bytes) -> None:
+    def _send_word(self, word: bytes) -> None:
         for peer, connection in zip(self._peers, self._connections, strict=True):
             try:
                 connection.send(word)
             except OSError:
-                self._gone(peer)
+                self._handle_gone(peer)
 
-    def _hear(self, word: bytes) -> None:
+    def _receive_word(self, word: bytes) -> None:
         """Receive the message of each peer and compare it with ``word``, a hash of the operation's
         description. A peer sends its next message only after an answer.
 
@@ -236,19 +240,19 @@ class PureExchange:
             spins = time.perf_counter() < spin_until
             events = self._selector.select(0 if spins else _LOOK_S)
             if not events and not spins:
-                self._memory.look(self._not_here())
+                self._memory.check_ranks(self._find_absent())
             for key, _ in events:
                 try:
                     heard = self._connections[self._peers.index(key.data)].recv(len(word))
                 except OSError:
                     heard = b""
                 if not heard:
-                    self._gone(key.data)
+                    self._handle_gone(key.data)
                 if heard != word:
                     raise TransportError(DISAGREE)
                 missing.discard(key.data)
 
-    def _not_here(self) -> int:
+    def _find_absent(self) -> int:
         """Return a number with one bit for each rank that has not reached the current
         synchronization. All such ranks must be checked, because rank 0, which answers, may itself
         wait for another.
@@ -256,18 +260,18 @@ class PureExchange:
         count = self._came[self._rank]
         return sum(1 << rank for rank in range(self._size) if self._came[rank] < count)
 
-    def _gone(self, peer: int) -> None:
+    def _handle_gone(self, peer: int) -> None:
         # It may have stored the reason before it left.
         self._memory.check()
-        self._memory.look(1 << peer)
+        self._memory.check_ranks(1 << peer)
         raise TransportError(f"Rank {self._memory.ranks[peer]} left the group.")
 
 
-def _raw(flat: torch.Tensor) -> torch.Tensor:
+def _view_bytes(flat: torch.Tensor) -> torch.Tensor:
     return flat.detach().reshape(-1).view(torch.uint8)
 
 
-def _reduced(rows: Sequence[torch.Tensor], op: Reduction) -> torch.Tensor:
+def _reduce_rows(rows: Sequence[torch.Tensor], op: Reduction) -> torch.Tensor:
     """Return the reduction of the tensors ``rows``, computed in their order.
 
     16-bit floats are added as 32-bit floats and rounded only once.

@@ -57,11 +57,11 @@ class Hierarchical:
         if list(nodes) != sorted(nodes):
             return "the ranks are not numbered node by node"
         representatives = sorted(set(nodes))
-        across = _across()
+        across = _choose_outer_transport()
         if reason := across.refusal(representatives, device):
             return f"between nodes {across.name} cannot serve: {reason}"
         for node in representatives:
-            _inside_for([number for number in nodes if number == node], device)
+            _choose_inner_transport([number for number in nodes if number == node], device)
         return None
 
     @classmethod
@@ -75,13 +75,15 @@ class Hierarchical:
         here = group.nodes[group.rank]
         members = [rank for rank, node in enumerate(group.nodes) if node == here]
         local = members.index(group.rank)
-        inner = _part(group, members, f"in{here}")
-        inside = _inside_for(inner.nodes, device).connect(inner, device)
-        peers = _peers(group.nodes, local)
+        inner = _make_subgroup(group, members, f"in{here}")
+        inside = _choose_inner_transport(inner.nodes, device).connect(inner, device)
+        peers = _list_peers(group.nodes, local)
         across = None
         if group.rank in peers:
             try:
-                across = _across().connect(_part(group, peers, f"across{local}"), device)
+                across = _choose_outer_transport().connect(
+                    _make_subgroup(group, peers, f"across{local}"), device
+                )
             except TransportError as error:
                 inside.abort(str(error))
                 inside.close()
@@ -97,7 +99,9 @@ class Hierarchical:
         """Reduce the values of all ranks in place. If all nodes have the same number of ranks, all
         ranks exchange parts between nodes; otherwise one rank of each node does.
         """
-        self._run(lambda: self._reduce_parts(flat, op) if self._even else self._reduce(flat, op))
+        self._run_collective(
+            lambda: self._reduce_parts(flat, op) if self._even else self._reduce(flat, op)
+        )
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
@@ -124,15 +128,15 @@ class Hierarchical:
 
         def gather() -> None:
             # The transport between nodes must not read its own output.
-            piece = self._room(nodes[self._node], out.dtype)
+            piece = self._allocate_room(nodes[self._node], out.dtype)
             self._inside.allgather(piece, flat, node_counts)
-            if self._speaks():
-                self._spoken().allgather(out, piece, nodes)
+            if self._is_leader():
+                self._find_leaders().allgather(out, piece, nodes)
             else:
                 out[begin : begin + nodes[self._node]].copy_(piece)
             self._inside.broadcast(out, 0)
 
-        self._run(gather)
+        self._run_collective(gather)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
         """Broadcast the values of ``root`` inside its node, then between nodes, then inside the
@@ -146,12 +150,12 @@ class Hierarchical:
         def spread() -> None:
             if self._node == node:
                 self._inside.broadcast(flat, root - first)
-            if self._speaks():
-                self._spoken().broadcast(flat, node)
+            if self._is_leader():
+                self._find_leaders().broadcast(flat, node)
             if self._node != node:
                 self._inside.broadcast(flat, 0)
 
-        self._run(spread)
+        self._run_collective(spread)
 
     def alltoall(
         self,
@@ -161,19 +165,19 @@ class Hierarchical:
         receive_counts: Sequence[int],
     ) -> None:
         """Exchange the parts directly between ranks, over the transport for use between nodes."""
-        transport = self._all()
-        self._run(lambda: transport.alltoall(out, flat, send_counts, receive_counts))
+        transport = self._connect_directly()
+        self._run_collective(lambda: transport.alltoall(out, flat, send_counts, receive_counts))
 
     def barrier(self) -> None:
         """Wait for all ranks on this node, then for all nodes."""
 
         def meet() -> None:
             self._inside.barrier()
-            if self._speaks():
-                self._spoken().barrier()
+            if self._is_leader():
+                self._find_leaders().barrier()
             self._inside.barrier()
 
-        self._run(meet)
+        self._run_collective(meet)
 
     def abort(self, reason: str) -> None:
         """Abort all transports that are connected."""
@@ -192,45 +196,45 @@ class Hierarchical:
         parts = self._inside.size
         even, more = divmod(flat.numel(), parts)
         counts = [even + (1 if part < more else 0) for part in range(parts)]
-        local_part = self._room(counts[self._inside.rank], flat.dtype)
+        local_part = self._allocate_room(counts[self._inside.rank], flat.dtype)
         self._inside.reducescatter(local_part, flat, counts, op)
-        self._spoken().allreduce(local_part, op)
+        self._find_leaders().allreduce(local_part, op)
         self._inside.allgather(flat, local_part, counts)
 
     def _reduce(self, flat: torch.Tensor, op: Reduction) -> None:
         self._inside.allreduce(flat, op)
-        if self._speaks():
-            self._spoken().allreduce(flat, op)
+        if self._is_leader():
+            self._find_leaders().allreduce(flat, op)
         self._inside.broadcast(flat, 0)
 
-    def _speaks(self) -> bool:
+    def _is_leader(self) -> bool:
         return self._inside.rank == 0
 
-    def _spoken(self) -> Transport:
+    def _find_leaders(self) -> Transport:
         if self._across is None:
             raise TransportError("hierarchical: another rank represents this node")
         return self._across
 
-    def _all(self) -> Transport:
+    def _connect_directly(self) -> Transport:
         """Return a transport that connects all ranks directly. The first call connects it, so that
         every rank must make it.
         """
         if self._all_ranks is None:
             self.barrier()
             group = replace(self._group, name=f"{self._group.name}/all")
-            self._all_ranks = _across().connect(group, self._device)
+            self._all_ranks = _choose_outer_transport().connect(group, self._device)
             if self._aborted:
                 self._all_ranks.abort(self._aborted)
         return self._all_ranks
 
-    def _room(self, count: int, dtype: torch.dtype) -> torch.Tensor:
+    def _allocate_room(self, count: int, dtype: torch.dtype) -> torch.Tensor:
         """Return a tensor of ``count`` elements in memory that is reused between calls."""
         size = count * dtype.itemsize
         if self._space.numel() < size:
             self._space = torch.empty(size, dtype=torch.uint8)
         return self._space[:size].view(dtype)
 
-    def _run(self, collective: Callable[[], None]) -> None:
+    def _run_collective(self, collective: Callable[[], None]) -> None:
         try:
             collective()
         except TransportError as error:
@@ -239,11 +243,11 @@ class Hierarchical:
             raise
 
 
-def _across() -> type[Transport]:
+def _choose_outer_transport() -> type[Transport]:
     return TRANSPORTS.get(os.environ.get(ACROSS) or "torch_pg")  # type: ignore[return-value]
 
 
-def _inside_for(nodes: Sequence[int], device: str) -> type[Transport]:
+def _choose_inner_transport(nodes: Sequence[int], device: str) -> type[Transport]:
     for name in _INSIDE:
         transport: type[Transport] = TRANSPORTS.get(name)  # type: ignore[assignment]
         if transport.refusal(nodes, device) is None:
@@ -251,7 +255,7 @@ def _inside_for(nodes: Sequence[int], device: str) -> type[Transport]:
     raise TransportError(f"hierarchical: none of {', '.join(_INSIDE)} can serve inside a node")
 
 
-def _part(group: Group, members: Sequence[int], name: str) -> Group:
+def _make_subgroup(group: Group, members: Sequence[int], name: str) -> Group:
     return Group(
         f"{group.name}/{name}",
         members.index(group.rank),
@@ -262,7 +266,7 @@ def _part(group: Group, members: Sequence[int], name: str) -> Group:
     )
 
 
-def _peers(nodes: Sequence[int], local: int) -> list[int]:
+def _list_peers(nodes: Sequence[int], local: int) -> list[int]:
     """Return the ranks on all nodes that have the local rank ``local``, one for each node. If nodes
     differ in their number of ranks, return an empty list for local ranks other than 0.
     """

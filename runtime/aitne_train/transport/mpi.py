@@ -35,7 +35,7 @@ _NATIVE: Mapping[torch.dtype, str] = {
     torch.int32: "INT32_T",
     torch.int64: "INT64_T",
 }
-# MPI has no types for these; they are sent as two bytes and reduced by ``_operation``.
+# MPI has no types for these; they are sent as two bytes and reduced by ``_get_operation``.
 _HALVES = (torch.float16, torch.bfloat16)
 _CARRIERS: Mapping[int, tuple[torch.dtype, str]] = {
     1: (torch.uint8, "BYTE"),
@@ -76,7 +76,7 @@ class Mpi:
             return f"it takes tensors on cpu, not on {device}"
         if importlib.util.find_spec("mpi4py") is None:
             return "mpi4py is not installed"
-        mpi_size = _started(os.environ)
+        mpi_size = _read_launched_size(os.environ)
         if mpi_size is None:
             return f"MPI did not start this process: {_HOW}"
         world = int(os.environ.get("HOROVOD_SIZE") or max(mpi_size, len(nodes)))
@@ -105,7 +105,7 @@ class Mpi:
                 f"mpi: this is rank {world.rank} of MPI's {world.size}, but rank "
                 f"{group.ranks[group.rank]} of the program: {_HOW}"
             )
-        _turn_up(group)
+        _wait_for_all(group)
         members = world.group.Incl(list(group.ranks))
         try:
             comm = world.Create_group(members, zlib.crc32(group.name.encode()) % _TAGS)
@@ -124,8 +124,8 @@ class Mpi:
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
         """Reduce the values of all ranks in place; MPI needs no copy of them."""
-        array, operation = self._reducible(flat, op)
-        self._run(lambda comm: comm.Allreduce(self._mpi.IN_PLACE, array, operation))
+        array, operation = self._view_reducible(flat, op)
+        self._run_collective(lambda comm: comm.Allreduce(self._mpi.IN_PLACE, array, operation))
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
@@ -133,20 +133,24 @@ class Mpi:
         """Reduce the values of all ranks and write this rank's part to ``out``, by MPI's own
         function, which supports parts of different sizes.
         """
-        array, operation = self._reducible(flat, op)
-        local, _ = self._reducible(out, op)
-        self._run(lambda comm: comm.Reduce_scatter(array, local, list(counts), operation))
+        array, operation = self._view_reducible(flat, op)
+        local, _ = self._view_reducible(out, op)
+        self._run_collective(
+            lambda comm: comm.Reduce_scatter(array, local, list(counts), operation)
+        )
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
         """Gather the elements of all ranks, sent as integers of the same width."""
-        array, kind = self._carried(flat)
-        into, _ = self._carried(out)
-        self._run(lambda comm: comm.Allgatherv([array, kind], [into, list(counts), kind]))
+        array, kind = self._view_as_integers(flat)
+        into, _ = self._view_as_integers(out)
+        self._run_collective(
+            lambda comm: comm.Allgatherv([array, kind], [into, list(counts), kind])
+        )
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
         """Broadcast the elements of ``root``, sent as integers of the same width."""
-        array, kind = self._carried(flat)
-        self._run(lambda comm: comm.Bcast([array, kind], root))
+        array, kind = self._view_as_integers(flat)
+        self._run_collective(lambda comm: comm.Bcast([array, kind], root))
 
     def alltoall(
         self,
@@ -156,9 +160,9 @@ class Mpi:
         receive_counts: Sequence[int],
     ) -> None:
         """Exchange one part with each rank; elements are sent as integers of the same width."""
-        array, kind = self._carried(flat)
-        into, _ = self._carried(out)
-        self._run(
+        array, kind = self._view_as_integers(flat)
+        into, _ = self._view_as_integers(out)
+        self._run_collective(
             lambda comm: comm.Alltoallv(
                 [array, list(send_counts), kind], [into, list(receive_counts), kind]
             )
@@ -168,7 +172,7 @@ class Mpi:
         """Wait until all ranks have called this, in the nonblocking barrier that also precedes
         every other collective.
         """
-        self._run(lambda comm: None)
+        self._run_collective(lambda comm: None)
 
     def abort(self, reason: str) -> None:
         """Make this rank's current and later waits raise ``TransportError``; has no effect on other
@@ -185,20 +189,20 @@ class Mpi:
         if comm is not None and not self._aborted and not self._mpi.Is_finalized():
             comm.Free()
 
-    def _reducible(self, flat: torch.Tensor, op: Reduction) -> tuple[Any, Any]:
+    def _view_reducible(self, flat: torch.Tensor, op: Reduction) -> tuple[Any, Any]:
         if flat.dtype == torch.bool:
             flat, op = flat.view(torch.uint8), OF_BOOL[op]
         if flat.dtype in _HALVES:
             kind = self._mpi.INT16_T
-            return [flat.view(torch.int16).numpy(), kind], _operation(flat.dtype, op)
+            return [flat.view(torch.int16).numpy(), kind], _get_operation(flat.dtype, op)
         kind = getattr(self._mpi, _NATIVE[flat.dtype])
         return [flat.numpy(), kind], getattr(self._mpi, _NAMES[op])
 
-    def _carried(self, flat: torch.Tensor) -> tuple[Any, Any]:
+    def _view_as_integers(self, flat: torch.Tensor) -> tuple[Any, Any]:
         carrier, name = _CARRIERS[flat.element_size()]
         return flat.view(carrier).numpy(), getattr(self._mpi, name)
 
-    def _run(self, collective: Callable[[Any], None]) -> None:
+    def _run_collective(self, collective: Callable[[Any], None]) -> None:
         if self._aborted:
             raise TransportError(self._aborted)
         comm = self._comm
@@ -206,12 +210,12 @@ class Mpi:
             raise TransportError("mpi: it was closed")
         try:
             if self.size > 1:
-                self._wait(comm.Ibarrier())
+                self._wait_for_request(comm.Ibarrier())
             collective(comm)
         except self._mpi.Exception as error:
             raise TransportError(f"mpi: {error}") from error
 
-    def _wait(self, request: Any) -> None:
+    def _wait_for_request(self, request: Any) -> None:
         begun = time.perf_counter()
         pause = _PAUSE_S
         while not request.Test():
@@ -225,7 +229,7 @@ class Mpi:
                 os.sched_yield()
 
 
-def _started(environ: Mapping[str, str]) -> int | None:
+def _read_launched_size(environ: Mapping[str, str]) -> int | None:
     """Return the number of ranks that MPI's launcher states in ``environ``; 0 if it states none,
     None if no MPI launcher started this process.
     """
@@ -235,7 +239,7 @@ def _started(environ: Mapping[str, str]) -> int | None:
     return 0 if "PMIX_RANK" in environ or "PMI_RANK" in environ else None
 
 
-def _turn_up(group: Group) -> None:
+def _wait_for_all(group: Group) -> None:
     """Wait until all ranks are present, with a time limit, because creating an MPI communicator
     waits without a limit.
     """
@@ -256,7 +260,7 @@ def _turn_up(group: Group) -> None:
 
 
 @cache
-def _operation(dtype: torch.dtype, op: Reduction) -> Any:
+def _get_operation(dtype: torch.dtype, op: Reduction) -> Any:
     """Return the MPI operation for a reduction of this element type.
 
     MPI calls it with two buffers of bytes and expects the result in the second.
@@ -269,10 +273,10 @@ def _operation(dtype: torch.dtype, op: Reduction) -> Any:
         Reduction.PRODUCT: torch.mul,
     }[op]
 
-    def apply(theirs: Any, ours: Any, _kind: Any) -> None:
+    def reduce_elements(theirs: Any, ours: Any, _kind: Any) -> None:
         if not len(ours):
             return
         result = torch.frombuffer(ours, dtype=dtype)
         reduce(torch.frombuffer(theirs, dtype=dtype), result, out=result)
 
-    return mpi.Op.Create(apply, commute=True)
+    return mpi.Op.Create(reduce_elements, commute=True)

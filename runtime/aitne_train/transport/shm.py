@@ -67,7 +67,7 @@ class ShmTransport:
         if refused:
             raise TransportError(f"The shm transport cannot be used: {refused}.")
         reason = kernel.missing()
-        memory, native, connections = memories.share(group, able=reason is None)
+        memory, native, connections = memories.share_memory(group, able=reason is None)
         if native:
             for connection in connections:
                 connection.close()
@@ -80,12 +80,12 @@ class ShmTransport:
         return cls(memory, PureExchange(memory, connections))
 
     @property
-    def native(self) -> bool:
+    def is_native(self) -> bool:
         """Return whether the collectives are executed by the compiled kernel."""
         return isinstance(self._exchange, kernel.KernelExchange)
 
     @property
-    def spins(self) -> bool:
+    def is_spinning(self) -> bool:
         """Return whether a waiting rank spins before it sleeps, as it does if there is a processor
         for each rank.
         """
@@ -99,29 +99,29 @@ class ShmTransport:
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
         """Reduce the values of all ranks in place."""
-        self._check(flat)
+        self._check_tensor(flat)
         self._check_reduces(flat.dtype)
-        self._do(self._exchange.allreduce, flat, op)
+        self._run_collective(self._exchange.allreduce, flat, op)
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
         """Reduce the values of all ranks and write this rank's part to ``out``."""
-        self._check(flat, sum(counts))
-        self._check(out, counts[self.rank], flat)
+        self._check_tensor(flat, sum(counts))
+        self._check_tensor(out, counts[self.rank], flat)
         self._check_reduces(flat.dtype)
-        self._do(self._exchange.reducescatter, out, flat, counts, op)
+        self._run_collective(self._exchange.reducescatter, out, flat, counts, op)
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
         """Write the values of all ranks to ``out``, in the order of the ranks."""
-        self._check(flat, counts[self.rank])
-        self._check(out, sum(counts), flat)
-        self._do(self._exchange.allgather, out, flat, counts)
+        self._check_tensor(flat, counts[self.rank])
+        self._check_tensor(out, sum(counts), flat)
+        self._run_collective(self._exchange.allgather, out, flat, counts)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
         """Replace the values of ``flat`` on all ranks by those of the rank ``root``."""
-        self._check(flat)
-        self._do(self._exchange.broadcast, flat, root)
+        self._check_tensor(flat)
+        self._run_collective(self._exchange.broadcast, flat, root)
 
     def alltoall(
         self,
@@ -131,13 +131,13 @@ class ShmTransport:
         receive_counts: Sequence[int],
     ) -> None:
         """Send one part of ``flat`` to each rank and write the parts received to ``out``."""
-        self._check(flat, sum(send_counts))
-        self._check(out, sum(receive_counts), flat)
-        self._do(self._exchange.alltoall, out, flat, send_counts, receive_counts)
+        self._check_tensor(flat, sum(send_counts))
+        self._check_tensor(out, sum(receive_counts), flat)
+        self._run_collective(self._exchange.alltoall, out, flat, send_counts, receive_counts)
 
     def barrier(self) -> None:
         """Wait until all ranks have called this method."""
-        self._do(self._exchange.barrier)
+        self._run_collective(self._exchange.barrier)
 
     def abort(self, reason: str) -> None:
         """Make current and later collectives raise ``TransportError`` on all ranks, with ``reason``
@@ -148,11 +148,11 @@ class ShmTransport:
     def close(self) -> None:
         """Close the transport; other ranks that still wait for this one raise an error."""
         self._memory.close()
-        self._exchange.hang_up()
+        self._exchange.disconnect()
         with self._busy:
-            self._release()
+            self._release_memory()
 
-    def _do(self, act: Callable[..., None], *arguments: object) -> None:
+    def _run_collective(self, act: Callable[..., None], *arguments: object) -> None:
         with self._busy:
             self._memory.check()
             if self._inside:
@@ -173,9 +173,9 @@ class ShmTransport:
             finally:
                 self._inside = False
                 if self._memory.closed:
-                    self._release()
+                    self._release_memory()
 
-    def _release(self) -> None:
+    def _release_memory(self) -> None:
         """Release the memory unless a collective is using it, which is possible because a signal
         handler may close the transport during a call.
         """
@@ -183,7 +183,7 @@ class ShmTransport:
             self._exchange.close()
             self._memory.release()
 
-    def _check(
+    def _check_tensor(
         self, row: torch.Tensor, count: int | None = None, like: torch.Tensor | None = None
     ) -> None:
         """Check device, layout, number of elements and dtype of a tensor before it is passed to the

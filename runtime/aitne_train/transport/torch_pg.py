@@ -28,7 +28,7 @@ import torch.distributed as dist
 
 from aitne_train.devices import QUEUED
 from aitne_train.launcher import ports
-from aitne_train.launcher.addresses import LOCAL, chosen_interface, own_addresses, split
+from aitne_train.launcher.addresses import LOCAL, find_chosen_interface, own_addresses, split
 from aitne_train.run_store import LOOK_S
 from aitne_train.transport._connect_thread import ConnectThread
 from aitne_train.transport._torch_store import TorchStore
@@ -113,9 +113,9 @@ class TorchProcessGroup:
 
         def connect() -> TorchProcessGroup:
             if place.type == "cuda":
-                return cls(group, _nccl(store, group, place), store, place)
-            with _meeting(group) as address:
-                transport = cls(group, _gloo(store, group, address), store, place)
+                return cls(group, _connect_nccl(store, group, place), store, place)
+            with _publish_address(group) as address:
+                transport = cls(group, _connect_gloo(store, group, address), store, place)
             made.append(transport)
             try:
                 if thread.left:
@@ -130,12 +130,12 @@ class TorchProcessGroup:
 
         thread = ConnectThread(connect, cls.abort_and_close)
         try:
-            return thread.result(group)
+            return thread.wait_for_result(group)
         except TransportError:
             raise
         except (RuntimeError, TimeoutError, ConnectionError, ValueError) as error:
             raise TransportError(
-                f"torch_pg: the ranks {_listed(group.ranks)} did not all connect within "
+                f"torch_pg: the ranks {_format_ranks(group.ranks)} did not all connect within "
                 f"{group.timeout_s:g} s: {_first_line(error)}"
             ) from error
         finally:
@@ -158,7 +158,7 @@ class TorchProcessGroup:
             self.allreduce(wide, op)
             flat.copy_(wide)
         else:
-            self._run(flat, lambda pg: [pg.allreduce([flat], _OPS[op])])
+            self._run_collective(flat, lambda pg: [pg.allreduce([flat], _OPS[op])])
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
@@ -179,15 +179,15 @@ class TorchProcessGroup:
         elif flat.dtype in _NATIVE and len(set(counts)) == 1:
             options = dist.ReduceScatterOptions()
             options.reduceOp = _OPS[op]
-            self._run(flat, lambda pg: [pg._reduce_scatter_base(out, flat, options)])
+            self._run_collective(flat, lambda pg: [pg._reduce_scatter_base(out, flat, options)])
         elif flat.dtype in _NATIVE:
             parts = flat.split(list(counts))
-            self._run(
+            self._run_collective(
                 flat,
-                lambda pg: _grouped(
+                lambda pg: _start_as_group(
                     pg,
                     [
-                        partial(pg.reduce, [part], _reduce_options(op, root))
+                        partial(pg.reduce, [part], _build_reduce_options(op, root))
                         for root, part in enumerate(parts)
                         if part.numel()
                     ],
@@ -204,7 +204,7 @@ class TorchProcessGroup:
         """
         out, flat = out.view(-1).view(torch.uint8), flat.view(-1).view(torch.uint8)
         if len(set(counts)) == 1:
-            self._run(flat, lambda pg: [pg._allgather_base(out, flat)])
+            self._run_collective(flat, lambda pg: [pg._allgather_base(out, flat)])
             return
         width = out.numel() // sum(counts)
         parts = out.split([count * width for count in counts])
@@ -214,13 +214,17 @@ class TorchProcessGroup:
             calls = [
                 partial(pg.broadcast, part, root) for root, part in enumerate(parts) if part.numel()
             ]
-            return _grouped(pg, calls) if self._backend == "NCCL" else [call() for call in calls]
+            return (
+                _start_as_group(pg, calls)
+                if self._backend == "NCCL"
+                else [call() for call in calls]
+            )
 
-        self._run(flat, start)
+        self._run_collective(flat, start)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
         """Broadcast the elements of ``root``, sent as bytes, so that any dtype is supported."""
-        self._run(flat, lambda pg: [pg.broadcast(flat.view(torch.uint8), root)])
+        self._run_collective(flat, lambda pg: [pg.broadcast(flat.view(torch.uint8), root)])
 
     def alltoall(
         self,
@@ -236,7 +240,7 @@ class TorchProcessGroup:
         sent = [count * width for count in send_counts]
         received = [count * width for count in receive_counts]
         to, of = out.view(torch.uint8), flat.view(torch.uint8)
-        self._run(flat, lambda pg: [pg.alltoall_base(to, of, received, sent)])
+        self._run_collective(flat, lambda pg: [pg.alltoall_base(to, of, received, sent)])
 
     def barrier(self) -> None:
         """Wait until all ranks have called this, by an allreduce of one element on the device.
@@ -281,7 +285,7 @@ class TorchProcessGroup:
         self.abort(_LEFT)
         self.close()
 
-    def _run(self, flat: torch.Tensor, start: Callable[[Any], list[Any]]) -> None:
+    def _run_collective(self, flat: torch.Tensor, start: Callable[[Any], list[Any]]) -> None:
         if self._aborted:
             raise TransportError(self._aborted)
         pg = self._pg
@@ -290,22 +294,22 @@ class TorchProcessGroup:
         if flat.device != self._device:
             # NCCL would connect this one too, and wait for ranks that do not.
             raise TransportError(
-                f"torch_pg: the ranks {_listed(self._ranks)} are connected for tensors on {self._device}, and a tensor "
+                f"torch_pg: the ranks {_format_ranks(self._ranks)} are connected for tensors on {self._device}, and a tensor "
                 f"is on {flat.device}: keep all tensors of a rank on one device"
             )
         try:
-            with QUEUED.queued(self._device) if self._backend == "NCCL" else nullcontext():
+            with QUEUED.record_queued(self._device) if self._backend == "NCCL" else nullcontext():
                 self._in_progress = None
                 self._in_progress = works = start(pg)
                 for work in works:
-                    self._wait(work)
+                    self._wait_for_work(work)
                 self._in_progress = []
         except RuntimeError as error:
             raise TransportError(
                 self._aborted or f"torch_pg: {self._backend} failed: {_first_line(error)}"
             ) from error
 
-    def _wait(self, work: Any) -> None:
+    def _wait_for_work(self, work: Any) -> None:
         """Wait for an operation. One of gloo is left after an abort if it does not end: gloo loses an
         operation if the other side closes at the moment in which it is sent.
         """
@@ -324,7 +328,7 @@ class TorchProcessGroup:
 
 
 @contextmanager
-def _meeting(group: Group) -> Iterator[str]:
+def _publish_address(group: Group) -> Iterator[str]:
     """Yield the address at which the other ranks of the group can reach this machine. Every rank
     must enter this context.
 
@@ -337,19 +341,19 @@ def _meeting(group: Group) -> Iterator[str]:
         return
     met, address_key = f"{group.name}/torch_pg", f"{group.name}/torch_pg/seen"
     if group.rank == 0:
-        with ports.listen("0.0.0.0") as listener:  # noqa: S104 - other nodes connect
+        with ports.open_listener("0.0.0.0") as listener:  # noqa: S104 - other nodes connect
             addresses = own_addresses(listener.getsockname()[1], os.environ, len(set(group.nodes)))
             group.store.set(met, json.dumps(addresses).encode())
             yield group.store.get(address_key, group.timeout_s).decode()
         return
     addresses = json.loads(group.store.get(met, group.timeout_s))
-    theirs, ours = _reachable(addresses, group.timeout_s)
+    theirs, ours = _find_reachable(addresses, group.timeout_s)
     if group.rank == next((r for r, node in enumerate(group.nodes) if node != group.nodes[0]), 0):
         group.store.set(address_key, theirs.encode())
     yield ours
 
 
-def _reachable(addresses: Sequence[str], timeout_s: float) -> tuple[str, str]:
+def _find_reachable(addresses: Sequence[str], timeout_s: float) -> tuple[str, str]:
     """Return the host of the first address that accepts a connection, and the local address of this
     connection.
 
@@ -367,11 +371,11 @@ def _reachable(addresses: Sequence[str], timeout_s: float) -> tuple[str, str]:
     raise TimeoutError(f"none of {', '.join(addresses)} accepted a connection")
 
 
-def _gloo(store: Any, group: Group, address: str) -> Any:
+def _connect_gloo(store: Any, group: Group, address: str) -> Any:
     make = dist.ProcessGroupGloo
     interface = os.environ.get("GLOO_SOCKET_IFNAME")
     if not interface and len(set(group.nodes)) > 1:
-        chosen = chosen_interface(os.environ)
+        chosen = find_chosen_interface(os.environ)
         interface = None if chosen is None else chosen[0]
     options = make._Options()
     options._devices = [
@@ -389,7 +393,7 @@ def _gloo(store: Any, group: Group, address: str) -> Any:
     return pg
 
 
-def _nccl(store: Any, group: Group, device: torch.device) -> Any:
+def _connect_nccl(store: Any, group: Group, device: torch.device) -> Any:
     options = dist.ProcessGroupNCCL.Options()
     options._timeout = timedelta(seconds=group.timeout_s)
     # This thread may be one of the runtime, whose current GPU is the first.
@@ -400,7 +404,7 @@ def _nccl(store: Any, group: Group, device: torch.device) -> Any:
     return pg
 
 
-def _grouped(pg: Any, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+def _start_as_group(pg: Any, calls: Sequence[Callable[[], Any]]) -> list[Any]:
     """Start the calls as a single NCCL operation, so that they run concurrently; return the objects
     to wait for.
     """
@@ -421,7 +425,7 @@ def _have_ended(works: Sequence[Any] | None) -> bool:
     return works is not None and all(work.is_completed() for work in works)
 
 
-def _reduce_options(op: Reduction, root: int) -> Any:
+def _build_reduce_options(op: Reduction, root: int) -> Any:
     options = dist.ReduceOptions()
     options.reduceOp = _OPS[op]
     options.rootRank = root
@@ -446,6 +450,6 @@ def _first_line(error: BaseException) -> str:
     return message.partition(". This is typically")[0]
 
 
-def _listed(ranks: Sequence[int]) -> str:
+def _format_ranks(ranks: Sequence[int]) -> str:
     shown = ", ".join(map(str, ranks[:8]))
     return shown if len(ranks) <= 8 else f"{shown}, ... ({len(ranks)} in all)"

@@ -63,7 +63,7 @@ class Group:
 
     def pid(self, rank: int) -> int:
         """Return the process id of a rank."""
-        return connection.ranks_of(connection.read(self.folder, connection.CLIENT))[rank].pid
+        return connection.read_ranks(connection.read_file(self.folder, connection.CLIENT))[rank].pid
 
     def ended(self) -> int:
         """Wait until the group has ended, and return its exit code."""
@@ -166,7 +166,7 @@ def notebooks(
 
     yield opened
     for shell in shells:
-        shell.aitne_ranks._detach()
+        shell.aitne_ranks._detach_group()
     InteractiveShell.clear_instance()
 
 

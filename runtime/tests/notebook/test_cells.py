@@ -80,7 +80,7 @@ def test_versions_that_differ_are_said_before_the_cell_runs(
 def test_a_cell_sees_no_key_and_no_torch_that_it_did_not_import(
     notebook: Notebook, group: Group
 ) -> None:
-    key = connection.read(group.folder, connection.CLIENT)["key"]
+    key = connection.read_file(group.folder, connection.CLIENT)["key"]
     code = f"import os, sys\n[{key!r} in ' '.join(os.environ.values()), 'torch' in sys.modules]"
     assert notebook.ranks(code) == "[False, False]"
 
@@ -267,7 +267,7 @@ def test_a_cell_waits_for_that_of_another_kernel(
         },
         [0, 1],
     )
-    assert slow.next(30) is not None  # it has begun
+    assert slow.wait_for_event(30) is not None  # it has begun
     if ended:
         other.close()
     notebook.ranks("order.append('mine')")
@@ -281,7 +281,7 @@ def test_a_cell_waits_for_that_of_another_kernel(
 
 def test_a_new_kernel_finds_the_ranks_and_their_variables(notebook: Notebook, group: Group) -> None:
     notebook.ranks("kept = 'from before'")
-    notebook.shell.aitne_ranks._detach()  # as a kernel that ends
+    notebook.shell.aitne_ranks._detach_group()  # as a kernel that ends
     assert notebook.ranks("kept") == "'from before'"
 
 

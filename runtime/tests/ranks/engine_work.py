@@ -25,7 +25,7 @@ from tests.support.rank import Rank
 def begun(process_sets: Any = None) -> Iterator[Context]:
     lifecycle.init(process_sets)
     try:
-        yield context.current()
+        yield context.require_context()
     finally:
         lifecycle.shutdown()
 
@@ -151,7 +151,7 @@ def channel_and_join(me: Rank) -> Any:
 
         channel.on_joined(lambda number: sums.append(step(number, 0.0)))
         for number in range(me.rank + 1):
-            channel.begin(number)
+            channel.begin_step(number)
             sums.append(step(number, 1.0))
         last = current.engine.join(Request(Kind.JOIN, None, ()))
         return sums, last
@@ -170,7 +170,7 @@ def join_settles(me: Rank) -> bool:
 
         channel.on_joined(take_part)
         if me.rank == 1:
-            channel.begin(1)
+            channel.begin_step(1)
             channel.transport.barrier()
             through.set()
         current.engine.join(Request(Kind.JOIN, None, ()))
@@ -296,7 +296,7 @@ def stalled(me: Rank) -> str:
 def killed(me: Rank, victim: int, busy: bool) -> tuple[str, str]:
     """Kill one rank with SIGKILL."""
     lifecycle.init()
-    engine = context.current().engine
+    engine = context.require_context().engine
     engine.run(summed(None, torch.ones(4)))
     if me.rank == victim:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -313,7 +313,7 @@ def killed(me: Rank, victim: int, busy: bool) -> tuple[str, str]:
 def leaves_early(me: Rank) -> str:
     """Shut rank 1 down while the other ranks still make requests."""
     lifecycle.init()
-    engine = context.current().engine
+    engine = context.require_context().engine
     engine.run(summed(None, torch.ones(4)))
     if me.rank == 1:
         lifecycle.shutdown()
@@ -326,11 +326,11 @@ def leaves_early(me: Rank) -> str:
 def hears_no_more(me: Rank) -> str:
     """Let rank 1 fail on a message; it makes no request and stays until rank 0 has noticed."""
     lifecycle.init()
-    current = context.current()
+    current = context.require_context()
     control, over = current.control, threading.Event()
     if me.rank == 1:
-        control.on("strange", lambda _sender, payload: payload["what is not there"])
-        control.on_lost(lambda _rank, _why: over.set())
+        control.register_handler("strange", lambda _sender, payload: payload["what is not there"])
+        control.register_lost_handler(lambda _rank, _why: over.set())
         current.store.set("hears", b"")
         over.wait(30)
     else:
@@ -346,7 +346,7 @@ def hears_no_more(me: Rank) -> str:
 def ends(me: Rank) -> str:
     """End the program of rank 1 by an exception while the others wait."""
     lifecycle.init()
-    engine = context.current().engine
+    engine = context.require_context().engine
     engine.run(summed(None, torch.ones(4)))
     if me.rank == 1:
         import atexit
@@ -361,12 +361,12 @@ def ends(me: Rank) -> str:
 def forks(me: Rank) -> str:
     """Let a forked worker outlive its rank until the other one has noticed the rank's death."""
     lifecycle.init()
-    engine = context.current().engine
+    engine = context.require_context().engine
     engine.run(summed(None, torch.ones(4)))
     if me.rank == 1:
         child = os.fork()
         if child == 0:
-            known = failure(context.current)
+            known = failure(context.require_context)
             time.sleep(120)
             os._exit(0 if known.startswith("ValueError") else 1)
         me.store.set(f"{me.call}-worker", str(child).encode())
@@ -380,7 +380,7 @@ def forks(me: Rank) -> str:
 def leaves_an_exchange(me: Rank) -> str:
     """Let rank 1 leave while the others wait for it in a channel's exchange."""
     lifecycle.init()
-    current = context.current()
+    current = context.require_context()
     channel = current.open_channel("optimizer", {})
     flat = torch.ones(4)
     channel.transport.allreduce(flat, Reduction.SUM)
@@ -391,7 +391,7 @@ def leaves_an_exchange(me: Rank) -> str:
         channel.transport.allreduce(flat, Reduction.SUM)
         error = "nothing was raised"
     except TransportError as raised:
-        error = str(channel.failure(raised))
+        error = str(channel.make_failure(raised))
     lifecycle.shutdown()
     return error
 

@@ -38,7 +38,7 @@ def applies_an_aborted_exchange(me: Rank) -> tuple[bool, bool]:
 
     def aborted() -> None:
         exchange()
-        context.current().engine.fail("Rank 1 is gone: its connection closed.")
+        context.require_context().engine.fail("Rank 1 is gone: its connection closed.")
 
     optimizer._gradients._strategy.on_step = aborted
     before = model.weight.detach().clone()
@@ -100,19 +100,19 @@ def opens_channels_in_two_threads(me: Rank) -> list[str]:
     """Return the names of the transports in the order in which this rank connects them."""
     hvd.init()
     connected: list[str] = []
-    connect = Execution.connect
+    connect = Execution.connect_transport
 
     def recorded(self: Execution, name: str, set_id: int, device: str) -> Any:
         connected.append(name)
         return connect(self, name, set_id, device)
 
-    Execution.connect = recorded  # type: ignore[method-assign]
+    Execution.connect_transport = recorded  # type: ignore[method-assign]
     try:
         names = ["a", "b", "c", "d"]
         channels: dict[str, Any] = {}
 
         def opens(name: str) -> None:
-            channels[name] = context.current().open_channel(name, {})
+            channels[name] = context.require_context().open_channel(name, {})
 
         threads = [
             threading.Thread(target=opens, args=(name,))
@@ -124,6 +124,6 @@ def opens_channels_in_two_threads(me: Rank) -> list[str]:
             thread.join()
         numbers = [f"{name}{channels[name]._number}" for name in names]
     finally:
-        Execution.connect = connect  # type: ignore[method-assign]
+        Execution.connect_transport = connect  # type: ignore[method-assign]
     hvd.shutdown()
     return [*connected, *numbers]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne_train.choice import choose
+from aitne_train.choice import choose_transport
 from aitne_train.transport.base import TransportError
 
 
@@ -19,16 +19,16 @@ from aitne_train.transport.base import TransportError
     ],
 )
 def test_auto_goes_by_where_the_ranks_are(nodes: tuple[int, ...], name: str) -> None:
-    assert choose(nodes, "cpu").name == name
+    assert choose_transport(nodes, "cpu").name == name
 
 
 def test_requested_transport_is_chosen() -> None:
-    assert choose((0, 0), "cpu", "torch_pg").name == "torch_pg"
+    assert choose_transport((0, 0), "cpu", "torch_pg").name == "torch_pg"
 
 
 def test_an_unknown_one_is_refused_with_a_list_of_what_there_is() -> None:
     with pytest.raises(TransportError) as refused:
-        choose((0, 0), "cpu", "pigeon")
+        choose_transport((0, 0), "cpu", "pigeon")
     assert str(refused.value) == (
         "There is no transport 'pigeon'; there is: "
         "hierarchical, horovod, mpi, shm, torch_pg. ('auto' chooses one.)"
@@ -37,11 +37,11 @@ def test_an_unknown_one_is_refused_with_a_list_of_what_there_is() -> None:
 
 def test_a_wanted_one_that_cannot_serve_says_why() -> None:
     with pytest.raises(TransportError, match=r"'shm' cannot be used: .*2 nodes"):
-        choose((0, 1), "cpu", "shm")
+        choose_transport((0, 1), "cpu", "shm")
     with pytest.raises(TransportError, match=r"'mpi' cannot be used: MPI did not start"):
-        choose((0, 0), "cpu", "mpi")
+        choose_transport((0, 0), "cpu", "mpi")
 
 
 def test_where_nothing_can_serve_each_reason_is_said() -> None:
     with pytest.raises(TransportError, match=r"on xpu \(torch_pg: it takes tensors on cpu"):
-        choose((0, 0), "xpu")
+        choose_transport((0, 0), "xpu")

@@ -101,7 +101,7 @@ def test_parts_of_different_sizes_are_one_group_of_nccl(monkeypatch: pytest.Monk
     group = Group("test", 1, (0, 1, 2), (0, 0, 0), NoStore())
     transport = TorchProcessGroup(group, nccl, NoStore(), torch.device("cpu"))
     transport._backend = "NCCL"
-    monkeypatch.setattr(torch_pg.QUEUED, "queued", lambda device: nullcontext())
+    monkeypatch.setattr(torch_pg.QUEUED, "record_queued", lambda device: nullcontext())
     gathered = torch.zeros(3, dtype=torch.uint8)
     transport.allgather(gathered, torch.tensor([7], dtype=torch.uint8), [2, 1, 0])
     assert gathered.tolist() == [0, 0, 7]
@@ -116,7 +116,7 @@ def test_parts_of_different_sizes_are_one_group_of_nccl(monkeypatch: pytest.Monk
 
 def test_ranks_on_different_gpus_agree_about_the_device() -> None:
     request = Request(Kind.CHANNEL, "optimizer", (), device="cuda:1")
-    assert RequestMetadata.of(request).device == "cuda"
+    assert RequestMetadata.from_request(request).device == "cuda"
 
 
 def test_optimizer_applies_no_gradients_of_an_aborted_exchange(pool: Pool) -> None:

@@ -20,7 +20,7 @@ import torch.distributed as dist
 
 from aitne_train import context, lifecycle
 from aitne_train.guard import RankMonitor
-from aitne_train.profile import load
+from aitne_train.profile import load_profile
 from aitne_train.types import Kind, Request
 from tests.support import realtime
 from tests.support.interrupts import each_interrupt, ends
@@ -33,7 +33,7 @@ LAG = {"AITNE_GUARD_LAG_S": "1.0"}
 
 
 def reduce(name: str) -> None:
-    context.current().engine.run(Request(Kind.ALLREDUCE, name, (torch.ones(4),)))
+    context.require_context().engine.run(Request(Kind.ALLREDUCE, name, (torch.ones(4),)))
 
 
 def others_files(size: int) -> list[Path]:
@@ -111,13 +111,13 @@ def test_rank_that_is_only_slow_is_named_in_one_line(pool: Pool) -> None:
 def channel_is_late(me: Rank) -> None:
     """Begin steps on a channel as an optimizer does, without a request to rank 0."""
     lifecycle.init()
-    channel = context.current().open_channel("gradients", {})
+    channel = context.require_context().open_channel("gradients", {})
     for step in range(3):
         if me.rank == 1 and step == 2:
             eventually(
                 "stacks are there", lambda: all(file.exists() for file in others_files(2)), 30
             )
-        channel.begin(step)
+        channel.begin_step(step)
         _exchange(channel)
     lifecycle.shutdown()
 
@@ -235,7 +235,7 @@ def test_ranks_that_all_wait_outside_of_collectives_are_reported(pool: Pool) -> 
 
 def exchanges_in_another_thread(me: Rank) -> None:
     lifecycle.init()
-    channel = context.current().open_channel("gradients", {})
+    channel = context.require_context().open_channel("gradients", {})
     gate = opened_by_the_report(2)
     thread = threading.Thread(target=_exchange, args=(channel,), name="aitne-exchange")
     if me.rank == 0:
@@ -277,7 +277,7 @@ def test_long_computation_is_no_stall(pool: Pool) -> None:
 
 def trains(me: Rank) -> None:
     lifecycle.init()
-    here = context.current()
+    here = context.require_context()
     for _ in range(20):
         reduce("gradient")
         here.recorder.step()
@@ -286,7 +286,7 @@ def trains(me: Rank) -> None:
 
 def test_the_profile_of_a_run_lies_in_its_folder(pool: Pool, tmp_path: Path) -> None:
     pool.run(trains, 2, environ={"AITNE_PROFILE": str(tmp_path)})
-    found = load(tmp_path / "profile.json")
+    found = load_profile(tmp_path / "profile.json")
     assert (found["size"], found["steps"], found["final"]) == (2, 19, True)
     (row,) = [row for row in found["table"] if row["op"] == "allreduce"]
     assert (row["count"], row["bytes"]) == (20, 320)
@@ -314,7 +314,7 @@ def test_a_lag_that_is_no_number_is_refused(pool: Pool) -> None:
 def interrupt_the_monitor(me: Rank) -> None:
     """Interrupt what the main thread does in the monitor: take messages, and close it."""
     lifecycle.init()
-    here = context.current()
+    here = context.require_context()
     take = partial(here.control.send, 0, "guard.here", [1, "stacks of rank 1"])
     if me.rank == 0:
         for closes in (False, True):

@@ -322,13 +322,19 @@ def interrupted_starts(me: Rank) -> dict[str, float]:
     return the sums after the next ``init``.
     """
     kept, sums = [], {}
-    for name in ("_reach", "connect", "_nodes", "_connected", "replace"):
-        if name == "replace":
+    for name in (
+        "_connect_to_rank_0",
+        "connect_ranks",
+        "_number_nodes",
+        "_connect",
+        "replace_context",
+    ):
+        if name == "replace_context":
             hvd.init()
         if me.rank == 1:
             interrupt_at_return(name)
             try:
-                hvd.shutdown() if name == "replace" else hvd.init()
+                hvd.shutdown() if name == "replace_context" else hvd.init()
             except KeyboardInterrupt as error:
                 kept.append(error)
         hvd.shutdown()
@@ -360,7 +366,7 @@ def interrupted_callback(_: Rank) -> tuple[list[str], float]:
         raise KeyboardInterrupt
 
     for callback in (lambda: called.append("first"), interrupt, lambda: called.append("last")):
-        context.current().on_close(callback)
+        context.require_context().on_close(callback)
     with contextlib.suppress(KeyboardInterrupt):
         hvd.shutdown()
     hvd.init()

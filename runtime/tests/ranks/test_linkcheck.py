@@ -35,16 +35,16 @@ class Slow:
 
 def with_a_bad_cable(group: Group, device: str) -> Any:
     """Connect with 20 MB/s between ranks 1 and 2, and with 200 MB/s otherwise."""
-    return Slow(linkcheck.connect(group, device), 20e6 if group.ranks == (1, 2) else 200e6)
+    return Slow(linkcheck.connect_group(group, device), 20e6 if group.ranks == (1, 2) else 200e6)
 
 
 def find_slow(me: Rank) -> tuple[list[tuple[int, int]], str, int, int]:
     lifecycle.init()
-    here = context.current()
-    report = linkcheck.check(here, with_a_bad_cable)
+    here = context.require_context()
+    report = linkcheck.check_links(here, with_a_bad_cable)
     lifecycle.shutdown()
     slow = [link.ranks for link in report.slow]
-    return slow, linkcheck.text(report, here.nodes), len(report.links), report.left_out
+    return slow, linkcheck.format_report(report, here.nodes), len(report.links), report.left_out
 
 
 def test_a_slow_link_is_named_on_every_rank(pool: Pool) -> None:
@@ -63,12 +63,12 @@ def test_a_slow_link_is_named_on_every_rank(pool: Pool) -> None:
 def at_once_noisy(group: Group, device: str) -> Any:
     """Connect with a link that is slow only while others exchange: the second measurement is fast."""
     busy = group.ranks == (1, 2) and "again" not in group.name
-    return Slow(linkcheck.connect(group, device), 20e6 if busy else 200e6)
+    return Slow(linkcheck.connect_group(group, device), 20e6 if busy else 200e6)
 
 
 def look_twice(me: Rank) -> int:
     lifecycle.init()
-    report = linkcheck.check(context.current(), at_once_noisy)
+    report = linkcheck.check_links(context.require_context(), at_once_noisy)
     lifecycle.shutdown()
     return len(report.slow)
 
@@ -79,10 +79,10 @@ def test_a_link_is_looked_at_twice(pool: Pool) -> None:
 
 def no_time(me: Rank) -> tuple[int, str]:
     lifecycle.init()
-    here = context.current()
-    report = linkcheck.check(here, budget_s=0.0)
+    here = context.require_context()
+    report = linkcheck.check_links(here, budget_s=0.0)
     lifecycle.shutdown()
-    return report.left_out, linkcheck.text(report, here.nodes)
+    return report.left_out, linkcheck.format_report(report, here.nodes)
 
 
 def test_links_without_time_for_measurement_are_reported(pool: Pool) -> None:
@@ -94,13 +94,13 @@ def test_links_without_time_for_measurement_are_reported(pool: Pool) -> None:
 def broken(group: Group, device: str) -> Any:
     if group.ranks == (0, 2):
         raise TransportError("no route to host")
-    return linkcheck.connect(group, device)
+    return linkcheck.connect_group(group, device)
 
 
 def find_broken(me: Rank) -> str:
     lifecycle.init()
     with pytest.raises(HorovodInternalError) as caught:
-        linkcheck.check(context.current(), broken)
+        linkcheck.check_links(context.require_context(), broken)
     lifecycle.shutdown()
     return str(caught.value)
 

@@ -15,7 +15,7 @@ from aitne_train.errors import HorovodInternalError
 from aitne_train.launcher.rendezvous import TIMEOUT, RendezvousClient
 from aitne_train.launcher.server import RendezvousServer
 from aitne_train.launcher.world import RankTopology
-from aitne_train.meeting import connect
+from aitne_train.meeting import connect_ranks
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_idle_strangers_delay_no_rank(
 ) -> None:
     monkeypatch.setenv(TIMEOUT, "8")
     found: list[Control] = []
-    zero = beside(lambda: connect(place(0, 3), stores[0], "g", "here"), found)
+    zero = beside(lambda: connect_ranks(place(0, 3), stores[0], "g", "here"), found)
     port = json.loads(stores[1].get("control", 30))["port"]
     strangers = [socket.create_connection(("127.0.0.1", port), 10) for _ in range(12)]
     strangers[0].sendall(b"GET / HTTP/1.1\r\nHost: none\r\nAccept: */*\r\n\r\n")
@@ -51,7 +51,7 @@ def test_idle_strangers_delay_no_rank(
     # Each has been taken in: it has its greeting.
     assert all(len(each.recv(16)) == 16 for each in strangers[2:])
     ranks = [
-        beside(lambda rank=rank: connect(place(rank, 3), stores[rank], "g", "here"), found)  # type: ignore[misc]
+        beside(lambda rank=rank: connect_ranks(place(rank, 3), stores[rank], "g", "here"), found)  # type: ignore[misc]
         for rank in (1, 2)
     ]
     for each in (zero, *ranks):
@@ -68,7 +68,7 @@ def test_rank_0_listens_beyond_its_node_only_for_other_nodes(
     stores: list[RendezvousClient], nodes: int, only_loopback: bool
 ) -> None:
     found: list[Control] = []
-    zero = beside(lambda: connect(place(0, 2, nodes), stores[0], "g", "here"), found)
+    zero = beside(lambda: connect_ranks(place(0, 2, nodes), stores[0], "g", "here"), found)
     port = json.loads(stores[1].get("control", 30))["port"]
     listens = [
         row[1]
@@ -78,7 +78,7 @@ def test_rank_0_listens_beyond_its_node_only_for_other_nodes(
     ]
     assert listens
     assert all(each.startswith("0100007F:") for each in listens) is only_loopback
-    found.append(connect(place(1, 2, nodes), stores[1], "g", "here")[0])
+    found.append(connect_ranks(place(1, 2, nodes), stores[1], "g", "here")[0])
     zero.join(30)
     assert sorted(control.rank for control in found) == [0, 1]
     for control in found:
@@ -90,18 +90,18 @@ def test_ranks_wait_for_a_rank_0_whose_first_attempt_was_interrupted(
 ) -> None:
     monkeypatch.setenv(TIMEOUT, "0.1")
     with pytest.raises(HorovodInternalError, match=r"ranks \[1\] did not connect"):
-        connect(place(0, 2), stores[0], "g1", "here")
+        connect_ranks(place(0, 2), stores[0], "g1", "here")
     monkeypatch.setenv(TIMEOUT, "30")
     found: list[Control] = []
     prefixes: list[str] = []
 
     def reach() -> tuple[Control, str]:
-        control, prefix = connect(place(1, 2), stores[1], "g1", "here")
+        control, prefix = connect_ranks(place(1, 2), stores[1], "g1", "here")
         prefixes.append(prefix)
         return control, prefix
 
     one = beside(reach, found)
-    control, prefix = connect(place(0, 2), stores[0], "g2", "here")
+    control, prefix = connect_ranks(place(0, 2), stores[0], "g2", "here")
     one.join(30)
     assert [prefix, *prefixes] == ["g2", "g2"]
     for each in (control, *found):

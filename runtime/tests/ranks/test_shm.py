@@ -320,7 +320,7 @@ def half_of_them_have_the_kernel(me: Rank) -> tuple[bool, list[float]]:
     transport = ShmTransport.connect(me.group(), "cpu")
     flat = torch.ones(5)
     transport.allreduce(flat, Reduction.SUM)
-    native = transport.native
+    native = transport.is_native
     transport.close()
     return native, flat.tolist()
 
@@ -383,7 +383,7 @@ def bound(me: Rank, cpus: list[int]) -> bool:
         flat = torch.ones(3)
         transport.allreduce(flat, Reduction.SUM)
         assert flat.tolist() == [2.0] * 3
-        spins = transport.spins
+        spins = transport.is_spinning
         transport.close()
     finally:
         os.sched_setaffinity(0, allowed)
@@ -408,10 +408,13 @@ sizes = st.integers(1, layouts.MOST_RANKS)
 
 @given(size=sizes, native=st.booleans())
 def test_no_two_slots_overlap(size: int, native: bool) -> None:
-    layout = layouts.layout_for(size, native)
+    layout = layouts.choose_layout(size, native)
     places = [
         (begin(rank, number), length)
-        for begin, length in ((layout.slot, layout.chunk), (layout.second_slot, layout.part))
+        for begin, length in (
+            (layout.compute_slot_offset, layout.chunk),
+            (layout.compute_second_slot_offset, layout.part),
+        )
         for rank in range(size)
         for number in range(layouts.DEPTH)
     ]
@@ -427,7 +430,7 @@ def test_no_two_slots_overlap(size: int, native: bool) -> None:
 
 @given(chunk=st.integers(0, 1 << 20), size=sizes)
 def test_parts_are_the_chunk_cut_at_whole_elements(chunk: int, size: int) -> None:
-    cut = layouts.parts(chunk, size)
+    cut = layouts.divide_chunk(chunk, size)
     assert len(cut) == size
     assert cut[0][0] == 0
     assert cut[-1][1] == chunk
@@ -441,12 +444,12 @@ def test_parts_are_the_chunk_cut_at_whole_elements(chunk: int, size: int) -> Non
 def test_pieces_are_the_whole(total: int, most: int) -> None:
     if total // most > 10_000:
         total %= most * 10_000
-    cut = list(layouts.pieces(total, most))
-    assert len(cut) == layouts.rounds([total], most)
+    cut = list(layouts.split_pieces(total, most))
+    assert len(cut) == layouts.count_rounds([total], most)
     assert sum(end - begin for begin, end in cut) == total
     for number, found in enumerate(cut):
-        assert found == layouts.piece(total, number, most)
-    begin, end = layouts.piece(total, len(cut), most)
+        assert found == layouts.locate_piece(total, number, most)
+    begin, end = layouts.locate_piece(total, len(cut), most)
     assert begin == end
 
 

@@ -38,14 +38,14 @@ def memory_held() -> int:
 
 def test_memory_goes_back_when_a_rank_leaves_before_all_have_it(groups: list[Group]) -> None:
     def leave() -> None:
-        connection, fd, *_ = meeting.attend(groups[1], able=True)
+        connection, fd, *_ = meeting.receive_descriptor(groups[1], able=True)
         os.close(fd)
         connection.close()
 
     leaving = threading.Thread(target=leave)
     leaving.start()
     with pytest.raises(TransportError, match="Rank 1 went away"):
-        memories.share(groups[0], able=True)
+        memories.share_memory(groups[0], able=True)
     leaving.join()
     assert memory_held() == 0
 
@@ -53,14 +53,14 @@ def test_memory_goes_back_when_a_rank_leaves_before_all_have_it(groups: list[Gro
 def test_memory_goes_back_when_rank_0_leaves_before_all_have_it(groups: list[Group]) -> None:
     def leave() -> None:
         with meeting.RendezvousHost(groups[0]) as host:
-            host.gather(able=True)
-            fd = memories._reserved(memories.layout_for(2, True).total)
+            host.gather_ranks(able=True)
+            fd = memories._reserve_memory(memories.choose_layout(2, True).total)
             host._send_to(1, host._members[1], {"use": True, "processors": 2}, [fd])
             os.close(fd)
 
     leaving = threading.Thread(target=leave)
     leaving.start()
     with pytest.raises(TransportError, match="Rank 0 went away"):
-        memories.share(groups[1], able=True)
+        memories.share_memory(groups[1], able=True)
     leaving.join()
     assert memory_held() == 0

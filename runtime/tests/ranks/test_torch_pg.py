@@ -83,7 +83,7 @@ def close_in_progress(me: Rank) -> bool:
     if me.rank == 0:
         flat = torch.ones(4)
         with suppress(KeyboardInterrupt):
-            transport._run(flat, lambda pg: [InterruptedWait(), pg.allreduce([flat])])
+            transport._run_collective(flat, lambda pg: [InterruptedWait(), pg.allreduce([flat])])
         transport.close()
         del transport
         gc.collect()
@@ -177,7 +177,7 @@ def left_in_the_first_barrier(me: Rank) -> str:
     """Connect to a rank that then does not take part in the first barrier; return the error."""
     group = me.group()
     if me.rank == 1:
-        pg = torch_pg._gloo(TorchStore(group), group, LOCAL)
+        pg = torch_pg._connect_gloo(TorchStore(group), group, LOCAL)
         me.store.set(f"{me.call}-left", b"1")
         me.store.get(f"{me.call}-ended", 90)
         return str(pg.size())

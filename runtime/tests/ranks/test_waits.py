@@ -45,7 +45,7 @@ def say_when_old(me: Rank, engine: CollectiveEngine) -> None:
     """Announce that a wait is old enough to have been reported if it were in vain."""
     until = time.monotonic() + 3 * BLOCKED_S
     while time.monotonic() < until and not any(
-        age_s > 2 * BLOCKED_S for _, _, age_s, _ in engine.pending()
+        age_s > 2 * BLOCKED_S for _, _, age_s, _ in engine.list_pending()
     ):
         time.sleep(0.05)
     me.store.set(f"{me.call}-late", b"1")

@@ -15,7 +15,7 @@ def test_without_a_compiler_the_build_says_so(
 ) -> None:
     monkeypatch.setenv("CC", "/nowhere/cc")
     with pytest.raises(build.BuildError, match="no C compiler"):
-        build.build(tmp_path)
+        build.build_library(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -25,14 +25,14 @@ def test_a_compiler_that_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.Mon
     compiler.chmod(0o755)
     monkeypatch.setenv("CC", str(compiler))
     with pytest.raises(build.BuildError, match="out of order"):
-        build.build(tmp_path)
+        build.build_library(tmp_path)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_a_build_takes_the_place_of_older_ones(tmp_path: Path) -> None:
     kind = build.library_name().rsplit("-", 1)[0]
     (tmp_path / f"{kind}-0123456789ab.so").write_bytes(b"of older sources")
-    made = build.build(tmp_path)
+    made = build.build_library(tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == [made.name] == [build.library_name()]
 
 
@@ -52,20 +52,22 @@ def uncompiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_first_use_compiles_the_kernel_for_this_user(
     uncompiled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = build.obtain()
+    made = build.find_or_build_library()
     assert made == uncompiled / build.library_name()
     assert uncompiled.stat().st_mode & 0o777 == 0o700
     monkeypatch.setenv("CC", "false")
-    assert build.obtain() == made, "it is compiled once"
+    assert build.find_or_build_library() == made, "it is compiled once"
     shutil.copy(made, build.HERE)
-    assert build.obtain() == build.HERE / made.name, "that of the installation is preferred"
+    assert build.find_or_build_library() == build.HERE / made.name, (
+        "that of the installation is preferred"
+    )
 
 
 def test_kernel_that_other_accounts_could_replace_is_refused(uncompiled: Path) -> None:
     uncompiled.mkdir(parents=True)
     uncompiled.chmod(0o770)
     with pytest.raises(build.BuildError, match="other accounts can write to"):
-        build.obtain()
+        build.find_or_build_library()
 
 
 def test_missing_compiler_and_full_disk_are_sentences(
@@ -73,8 +75,8 @@ def test_missing_compiler_and_full_disk_are_sentences(
 ) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(build.BuildError, match="there is no C compiler"):
-        build.obtain()
+        build.find_or_build_library()
     shutil.rmtree(uncompiled)
     uncompiled.touch()
     with pytest.raises(build.BuildError, match="cannot be written"):
-        build.obtain()
+        build.find_or_build_library()

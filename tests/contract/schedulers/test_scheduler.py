@@ -12,12 +12,12 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.node import NodeState
 from aitne.services.controller.actions import OutboxActions
 from aitne.services.controller.leader import Leader
+from aitne.store import Store
 from aitne_train.topology.hostlist import expand_hostlist
 from tests.support import realtime
 from tests.support.alive import alive
@@ -341,7 +341,7 @@ async def test_no_task_of_a_cancelled_array_starts_meanwhile(bench: Bench, tmp_p
     await bench.until(number, lambda rows: sum(r.state is JobState.RUNNING for r in rows) == fit)
     facts = {"id": request.job_id, "account": request.account, "state": JobState.QUEUED}
     array, tasks = make_array("0-99", **facts)
-    store = SqlStore(f"sqlite:///{tmp_path}/orders.db")
+    store = Store(f"sqlite:///{tmp_path}/orders.db")
     await store.start()
     try:
         leader = Leader(store, "test")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.store import SqlStore
+from aitne.store import Store
 from tests.support.postgres import (
     postgres_database,
     postgres_server,
@@ -61,24 +61,24 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def store(url: str, clock: Clock) -> AsyncIterator[SqlStore]:
-    store = SqlStore(url, clock=clock)
+async def store(url: str, clock: Clock) -> AsyncIterator[Store]:
+    store = Store(url, clock=clock)
     await store.start()
     yield store
     await store.close()
 
 
 @pytest.fixture
-async def other(store: SqlStore, url: str, clock: Clock) -> AsyncIterator[SqlStore]:
+async def other(store: Store, url: str, clock: Clock) -> AsyncIterator[Store]:
     """A second store on the same database, as another process would have it."""
-    other = SqlStore(url, clock=clock)
+    other = Store(url, clock=clock)
     await other.start()
     yield other
     await other.close()
 
 
 @pytest.fixture
-async def epoch(store: SqlStore) -> int:
+async def epoch(store: Store) -> int:
     """The epoch of a controller that leads."""
     lease = await store.take_lease("controller", "one", duration_s=3_600)
     assert lease is not None

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import InvalidInput, NotFound
 from aitne.core.models.administration import Announcement, Maintenance, Severity
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.user import Project, User
+from aitne.store import Store
 from tests.contract.store.conftest import Clock
 
 
@@ -27,17 +27,17 @@ def announcement(clock: Clock, name: str, **fields: Any) -> Announcement:
     return Announcement(id=name, **{**given, **fields})
 
 
-async def kinds(store: SqlStore, after: int = 0) -> list[str]:
+async def kinds(store: Store, after: int = 0) -> list[str]:
     return [event.kind for event in await store.events_after(after)]
 
 
-async def person(store: SqlStore, clock: Clock, name: str) -> None:
+async def person(store: Store, clock: Clock, name: str) -> None:
     project = Project(name=name, created_at=clock.now)
     user = User(name=name, default_project=name, created_at=clock.now)
     await store.create_user(user, None, project)
 
 
-async def test_only_what_is_current_is_shown_newest_first(store: SqlStore, clock: Clock) -> None:
+async def test_only_what_is_current_is_shown_newest_first(store: Store, clock: Clock) -> None:
     hour = timedelta(hours=1)
     over = announcement(clock, "over", starts_at=clock.now - 2 * hour, ends_at=clock.now)
     now = announcement(clock, "now", projects=("vision",), starts_at=clock.now - hour)
@@ -55,7 +55,7 @@ async def test_only_what_is_current_is_shown_newest_first(store: SqlStore, clock
 
 
 async def test_an_announcement_is_changed_and_deleted_and_everybody_hears_of_it(
-    store: SqlStore, clock: Clock
+    store: Store, clock: Clock
 ) -> None:
     made = announcement(clock, "one")
     await store.save_announcement(made)
@@ -71,7 +71,7 @@ async def test_an_announcement_is_changed_and_deleted_and_everybody_hears_of_it(
 
 
 async def test_changed_announcement_is_shown_again_after_dismissal(
-    store: SqlStore, clock: Clock
+    store: Store, clock: Clock
 ) -> None:
     await person(store, clock, "ada")
     made = announcement(clock, "one")
@@ -88,7 +88,7 @@ async def test_changed_announcement_is_shown_again_after_dismissal(
         await store.dismiss("unknown", "ada")
 
 
-async def test_there_is_one_time_of_maintenance(store: SqlStore, clock: Clock) -> None:
+async def test_there_is_one_time_of_maintenance(store: Store, clock: Clock) -> None:
     assert await store.maintenance() is None
     window = Maintenance(
         starts_at=clock.now, message="New fans.", created_at=clock.now, created_by="root"
@@ -104,7 +104,7 @@ async def test_there_is_one_time_of_maintenance(store: SqlStore, clock: Clock) -
 
 
 async def test_announcement_and_maintenance_periods_create_one_event_per_change(
-    store: SqlStore, clock: Clock
+    store: Store, clock: Clock
 ) -> None:
     start = clock.now
     soon, later = start + timedelta(minutes=1), start + timedelta(minutes=2)
@@ -137,7 +137,7 @@ def node(clock: Clock, state: NodeState, reason: str | None = None, name: str = 
 
 
 async def test_a_nodes_history_says_what_kept_it_from_work_and_who_did_it(
-    store: SqlStore, clock: Clock
+    store: Store, clock: Clock
 ) -> None:
     lease = await store.take_lease("controller", "test", duration_s=1e6)
     assert lease is not None

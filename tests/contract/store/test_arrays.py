@@ -6,18 +6,18 @@ from datetime import timedelta
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import IllegalTransition
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.ports.store import CreatedJob, Idempotency
+from aitne.store import Store
+from aitne.store.new_jobs import CreatedJob, Idempotency
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_array, make_task, make_task_group, store_job_token
 
 S = JobState
 
 
-class StoreWithTaskGroups(SqlStore):
+class StoreWithTaskGroups(Store):
     """Keeps the tasks of a new array in one row where nothing differs but their index."""
 
     async def create_job(
@@ -29,17 +29,17 @@ class StoreWithTaskGroups(SqlStore):
         return await super().create_job(job, group if same else tasks, idempotency=idempotency)
 
 
-@pytest.fixture(params=[SqlStore, StoreWithTaskGroups], ids=["rows", "task_group"])
-async def store(request: pytest.FixtureRequest, url: str, clock: Clock) -> AsyncIterator[SqlStore]:
+@pytest.fixture(params=[Store, StoreWithTaskGroups], ids=["rows", "task_group"])
+async def store(request: pytest.FixtureRequest, url: str, clock: Clock) -> AsyncIterator[Store]:
     """A store with a row for each task of an array, and one with task groups."""
-    store: SqlStore = request.param(url, clock=clock)
+    store: Store = request.param(url, clock=clock)
     await store.start()
     yield store
     await store.close()
 
 
 class TestArray:
-    async def test_array_job_state_follows_its_tasks(self, store: SqlStore, clock: Clock) -> None:
+    async def test_array_job_state_follows_its_tasks(self, store: Store, clock: Clock) -> None:
         array, tasks = make_array("0-2", state=S.QUEUED)
         await store.create_job(array, tasks)
         start = clock.pass_(1)
@@ -70,7 +70,7 @@ class TestArray:
             *("QUEUED", "RUNNING", "RUNNING", "RUNNING", "QUEUED", "FAILED"),
         ]
 
-    async def test_array_job_end_removes_shared_token(self, store: SqlStore, epoch: int) -> None:
+    async def test_array_job_end_removes_shared_token(self, store: Store, epoch: int) -> None:
         array, tasks = make_array("0-1", state=S.RUNNING)
         await store.create_job(array, tasks)
         await store_job_token(store, array.id, "hash", epoch=epoch)
@@ -82,7 +82,7 @@ class TestArray:
         assert await store.job_of_token("hash") is None
 
     async def test_a_retried_task_brings_it_back_to_life(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         array, tasks = make_array("0-1", state=S.COMPLETED, ended_at=clock.now)
         await store.create_job(array, tasks)
@@ -99,13 +99,13 @@ class TestArray:
         assert done.state is S.CANCELLED
         assert (await store.get_job(array.id)).state is S.CANCELLED
 
-    async def test_as_a_whole_it_is_not_retried(self, store: SqlStore, epoch: int) -> None:
+    async def test_as_a_whole_it_is_not_retried(self, store: Store, epoch: int) -> None:
         array, tasks = make_array("0-1", state=S.FAILED)
         await store.create_job(array, tasks)
         with pytest.raises(IllegalTransition, match="tasks"):
             await store.retry(array.id, epoch=epoch)
 
-    async def test_cancelled_before_it_was_submitted(self, store: SqlStore, clock: Clock) -> None:
+    async def test_cancelled_before_it_was_submitted(self, store: Store, clock: Clock) -> None:
         array, tasks = make_array("0-2")
         await store.create_job(array, tasks)
         done = await store.request_cancel(array.id, clock.now)
@@ -113,7 +113,7 @@ class TestArray:
         assert {task.state for task in await store.array_tasks(array.id)} == {S.CANCELLED}
         assert await store.outbox_depth() == (0, 0.0)
 
-    async def test_cancelled_while_it_runs(self, store: SqlStore, clock: Clock, epoch: int) -> None:
+    async def test_cancelled_while_it_runs(self, store: Store, clock: Clock, epoch: int) -> None:
         array, tasks = make_array("0-3", state=S.QUEUED)
         await store.create_job(array, tasks)
         [submit] = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
@@ -130,7 +130,7 @@ class TestArray:
         assert await store.lease_outbox(epoch=epoch, limit=9, lease_s=60) == []
 
     async def test_cancelled_with_a_retried_task_or_without_one_to_keep(
-        self, store: SqlStore, clock: Clock, epoch: int
+        self, store: Store, clock: Clock, epoch: int
     ) -> None:
         array, tasks = make_array("0-3", state=S.RUNNING)
         await store.create_job(array, tasks)
@@ -146,7 +146,7 @@ class TestArray:
         items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=600)
         assert {(item.job_id, item.attempt) for item in items} == {(again.id, 2), (array.id, 1)}
 
-    async def test_task_is_read_by_its_index(self, store: SqlStore) -> None:
+    async def test_task_is_read_by_its_index(self, store: Store) -> None:
         array, tasks = make_array("0-3,7")
         other, _ = make_array("5")
         await store.create_job(array, tasks)
@@ -156,7 +156,7 @@ class TestArray:
             assert await store.array_task(array.id, missing) is None
 
     async def test_a_task_cancelled_while_its_array_is_being_submitted(
-        self, store: SqlStore, clock: Clock
+        self, store: Store, clock: Clock
     ) -> None:
         """The submission takes all indices along, so ending the row at once would be a lie."""
         array, tasks = make_array("0-1")
@@ -166,7 +166,7 @@ class TestArray:
         assert (await store.outbox_depth())[0] == 2
 
     async def test_tasks_that_change_at_the_same_time(
-        self, store: SqlStore, other: SqlStore, clock: Clock
+        self, store: Store, other: Store, clock: Clock
     ) -> None:
         """There is no deadlock, and the array's row counts all changes."""
         array, tasks = make_array("0-19", state=S.RUNNING)

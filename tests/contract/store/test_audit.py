@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from aitne.adapters.store import SqlStore
 from aitne.core.audit import FIRST, AuditChain
 from aitne.core.errors import InvalidInput
 from aitne.core.models.audit import AuditDraft, AuditEntry, AuditFilter, Outcome
+from aitne.store import Store
 from tests.contract.store.conftest import Clock
 
 
@@ -21,14 +21,14 @@ def draft(clock: Clock, **fields: Any) -> AuditDraft:
     return AuditDraft(time=clock.now, **{**given, **fields})
 
 
-async def walk(store: SqlStore) -> AuditChain:
+async def walk(store: Store) -> AuditChain:
     chain = AuditChain()
     entries = await store.audit_after(0, AuditFilter())
     chain.follow([entry.model_dump(mode="json") for entry in entries])
     return chain
 
 
-async def test_each_entry_holds_the_hash_of_the_one_before(store: SqlStore, clock: Clock) -> None:
+async def test_each_entry_holds_the_hash_of_the_one_before(store: Store, clock: Clock) -> None:
     details = {"status": 202, "reason": "“fans” \U0001f300", "changes": [None, True, {"a": "b"}]}
     first = await store.append_audit(draft(clock, details=details, address="::1", object="x/y"))
     clock.pass_(0.000_001)
@@ -41,7 +41,7 @@ async def test_each_entry_holds_the_hash_of_the_one_before(store: SqlStore, cloc
 
 
 async def test_many_at_once_from_two_processes_make_one_chain(
-    store: SqlStore, other: SqlStore, clock: Clock
+    store: Store, other: Store, clock: Clock
 ) -> None:
     await asyncio.gather(
         *(
@@ -58,7 +58,7 @@ async def test_many_at_once_from_two_processes_make_one_chain(
     "statement", ["UPDATE audit SET actor = 'eve'", "DELETE FROM audit WHERE id = 1"]
 )
 async def test_the_database_refuses_to_change_an_entry(
-    store: SqlStore, clock: Clock, statement: str
+    store: Store, clock: Clock, statement: str
 ) -> None:
     kept = await store.append_audit(draft(clock))
     with pytest.raises(DBAPIError, match="append only"):
@@ -67,9 +67,7 @@ async def test_the_database_refuses_to_change_an_entry(
     assert await store.audit_after(0, AuditFilter()) == [kept]
 
 
-async def test_audit_log_detects_changes_that_bypass_triggers(
-    store: SqlStore, clock: Clock
-) -> None:
+async def test_audit_log_detects_changes_that_bypass_triggers(store: Store, clock: Clock) -> None:
     for number in range(1, 6):
         await store.append_audit(draft(clock, object=f"job-{number}"))
     async with store._db.raw_write() as connection:
@@ -91,7 +89,7 @@ async def test_audit_log_detects_changes_that_bypass_triggers(
     assert "missing" in found.broken.problem
 
 
-async def test_entries_are_found_by_who_what_and_when(store: SqlStore, clock: Clock) -> None:
+async def test_entries_are_found_by_who_what_and_when(store: Store, clock: Clock) -> None:
     started = clock.now
     made: list[AuditEntry] = []
     for fields in (
@@ -120,7 +118,7 @@ async def test_entries_are_found_by_who_what_and_when(store: SqlStore, clock: Cl
     assert await ids(until=started) == []
 
 
-async def test_pages_go_on_where_the_last_one_ended(store: SqlStore, clock: Clock) -> None:
+async def test_pages_go_on_where_the_last_one_ended(store: Store, clock: Clock) -> None:
     for _ in range(5):
         await store.append_audit(draft(clock))
     first = await store.list_audit(AuditFilter(), limit=2)

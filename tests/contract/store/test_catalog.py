@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.states import JobState
 from aitne.core.models.image import Image, ImageApp, ImageNeeds, ImageState, Package
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.services.platform.events import visible
+from aitne.store import Store
 from tests.contract.store.test_users import add, user
 from tests.support.catalog import make_artifact, make_dataset, make_image
 from tests.support.jobs import CREATED_AT, make_job
@@ -19,13 +19,13 @@ from tests.support.jobs import CREATED_AT, make_job
 LATER = CREATED_AT + timedelta(hours=1)
 
 
-async def people(store: SqlStore) -> None:
+async def people(store: Store) -> None:
     """Add ada in vision, bob in nlp, and carol in both."""
     await add(store, user("ada", "vision"), user("bob", "nlp"), user("carol", "vision"))
     await store.put_member("nlp", "carol", actor="root")
 
 
-async def hears(store: SqlStore, kind: str, name: str) -> list[tuple[str, str]]:
+async def hears(store: Store, kind: str, name: str) -> list[tuple[str, str]]:
     """Return the distinct events of that kind that a user may see, as reference and change."""
     actor = Actor(user=user(name, "x"), projects=frozenset(await store.roles_of(name)))
     seen = [
@@ -36,7 +36,7 @@ async def hears(store: SqlStore, kind: str, name: str) -> list[tuple[str, str]]:
     return list(dict.fromkeys(seen))
 
 
-async def test_an_image_comes_back_as_it_was_put(store: SqlStore) -> None:
+async def test_an_image_comes_back_as_it_was_put(store: Store) -> None:
     await people(store)
     image = make_image(
         "torch",
@@ -54,7 +54,7 @@ async def test_an_image_comes_back_as_it_was_put(store: SqlStore) -> None:
     assert await store.images() == [image.model_copy(update={"packages": ()})]
 
 
-async def test_images_are_listed_by_name_and_newest_first(store: SqlStore) -> None:
+async def test_images_are_listed_by_name_and_newest_first(store: Store) -> None:
     await store.add_image(make_image("zeta"), actor="root")
     for hours, version in enumerate(("1.9", "1.10", "1.2")):
         at = CREATED_AT + timedelta(hours=hours)
@@ -63,7 +63,7 @@ async def test_images_are_listed_by_name_and_newest_first(store: SqlStore) -> No
     assert found == ["base:1.2", "base:1.10", "base:1.9", "zeta:1.0"]
 
 
-async def test_a_version_gets_further_artifacts_and_never_another_content(store: SqlStore) -> None:
+async def test_a_version_gets_further_artifacts_and_never_another_content(store: Store) -> None:
     await store.add_image(make_image(packages=()), actor="root")
     docker = make_artifact("docker", "b", path=None)
     bill = (Package(name="numpy", version="2.0", source="python"),)
@@ -81,7 +81,7 @@ async def test_a_version_gets_further_artifacts_and_never_another_content(store:
     assert await store.image("base", "1.0") == again
 
 
-async def test_two_who_add_the_same_version_at_once(store: SqlStore, other: SqlStore) -> None:
+async def test_two_who_add_the_same_version_at_once(store: Store, other: Store) -> None:
     one = make_image()
     two = make_image(artifacts=(make_artifact("docker", "b", path=None),))
     three = make_image(artifacts=(make_artifact(digit="c"),))
@@ -97,7 +97,7 @@ async def test_two_who_add_the_same_version_at_once(store: SqlStore, other: SqlS
     assert [each.runtime for each in found.artifacts] == ["apptainer", "docker"]
 
 
-async def test_image_state_damage_and_projects_can_be_changed(store: SqlStore) -> None:
+async def test_image_state_damage_and_projects_can_be_changed(store: Store) -> None:
     await people(store)
     await store.add_image(make_image(), actor="root")
     damaged = await store.set_image("base", "1.0", verified_at=LATER, damage="gone", actor="root")
@@ -119,14 +119,14 @@ async def test_image_state_damage_and_projects_can_be_changed(store: SqlStore) -
     assert (await store.image("base", "1.0")).projects == ()
 
 
-async def test_an_image_for_a_project_that_there_is_not_is_not_added(store: SqlStore) -> None:
+async def test_an_image_for_a_project_that_there_is_not_is_not_added(store: Store) -> None:
     with pytest.raises(NotFound, match="vision"):
         await store.add_image(make_image(projects=("vision",)), actor="root")
     assert await store.images() == []
     assert await store.events_after(0) == []
 
 
-async def test_an_image_is_removed_when_nothing_uses_it(store: SqlStore) -> None:
+async def test_an_image_is_removed_when_nothing_uses_it(store: Store) -> None:
     await store.add_image(make_image(), actor="root")
     job = make_job()
     spec = job.spec.model_copy(update={"image": "base:1.0"})
@@ -145,7 +145,7 @@ async def test_an_image_is_removed_when_nothing_uses_it(store: SqlStore) -> None
     await store.add_image(make_image(artifacts=(make_artifact(digit="c"),)), actor="root")
 
 
-async def test_of_images_hears_who_may_see_them(store: SqlStore) -> None:
+async def test_of_images_hears_who_may_see_them(store: Store) -> None:
     await people(store)
     await store.add_image(make_image("open"), actor="root")
     await store.add_image(make_image("closed", projects=("nlp",)), actor="root")
@@ -173,7 +173,7 @@ async def test_of_images_hears_who_may_see_them(store: SqlStore) -> None:
     assert await hears(store, "image.changed", "dave") == [*everybody, ("open:1.0", "projects")]
 
 
-async def test_a_datasets_life(store: SqlStore) -> None:
+async def test_a_datasets_life(store: Store) -> None:
     await people(store)
     one = make_dataset(projects=("vision",), description="d\0d", licence="CC0", files=3_000_000_000)
     await store.add_dataset(one, actor="ada")
@@ -209,7 +209,7 @@ async def test_a_datasets_life(store: SqlStore) -> None:
     ]
 
 
-async def test_a_name_that_two_want_at_once_belongs_to_one_of_them(store: SqlStore) -> None:
+async def test_a_name_that_two_want_at_once_belongs_to_one_of_them(store: Store) -> None:
     await people(store)
     for name in ("one", "two", "three", "four", "five"):
         wanted = [
@@ -222,14 +222,14 @@ async def test_a_name_that_two_want_at_once_belongs_to_one_of_them(store: SqlSto
     assert len({each.name for each in await store.datasets(visible_to=None)}) == 5
 
 
-async def test_a_dataset_for_a_project_that_there_is_not_is_not_added(store: SqlStore) -> None:
+async def test_a_dataset_for_a_project_that_there_is_not_is_not_added(store: Store) -> None:
     with pytest.raises(NotFound, match="vision"):
         await store.add_dataset(make_dataset(projects=("vision",)), actor="ada")
     assert await store.datasets(visible_to=None) == []
 
 
 async def test_the_newest_version_is_the_last_that_was_added_and_not_retired(
-    store: SqlStore,
+    store: Store,
 ) -> None:
     await people(store)
     for hours, version in enumerate(("9", "10", "2")):
@@ -245,7 +245,7 @@ async def test_the_newest_version_is_the_last_that_was_added_and_not_retired(
         await store.dataset("div2k", None)
 
 
-async def test_datasets_are_seen_by_owners_and_by_members(store: SqlStore) -> None:
+async def test_datasets_are_seen_by_owners_and_by_members(store: Store) -> None:
     await people(store)
     await store.add_dataset(make_dataset("own"), actor="ada")
     await store.add_dataset(make_dataset("both", projects=("nlp", "vision")), actor="ada")
@@ -262,7 +262,7 @@ async def test_datasets_are_seen_by_owners_and_by_members(store: SqlStore) -> No
     assert (await store.datasets(visible_to="carol"))[0].projects == ("nlp", "vision")
 
 
-async def test_of_datasets_hears_who_may_read_them(store: SqlStore) -> None:
+async def test_of_datasets_hears_who_may_read_them(store: Store) -> None:
     await people(store)
     await store.add_dataset(make_dataset("own"), actor="ada")
     await store.add_dataset(make_dataset("shared", projects=("nlp",)), actor="ada")

@@ -8,23 +8,23 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import ChangedMeanwhile, NotFound
 from aitne.core.models.administration import Maintenance
 from aitne.core.models.limits import Limits
 from aitne.core.models.notification import NotificationChoices, NotificationKind
 from aitne.core.models.project import Step
-from aitne.core.ports.store.groups import ProjectChange
+from aitne.store import Store
+from aitne.store.project_life_cycle import ProjectChange
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_administration import announcement
 from tests.contract.store.test_notifications import hook
 from tests.contract.store.test_users import add, user
 
-Look = Callable[[SqlStore], Awaitable[Any]]
-Change = Callable[[SqlStore, Clock, str, Callable[[Any], None]], Awaitable[Any]]
+Look = Callable[[Store], Awaitable[Any]]
+Change = Callable[[Store, Clock, str, Callable[[Any], None]], Awaitable[Any]]
 
 
-async def mail_and_choices(store: SqlStore) -> Any:
+async def mail_and_choices(store: Store) -> Any:
     return (await store.get_user("ada")).mail, await store.choices("ada")
 
 
@@ -93,7 +93,7 @@ RACES: dict[str, tuple[Look, Change]] = {
 
 
 @pytest.fixture
-async def there(store: SqlStore, clock: Clock) -> None:
+async def there(store: Store, clock: Clock) -> None:
     await add(store, user("ada", "ada"))
     await store.save_announcement(announcement(clock, "one"))
     await store.create_webhook(hook(clock), most=1)
@@ -101,7 +101,7 @@ async def there(store: SqlStore, clock: Clock) -> None:
 
 @pytest.mark.parametrize("what", RACES)
 async def test_of_two_who_saw_the_same_one_is_refused(
-    store: SqlStore, other: SqlStore, clock: Clock, there: None, what: str
+    store: Store, other: Store, clock: Clock, there: None, what: str
 ) -> None:
     look, change = RACES[what]
     seen = await look(store)
@@ -125,7 +125,7 @@ async def test_of_two_who_saw_the_same_one_is_refused(
 
 
 async def test_missing_announcement_is_neither_changed_nor_deleted(
-    store: SqlStore, clock: Clock, there: None
+    store: Store, clock: Clock, there: None
 ) -> None:
     await store.delete_announcement("one", check=lambda found: None)
     for again in (
@@ -136,9 +136,7 @@ async def test_missing_announcement_is_neither_changed_nor_deleted(
             await again
 
 
-async def test_a_refused_deletion_deletes_nothing(
-    store: SqlStore, clock: Clock, there: None
-) -> None:
+async def test_a_refused_deletion_deletes_nothing(store: Store, clock: Clock, there: None) -> None:
     def refuse(found: object) -> None:
         raise ChangedMeanwhile("It was changed.")
 

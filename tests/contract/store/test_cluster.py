@@ -5,13 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.cluster_load import ClusterLoad
 from aitne.core.models.job import JobChanges
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition, SchedulerStatus
-from aitne.core.ports.store import Idempotency, TransitionRequest
+from aitne.store import Store
+from aitne.store.new_jobs import Idempotency
+from aitne.store.transitions import TransitionRequest
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_array, make_job, make_task_group
 
@@ -31,9 +32,7 @@ def node(clock: Clock, name: str = "n1", **overrides: object) -> Node:
 
 
 class TestNodes:
-    async def test_the_snapshot_is_replaced(
-        self, store: SqlStore, epoch: int, clock: Clock
-    ) -> None:
+    async def test_the_snapshot_is_replaced(self, store: Store, epoch: int, clock: Clock) -> None:
         assert await store.nodes() == []
         one, two = node(clock), node(clock, "n2")
         await store.save_cluster(
@@ -52,7 +51,7 @@ class TestNodes:
         assert await store.nodes() == []
 
     async def test_an_event_only_when_something_changed(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         await store.save_cluster(
             Cluster(
@@ -82,14 +81,14 @@ class TestNodes:
             ("nodes.changed", {"nodes": ["n2"]}),
         ]
 
-    async def test_only_the_leader(self, store: SqlStore, epoch: int, clock: Clock) -> None:
+    async def test_only_the_leader(self, store: Store, epoch: int, clock: Clock) -> None:
         with pytest.raises(StaleEpoch):
             await store.save_cluster(Cluster(nodes=(node(clock),)), epoch=epoch + 1)
         assert await store.nodes() == []
 
 
 class TestCluster:
-    async def test_all_of_it_is_kept(self, store: SqlStore, epoch: int, clock: Clock) -> None:
+    async def test_all_of_it_is_kept(self, store: Store, epoch: int, clock: Clock) -> None:
         assert await store.cluster() == Cluster()
         whole = Cluster(
             nodes=(node(clock),),
@@ -107,7 +106,7 @@ class TestCluster:
         assert events == [{"nodes": ["n1"]}, {"nodes": []}], "a change of partitions is one too"
 
     async def test_whether_the_scheduler_answers(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         assert await store.scheduler() is None
         well = SchedulerStatus(responding=True, since=clock.now)
@@ -125,7 +124,7 @@ class TestCluster:
 
 class TestMoves:
     async def test_many_at_once_and_those_that_cannot_be_are_left_out(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         queued, gone, other = make_job(), make_job(), make_job()
         for job in (queued, gone, other):
@@ -160,7 +159,7 @@ class TestMoves:
         with pytest.raises(StaleEpoch):
             await store.apply([TransitionRequest(queued.id, JobState.QUEUED)], epoch=epoch + 1)
 
-    async def test_an_array_follows_all_of_its_tasks(self, store: SqlStore, epoch: int) -> None:
+    async def test_an_array_follows_all_of_its_tasks(self, store: Store, epoch: int) -> None:
         array, tasks = make_array("0-9")
         await store.create_job(array, tasks)
         rows = await store.apply(
@@ -184,9 +183,7 @@ class TestMoves:
 
 
 class TestLease:
-    async def test_lease_has_one_holder_until_it_expires(
-        self, store: SqlStore, clock: Clock
-    ) -> None:
+    async def test_lease_has_one_holder_until_it_expires(self, store: Store, clock: Clock) -> None:
         first = await store.take_lease("controller", "a", duration_s=10)
         assert first is not None
         assert first.expires_at == clock.now + timedelta(seconds=10)
@@ -203,7 +200,7 @@ class TestLease:
         assert second.epoch > first.epoch
         assert await store.take_lease("controller", "a", duration_s=10) is None
 
-    async def test_current_lease_names_its_holder(self, store: SqlStore, clock: Clock) -> None:
+    async def test_current_lease_names_its_holder(self, store: Store, clock: Clock) -> None:
         assert await store.current_lease("controller") is None
         taken = await store.take_lease("controller", "a", duration_s=10)
         assert await store.current_lease("controller") == taken
@@ -214,7 +211,7 @@ class TestLease:
         await store.drop_lease("controller", "a")
         assert await store.current_lease("controller") is None
 
-    async def test_given_up(self, store: SqlStore) -> None:
+    async def test_given_up(self, store: Store) -> None:
         first = await store.take_lease("controller", "a", duration_s=10)
         assert first is not None
         await store.drop_lease("controller", "b")
@@ -227,14 +224,14 @@ class TestLease:
         assert second.epoch > first.epoch
         await store.drop_lease("nothing", "a")
 
-    async def test_an_epoch_is_one_leases_alone(self, store: SqlStore) -> None:
+    async def test_an_epoch_is_one_leases_alone(self, store: Store) -> None:
         one = await store.take_lease("controller", "a", duration_s=10)
         two = await store.take_lease("prune", "a", duration_s=10)
         assert one is not None
         assert two is not None
         assert one.epoch != two.epoch
 
-    async def test_of_many_who_want_it_one_gets_it(self, store: SqlStore, other: SqlStore) -> None:
+    async def test_of_many_who_want_it_one_gets_it(self, store: Store, other: Store) -> None:
         taken = await asyncio.gather(
             *(
                 which.take_lease("controller", f"holder {n}", duration_s=10)
@@ -244,7 +241,7 @@ class TestLease:
         assert sum(lease is not None for lease in taken) == 1
 
     async def test_a_successor_waits_for_updates_under_the_old_epoch(
-        self, store: SqlStore, other: SqlStore, epoch: int, clock: Clock
+        self, store: Store, other: Store, epoch: int, clock: Clock
     ) -> None:
         """No other controller can become leader between the check of an epoch and its commit."""
         job = (await store.create_job(make_job())).job
@@ -277,7 +274,7 @@ class TestLease:
         assert lease.epoch > epoch
 
 
-async def test_events(store: SqlStore, clock: Clock) -> None:
+async def test_events(store: Store, clock: Clock) -> None:
     assert await store.last_event_id() == 0
     for n in range(5):
         await store.add_event("announcement", {"n": n, "text": "🚀 \0"})
@@ -290,7 +287,7 @@ async def test_events(store: SqlStore, clock: Clock) -> None:
     assert await store.events_after(events[-1].id) == []
 
 
-async def test_prune(store: SqlStore, clock: Clock) -> None:
+async def test_prune(store: Store, clock: Clock) -> None:
     key = Idempotency(owner="ada", key="k", request_hash="h")
     old = (await store.create_job(make_job(), idempotency=key)).job
     await store.put_secret("code", "s", "ada", clock.now + timedelta(seconds=5), {})
@@ -324,7 +321,7 @@ def load(clock: Clock, cpu_used: float) -> ClusterLoad:
 
 class TestLoad:
     async def test_load_is_summed_over_intervals_and_pruned(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         began = clock.now
         for cpu_used in (2, 4):
@@ -348,14 +345,14 @@ class TestLoad:
         assert await store.load_since(began - timedelta(days=1), "gpu") == []
 
     async def test_load_of_a_former_leader_is_refused(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         with pytest.raises(StaleEpoch):
             await store.add_load(load(clock, 1), {}, epoch=epoch + 1)
         assert await store.load_since(clock.now - timedelta(days=1)) == []
 
     async def test_jobs_in_the_queue_are_counted_with_the_tasks_of_arrays(
-        self, store: SqlStore, clock: Clock
+        self, store: Store, clock: Clock
     ) -> None:
         assert await store.queues() == []
         await store.create_job(make_job(created_at=clock.now))
@@ -372,7 +369,7 @@ class TestLoad:
         assert (found["gpu"].waiting, found["gpu"].running) == (1, 1)
         assert found["gpu"].oldest_at == clock.now
 
-    async def test_wait_times_are_counted_by_partition(self, store: SqlStore, clock: Clock) -> None:
+    async def test_wait_times_are_counted_by_partition(self, store: Store, clock: Clock) -> None:
         now = clock.now
         for state, partition, wait_s, ago_s in (
             (JobState.RUNNING, "gpu", 30, 600),

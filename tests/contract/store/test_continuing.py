@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job
+from aitne.store import Store
 from tests.support.jobs import make_session
 
 
@@ -20,11 +20,11 @@ def follower(old: Job) -> Job:
     return make_session().model_copy(update={"spec": spec})
 
 
-async def ended(store: SqlStore, job: Job) -> Job:
+async def ended(store: Store, job: Job) -> Job:
     return await store.transition(job.id, JobState.CANCELLED)
 
 
-async def test_of_many_that_continue_it_at_once_one_does(store: SqlStore) -> None:
+async def test_of_many_that_continue_it_at_once_one_does(store: Store) -> None:
     first = (await store.create_job(make_session())).job
     await ended(store, first)
     wishes = [follower(first) for _ in range(4)]
@@ -37,7 +37,7 @@ async def test_of_many_that_continue_it_at_once_one_does(store: SqlStore) -> Non
     assert all(str(one.job.id) in each for each in refused), "it says which one does"
 
 
-async def test_an_older_one_of_the_lineage_is_not_continued_beside_it(store: SqlStore) -> None:
+async def test_an_older_one_of_the_lineage_is_not_continued_beside_it(store: Store) -> None:
     first = (await store.create_job(make_session())).job
     with pytest.raises(Conflict, match=str(first.id)):
         await store.create_job(follower(first))

@@ -10,7 +10,6 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import func, select
 
-from aitne.adapters.store import SqlStore, tables
 from aitne.core.errors import Conflict, IllegalTransition, StaleEpoch
 from aitne.core.jobs.states import LIVE, TERMINAL, JobState
 from aitne.core.models.job import Job, JobChanges, JobFilter
@@ -18,10 +17,12 @@ from aitne.core.models.project import Retention
 from aitne.core.models.resources import GpuRequest
 from aitne.core.models.sample import Sample
 from aitne.core.ports.files import FolderSize
-from aitne.core.ports.store import Idempotency
-from aitne.core.ports.store.deletion import DeleteRefusal, FolderResult, JobFolders
 from aitne.core.retention import KeepTimes, RetentionSettings, keep_times
 from aitne.services.projects.job_usage import JobUsage
+from aitne.store import Store, tables
+from aitne.store.deletion import DeleteRefusal
+from aitne.store.job_folders import FolderResult, JobFolders
+from aitne.store.new_jobs import Idempotency
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_array, make_job, make_task_group
 
@@ -29,14 +30,14 @@ DAY = timedelta(days=1)
 SITE = RetentionSettings(keep_jobs=10 * 86_400, keep_failed_jobs=30 * 86_400)
 
 
-async def ended(store: SqlStore, state: JobState = JobState.COMPLETED, **fields: Any) -> Job:
+async def ended(store: Store, state: JobState = JobState.COMPLETED, **fields: Any) -> Job:
     """Create a job that has ended now or at ``ended_at``."""
     job = make_job(state=state, **{"ended_at": store._clock(), **fields})
     await store.create_job(job)
     return job
 
 
-async def expired(store: SqlStore, epoch: int, limit: int = 1_000, **own: Retention) -> int:
+async def expired(store: Store, epoch: int, limit: int = 1_000, **own: Retention) -> int:
     by_project = {name: keep_times(SITE, retention) for name, retention in own.items()}
     return await store.expire_jobs(
         keep_times(SITE), by_project, store._clock(), limit=limit, epoch=epoch
@@ -44,7 +45,7 @@ async def expired(store: SqlStore, epoch: int, limit: int = 1_000, **own: Retent
 
 
 async def test_exactly_the_jobs_that_are_kept_no_longer_expire(
-    store: SqlStore, epoch: int, clock: Clock
+    store: Store, epoch: int, clock: Clock
 ) -> None:
     """The statement agrees with the rule, for ages, states and projects at random."""
     rng = random.Random(21)
@@ -85,7 +86,7 @@ async def test_exactly_the_jobs_that_are_kept_no_longer_expire(
 
 
 async def test_expiry_is_bounded_and_takes_the_oldest_first(
-    store: SqlStore, epoch: int, clock: Clock
+    store: Store, epoch: int, clock: Clock
 ) -> None:
     jobs = [await ended(store, ended_at=clock() - n * DAY) for n in (20, 40, 30)]
     assert await expired(store, epoch, limit=2) == 2
@@ -98,7 +99,7 @@ async def test_expiry_is_bounded_and_takes_the_oldest_first(
 
 
 async def test_only_whole_jobs_that_have_ended_and_are_not_needed_are_deleted(
-    store: SqlStore, epoch: int, clock: Clock
+    store: Store, epoch: int, clock: Clock
 ) -> None:
     array, tasks = make_array("0-1", state=JobState.COMPLETED, ended_at=clock() - 99 * DAY)
     await store.create_job(array, tasks)
@@ -136,9 +137,7 @@ async def test_only_whole_jobs_that_have_ended_and_are_not_needed_are_deleted(
     assert not await store.get_jobs([array.id, *(task.id for task in tasks)])
 
 
-async def test_a_deleted_job_leaves_only_its_event(
-    store: SqlStore, epoch: int, clock: Clock
-) -> None:
+async def test_a_deleted_job_leaves_only_its_event(store: Store, epoch: int, clock: Clock) -> None:
     job = make_job()
     key = Idempotency(owner="ada", key="once", request_hash="x")
     await store.create_job(job, idempotency=key)
@@ -168,7 +167,7 @@ async def test_a_deleted_job_leaves_only_its_event(
 
 
 async def test_usage_is_the_same_after_jobs_were_deleted(
-    store: SqlStore, epoch: int, clock: Clock
+    store: Store, epoch: int, clock: Clock
 ) -> None:
     march, april = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC)
     spec = make_job().spec
@@ -216,7 +215,7 @@ async def test_usage_is_the_same_after_jobs_were_deleted(
 
 
 async def test_folders_are_due_at_the_end_and_measured_once(
-    store: SqlStore, epoch: int, clock: Clock
+    store: Store, epoch: int, clock: Clock
 ) -> None:
     job = make_job()
     await store.create_job(job)
@@ -250,7 +249,7 @@ async def test_folders_are_due_at_the_end_and_measured_once(
     assert await store.due_folders(clock(), 9)
 
 
-async def test_a_retried_job_has_no_due_folder(store: SqlStore, epoch: int, clock: Clock) -> None:
+async def test_a_retried_job_has_no_due_folder(store: Store, epoch: int, clock: Clock) -> None:
     job = make_job(state=JobState.RUNNING)
     await store.create_job(job)
     await store.transition(job.id, JobState.FAILED, JobChanges(ended_at=clock()))

@@ -17,10 +17,10 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
-from aitne.adapters.store import SqlStore, files
-from aitne.adapters.store.urls import parse
 from aitne.core.errors import NotFound, SetupError, StoreUnavailable
 from aitne.core.models.job import JobFilter
+from aitne.store import Store, files
+from aitne.store.urls import parse
 from tests.support.jobs import make_job, make_spec
 from tests.support.postgres import PostgresServer
 
@@ -51,14 +51,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "data" / "aitne.db"
 
 
-async def start(path: Path) -> SqlStore:
-    store = SqlStore(f"sqlite:///{path}")
+async def start(path: Path) -> Store:
+    store = Store(f"sqlite:///{path}")
     await store.start()
     return store
 
 
 async def refusal(path: Path) -> str:
-    store = SqlStore(f"sqlite:///{path}")
+    store = Store(f"sqlite:///{path}")
     with pytest.raises(SetupError) as caught:
         await store.start()
     await store.close()
@@ -71,7 +71,7 @@ class TestAddress:
     )
     def test_unsupported_database_address_is_refused(self, url: str) -> None:
         with pytest.raises(SetupError, match="postgresql://user@host/name"):
-            SqlStore(url)
+            Store(url)
 
     async def test_a_path_is_taken_as_it_is(self, tmp_path: Path) -> None:
         path = tmp_path / "odd ?mode=ro&x=%41#🚀 dir" / "aitne.db"
@@ -107,19 +107,19 @@ class TestAddress:
     )
     def test_a_host_or_port_that_cannot_be_one_is_a_sentence(self, url: str) -> None:
         with pytest.raises(SetupError, match="invalid host or port") as caught:
-            SqlStore(url)
+            Store(url)
         assert "gehe" not in caught.value.message
 
     @pytest.mark.parametrize("option", ["port=abc", "target_session_attrs=fastest"])
     async def test_an_option_that_cannot_be_one_is_a_sentence(self, option: str) -> None:
-        store = SqlStore(f"postgresql:///db?host=127.0.0.1&{option}")
+        store = Store(f"postgresql:///db?host=127.0.0.1&{option}")
         with pytest.raises(SetupError, match="setting database has an option"):
             await store.start()
         await store.close()
 
     @pytest.mark.postgres
     async def test_the_host_that_answers_is_taken_of_several(self, postgres_url: str) -> None:
-        store = SqlStore(postgres_url.replace("@", "@127.0.0.1:1,"))
+        store = Store(postgres_url.replace("@", "@127.0.0.1:1,"))
         await store.start()
         await store.create_job(make_job())
         assert await store.wait_for_change(1)
@@ -129,7 +129,7 @@ class TestAddress:
     async def test_a_socket_in_libpqs_spelling(
         self, postgres_server: PostgresServer, postgres_url: str
     ) -> None:
-        store = SqlStore(postgres_server.socket_url(postgres_url.rpartition("/")[2]))
+        store = Store(postgres_server.socket_url(postgres_url.rpartition("/")[2]))
         await store.start()
         await store.ping()
         await store.wait_for_change(0.1)
@@ -150,7 +150,7 @@ class TestSqliteFile:
     async def test_how_connections_are_set_up(
         self, path: Path, outlived: bool, synchronous: int
     ) -> None:
-        store = SqlStore(f"sqlite:///{path}", outlived=outlived)
+        store = Store(f"sqlite:///{path}", outlived=outlived)
         await store.start()
         async with store._db.raw_read() as connection:
             found = [
@@ -310,9 +310,9 @@ class TestSqliteFile:
     async def test_a_commit_survives_kill_minus_nine(self, path: Path) -> None:
         code = (
             "import asyncio, os, signal, sys\n"
-            "from aitne.adapters.store import SqlStore\n"
+            "from aitne.store import Store\n"
             "async def main():\n"
-            "    store = SqlStore(f'sqlite:///{sys.argv[1]}')\n"
+            "    store = Store(f'sqlite:///{sys.argv[1]}')\n"
             "    await store.start()\n"
             "    await store.add_event('announcement', {})\n"
             "    os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -384,7 +384,7 @@ class TestNetworkFileSystems:
 
 
 class TestCancelledCallers:
-    async def test_a_write_happens_whole_or_not_at_all(self, store: SqlStore) -> None:
+    async def test_a_write_happens_whole_or_not_at_all(self, store: Store) -> None:
         """A browser that goes away cancels its request at any point of it."""
         rng = random.Random(3)
         jobs = [make_job() for _ in range(60)]

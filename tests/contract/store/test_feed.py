@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from aitne.adapters.store import SqlStore
-from aitne.adapters.store.engine import Transaction
-from aitne.adapters.store.feed import Feed, PostgresFeed, SqliteFeed
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobFilter
+from aitne.store import Store
+from aitne.store.engine import Transaction
+from aitne.store.feed import Feed, PostgresFeed, SqliteFeed
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 from tests.support.postgres import PostgresServer
@@ -25,10 +25,10 @@ HOUR_S = 3_600.0
 
 WRITER = """
 import asyncio, sys
-from aitne.adapters.store import SqlStore
+from aitne.store import Store
 
 async def main(url, writer, count):
-    store = SqlStore(url)
+    store = Store(url)
     await store.start()
     for n in range(int(count)):
         await store.add_event("announcement", {"writer": int(writer), "n": n})
@@ -38,7 +38,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-async def settle(store: SqlStore) -> None:
+async def settle(store: Store) -> None:
     """Wait until everything that was committed so far has been told."""
     while await store.wait_for_change(0.3):
         await store.last_event_id()
@@ -48,7 +48,7 @@ class TestCommitOrder:
     """A reader that asks for what comes after the last id it saw must never miss one."""
 
     async def test_a_tailing_reader_sees_every_event_of_many_writers(
-        self, store: SqlStore, url: str, monkeypatch: pytest.MonkeyPatch
+        self, store: Store, url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         finish, rng = Transaction.finish, random.Random(5)
 
@@ -65,7 +65,7 @@ class TestCommitOrder:
             )
             for n in range(processes)
         ]
-        own = SqlStore(url)
+        own = Store(url)
         await own.start()
 
         async def write(writer: int) -> None:
@@ -90,7 +90,7 @@ class TestCommitOrder:
             assert [n for _, of, n in seen if of == writer] == list(range(each))
 
     async def test_uncommitted_event_holds_back_later_events(
-        self, store: SqlStore, other: SqlStore, clock: Clock
+        self, store: Store, other: Store, clock: Clock
     ) -> None:
         async with store._db.raw_write() as connection:
             slow = Transaction(connection, clock)
@@ -107,11 +107,11 @@ class TestCommitOrder:
         assert [event.kind for event in late] == ["slow", "quick"]
         assert late[: len(early)] == early, "one appeared before what had been seen"
 
-    async def test_random_jobs_at_once(self, store: SqlStore, other: SqlStore) -> None:
+    async def test_random_jobs_at_once(self, store: Store, other: Store) -> None:
         jobs = [(await store.create_job(make_job(state="RUNNING"))).job for _ in range(4)]
         rng = random.Random(7)
 
-        async def churn(which: SqlStore) -> None:
+        async def churn(which: Store) -> None:
             for n in range(25):
                 job = rng.choice(jobs)
                 await which.transition(job.id, JobState.RUNNING, message=f"{id(which)} {n}")
@@ -136,14 +136,14 @@ class TestCommitOrder:
 
 
 class TestWaiting:
-    async def test_wait_without_changes_times_out(self, store: SqlStore) -> None:
+    async def test_wait_without_changes_times_out(self, store: Store) -> None:
         await settle(store)
         before = time.monotonic()
         assert not await store.wait_for_change(0.2)
         assert time.monotonic() - before >= 0.15
 
     @pytest.mark.parametrize("who", ["this store", "another store"])
-    async def test_a_commit_ends_the_wait(self, store: SqlStore, other: SqlStore, who: str) -> None:
+    async def test_a_commit_ends_the_wait(self, store: Store, other: Store, who: str) -> None:
         await settle(store)
         waiting = asyncio.create_task(store.wait_for_change(HOUR_S))
         await asyncio.sleep(0.1)
@@ -151,14 +151,14 @@ class TestWaiting:
         await (store if who == "this store" else other).add_event("announcement", {})
         assert await waiting
 
-    async def test_commit_of_other_process_ends_wait(self, store: SqlStore, url: str) -> None:
+    async def test_commit_of_other_process_ends_wait(self, store: Store, url: str) -> None:
         await settle(store)
         waiting = asyncio.create_task(store.wait_for_change(HOUR_S))
         child = await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, url, "1", "1")
         assert await waiting
         assert await child.wait() == 0
 
-    async def test_single_commit_ends_wait_of_all_readers(self, store: SqlStore) -> None:
+    async def test_single_commit_ends_wait_of_all_readers(self, store: Store) -> None:
         await settle(store)
         waiting = [asyncio.create_task(store.wait_for_change(HOUR_S)) for _ in range(50)]
         await asyncio.sleep(0.1)
@@ -167,7 +167,7 @@ class TestWaiting:
         assert all(await asyncio.gather(*waiting))
 
     async def test_event_between_read_and_first_wait_ends_wait(
-        self, store: SqlStore, other: SqlStore, monkeypatch: pytest.MonkeyPatch
+        self, store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # However long it takes from the one to the other.
         monkeypatch.setattr(Feed, "RECENT_S", 0)
@@ -184,7 +184,7 @@ class TestWaiting:
 
     @pytest.mark.parametrize("read_in", ["the loop", "a task"])
     async def test_a_loop_that_waits_in_a_task_misses_nothing_and_does_not_spin(
-        self, store: SqlStore, other: SqlStore, read_in: str
+        self, store: Store, other: Store, read_in: str
     ) -> None:
         """As one does who waits for one of several things."""
         await settle(store)
@@ -210,7 +210,7 @@ class TestWaiting:
         await looping
         assert turns < 100
 
-    async def test_a_cancelled_waiter_leaves_nothing_behind(self, store: SqlStore) -> None:
+    async def test_a_cancelled_waiter_leaves_nothing_behind(self, store: Store) -> None:
         await settle(store)
         waiting = asyncio.create_task(store.wait_for_change(HOUR_S))
         await asyncio.sleep(0.05)
@@ -218,7 +218,7 @@ class TestWaiting:
         await asyncio.wait([waiting])
         assert not store._db.feed._waiters
 
-    async def test_idle_costs_next_to_nothing(self, store: SqlStore) -> None:
+    async def test_idle_costs_next_to_nothing(self, store: Store) -> None:
         await settle(store)
         before = time.process_time()
         await asyncio.gather(*(store.wait_for_change(1) for _ in range(100)))
@@ -231,7 +231,7 @@ async def test_the_database_server_restarts(
 ) -> None:
     """The pool and the notifications are there again by themselves."""
     monkeypatch.setattr(PostgresFeed, "RETRY_S", 0.1)
-    store = SqlStore(postgres_url)
+    store = Store(postgres_url)
     await store.start()
     await settle(store)
     waiting = asyncio.create_task(store.wait_for_change(HOUR_S))
@@ -249,7 +249,7 @@ async def test_the_database_server_restarts(
 
 
 async def test_sqlite_is_not_looked_at_when_nobody_waits(tmp_path: Path) -> None:
-    store = SqlStore(f"sqlite:///{tmp_path / 'aitne.db'}")
+    store = Store(f"sqlite:///{tmp_path / 'aitne.db'}")
     await store.start()
     await settle(store)
     feed = store._db.feed

@@ -10,11 +10,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from aitne.adapters.store import SqlStore, paging
 from aitne.core.errors import InvalidInput
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobFilter
 from aitne.core.models.job_search import JobSort
+from aitne.store import Store, paging
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import CREATED_AT, make_array, make_job, make_spec
 
@@ -24,7 +24,7 @@ def at(minutes: float) -> datetime:
 
 
 @pytest.fixture
-async def jobs(store: SqlStore, clock: Clock) -> list[Job]:
+async def jobs(store: Store, clock: Clock) -> list[Job]:
     """Fourteen jobs that are mostly alike; some differ in their ids only."""
     clock.now = at(1_000)
     made = []
@@ -62,7 +62,7 @@ def lasted(job: Job, now: datetime) -> float:
 @pytest.mark.parametrize("descending", [True, False])
 @pytest.mark.parametrize("sort", JobSort)
 async def test_an_order_walks_through_all(
-    store: SqlStore, jobs: list[Job], clock: Clock, sort: JobSort, descending: bool
+    store: Store, jobs: list[Job], clock: Clock, sort: JobSort, descending: bool
 ) -> None:
     began = clock.now
     found: list[Job] = []
@@ -97,7 +97,7 @@ async def test_an_order_walks_through_all(
         assert values == sorted(values, reverse=descending)
 
 
-async def test_a_new_job_moves_nobodys_next_page(store: SqlStore, jobs: list[Job]) -> None:
+async def test_a_new_job_moves_nobodys_next_page(store: Store, jobs: list[Job]) -> None:
     page = await store.list_jobs(JobFilter(), visible_to=None, limit=5, sort=JobSort.GPUS)
     whole = await store.list_jobs(JobFilter(), visible_to=None, limit=50, sort=JobSort.GPUS)
     await store.create_job(make_job(spec={"resources": {"nodes": 9, "gpu": {"count": 8}}}))
@@ -107,7 +107,7 @@ async def test_a_new_job_moves_nobodys_next_page(store: SqlStore, jobs: list[Job
     assert [*page.items, *rest.items] == [*whole.items]
 
 
-async def test_a_cursor_belongs_to_its_order(store: SqlStore, jobs: list[Job]) -> None:
+async def test_a_cursor_belongs_to_its_order(store: Store, jobs: list[Job]) -> None:
     page = await store.list_jobs(JobFilter(), visible_to=None, limit=2, sort=JobSort.OWNER)
     for sort, descending in ((JobSort.NAME, True), (JobSort.OWNER, False)):
         with pytest.raises(InvalidInput, match="cursor"):
@@ -140,7 +140,7 @@ async def test_a_cursor_belongs_to_its_order(store: SqlStore, jobs: list[Job]) -
     ],
 )
 async def test_a_filter_finds_its_own(
-    store: SqlStore, jobs: list[Job], where: dict[str, object], numbers: list[int]
+    store: Store, jobs: list[Job], where: dict[str, object], numbers: list[int]
 ) -> None:
     chosen = JobFilter.model_validate(where)
     page = await store.list_jobs(chosen, visible_to=None)
@@ -149,7 +149,7 @@ async def test_a_filter_finds_its_own(
     assert sum(counts.values()) == page.total == len(numbers)
 
 
-async def test_jobs_of_a_partition_and_of_a_time_are_found(store: SqlStore) -> None:
+async def test_jobs_of_a_partition_and_of_a_time_are_found(store: Store) -> None:
     fields: dict[str, dict[str, Any]] = {
         "ended": {"state": JobState.COMPLETED, "partition": "gpu", "ended_at": at(20)},
         "live": {"state": JobState.RUNNING, "partition": "gpu-large"},
@@ -176,7 +176,7 @@ async def test_jobs_of_a_partition_and_of_a_time_are_found(store: SqlStore) -> N
     assert await names(active_at=at(15), partition="gpu") == {"ended"}
 
 
-async def test_arrays_are_told_from_others(store: SqlStore) -> None:
+async def test_arrays_are_told_from_others(store: Store) -> None:
     array, tasks = make_array("0-2", spec={"resources": {"gpu": {"count": 1, "type": "a100"}}})
     await store.create_job(array, tasks)
     await store.create_job(make_job())
@@ -185,7 +185,7 @@ async def test_arrays_are_told_from_others(store: SqlStore) -> None:
     assert (await store.list_jobs(JobFilter(array=False), visible_to=None)).total == 4
 
 
-async def test_counts_are_of_what_one_may_see(store: SqlStore, jobs: list[Job]) -> None:
+async def test_counts_are_of_what_one_may_see(store: Store, jobs: list[Job]) -> None:
     counts = await store.count_jobs(JobFilter(), visible_to="ada")
     mine = [job for job in jobs if job.owner == "ada"]
     assert counts == {
@@ -193,7 +193,7 @@ async def test_counts_are_of_what_one_may_see(store: SqlStore, jobs: list[Job]) 
     }
 
 
-async def test_gpus_are_summed_without_their_owners(store: SqlStore) -> None:
+async def test_gpus_are_summed_without_their_owners(store: Store) -> None:
     held = make_job(
         state=JobState.RUNNING,
         nodes=("n1", "n2"),
@@ -221,14 +221,14 @@ async def test_gpus_are_summed_without_their_owners(store: SqlStore) -> None:
     ],
 )
 async def test_a_made_up_cursor_is_refused_before_a_database_stumbles_over_it(
-    store: SqlStore, sort: JobSort, value: str, as_of: str
+    store: Store, sort: JobSort, value: str, as_of: str
 ) -> None:
     cursor = paging.encode("jobs", sort, "desc", value, UUID(int=1).hex, as_of)
     with pytest.raises(InvalidInput, match="cursor"):
         await store.list_jobs(JobFilter(), visible_to=None, sort=sort, cursor=cursor)
 
 
-async def test_no_list_by_number_takes_a_number_that_no_row_can_have(store: SqlStore) -> None:
+async def test_no_list_by_number_takes_a_number_that_no_row_can_have(store: Store) -> None:
     for number in ("9" * 19, "\u0663", "one"):
         with pytest.raises(InvalidInput, match="cursor"):
             await store.inbox("ada", cursor=paging.encode("notifications", number))

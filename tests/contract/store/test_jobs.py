@@ -6,13 +6,13 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.store import SqlStore
-from aitne.adapters.store.paging import encode
 from aitne.core.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.user import Project, User
-from aitne.core.ports.store import Idempotency, NewJob
+from aitne.store import Store
+from aitne.store.new_jobs import Idempotency, NewJob
+from aitne.store.paging import encode
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import CREATED_AT, make_array, make_job, make_session, make_spec
 
@@ -23,18 +23,18 @@ def at(minutes: float) -> datetime:
     return CREATED_AT + timedelta(minutes=minutes)
 
 
-async def create(store: SqlStore, *jobs: Job) -> None:
+async def create(store: Store, *jobs: Job) -> None:
     for job in jobs:
         await store.create_job(job)
 
 
-async def names(store: SqlStore, visible_to: str | None = None, **where: object) -> list[str]:
+async def names(store: Store, visible_to: str | None = None, **where: object) -> list[str]:
     page = await store.list_jobs(JobFilter.model_validate(where), visible_to=visible_to)
     assert page.total == len(page.items)
     return [job.name for job in page.items]
 
 
-async def test_a_job_comes_back_as_it_was(store: SqlStore, clock: Clock) -> None:
+async def test_a_job_comes_back_as_it_was(store: Store, clock: Clock) -> None:
     job = make_job(
         name=NASTY,
         spec=make_spec(
@@ -64,18 +64,18 @@ async def test_a_job_comes_back_as_it_was(store: SqlStore, clock: Clock) -> None
     assert found.created_at.utcoffset() == timedelta(0)
 
 
-async def test_a_session_comes_back_with_its_apps(store: SqlStore) -> None:
+async def test_a_session_comes_back_with_its_apps(store: Store) -> None:
     job = make_session()
     await create(store, job)
     assert await store.get_job(job.id) == job
 
 
-async def test_no_such_job(store: SqlStore) -> None:
+async def test_no_such_job(store: Store) -> None:
     with pytest.raises(NotFound, match=r"The job .* does not exist"):
         await store.get_job(uuid4())
 
 
-async def test_an_id_is_used_once(store: SqlStore) -> None:
+async def test_an_id_is_used_once(store: Store) -> None:
     job = make_job()
     await create(store, job)
     with pytest.raises(Conflict, match="already"):
@@ -83,7 +83,7 @@ async def test_an_id_is_used_once(store: SqlStore) -> None:
     assert (await store.outbox_depth())[0] == 1
 
 
-async def test_an_array_has_a_row_for_each_task(store: SqlStore) -> None:
+async def test_an_array_has_a_row_for_each_task(store: Store) -> None:
     array, tasks = make_array("3,1,7%2")
     await store.create_job(array, tasks[::-1])
     assert await store.array_tasks(array.id) == tasks
@@ -93,7 +93,7 @@ async def test_an_array_has_a_row_for_each_task(store: SqlStore) -> None:
     assert (await store.outbox_depth())[0] == 1, "one submission for all of them"
 
 
-async def test_an_array_is_stored_whole_or_not_at_all(store: SqlStore) -> None:
+async def test_an_array_is_stored_whole_or_not_at_all(store: Store) -> None:
     array, tasks = make_array("0-2")
     with pytest.raises(Conflict):
         await store.create_job(array, [*tasks, tasks[0]])
@@ -104,23 +104,21 @@ async def test_an_array_is_stored_whole_or_not_at_all(store: SqlStore) -> None:
 class TestIdempotency:
     KEY = Idempotency(owner="ada", key="k 🗝", request_hash="h1")
 
-    async def test_the_same_request_gets_the_same_job(self, store: SqlStore) -> None:
+    async def test_the_same_request_gets_the_same_job(self, store: Store) -> None:
         first = await store.create_job(make_job(), idempotency=self.KEY)
         again = await store.create_job(make_job(), idempotency=self.KEY)
         assert (first.replayed, again.replayed) == (False, True)
         assert again.job == first.job
         assert (await store.outbox_depth())[0] == 1
 
-    async def test_idempotency_key_with_different_request_is_refused(self, store: SqlStore) -> None:
+    async def test_idempotency_key_with_different_request_is_refused(self, store: Store) -> None:
         await store.create_job(make_job(), idempotency=self.KEY)
         other = self.KEY.model_copy(update={"request_hash": "h2"})
         with pytest.raises(IdempotencyConflict, match="new key"):
             await store.create_job(make_job(), idempotency=other)
         assert len(await names(store)) == 1
 
-    async def test_a_replay_is_found_before_the_request_is_judged_again(
-        self, store: SqlStore
-    ) -> None:
+    async def test_a_replay_is_found_before_the_request_is_judged_again(self, store: Store) -> None:
         assert await store.find_replays([self.KEY]) == {}
         job = (await store.create_job(make_job(), idempotency=self.KEY)).job
         unused = self.KEY.model_copy(update={"key": "unused"})
@@ -130,7 +128,7 @@ class TestIdempotency:
             await store.find_replays([self.KEY.model_copy(update={"request_hash": "h2"})])
 
     async def test_jobs_that_are_stored_together_replay_those_whose_key_is_used(
-        self, store: SqlStore
+        self, store: Store
     ) -> None:
         first = (await store.create_job(make_job(name="first"), idempotency=self.KEY)).job
         again, new, keyless = make_job(name="again"), make_job(name="new"), make_job(name="keyless")
@@ -152,7 +150,7 @@ class TestIdempotency:
         assert kinds.count("job.created") == 3
 
     async def test_of_jobs_that_are_stored_together_none_stays_if_one_cannot(
-        self, store: SqlStore
+        self, store: Store
     ) -> None:
         there = make_job()
         await store.create_job(there)
@@ -161,12 +159,12 @@ class TestIdempotency:
         assert len(await names(store)) == 1
         assert (await store.outbox_depth())[0] == 1
 
-    async def test_a_key_is_its_owners(self, store: SqlStore) -> None:
+    async def test_a_key_is_its_owners(self, store: Store) -> None:
         await store.create_job(make_job(), idempotency=self.KEY)
         other = self.KEY.model_copy(update={"owner": "bob", "request_hash": "h2"})
         assert not (await store.create_job(make_job(owner="bob"), idempotency=other)).replayed
 
-    async def test_a_request_that_failed_leaves_its_key_free(self, store: SqlStore) -> None:
+    async def test_a_request_that_failed_leaves_its_key_free(self, store: Store) -> None:
         job = make_job()
         await create(store, job)
         with pytest.raises(Conflict):
@@ -174,7 +172,7 @@ class TestIdempotency:
         assert not (await store.create_job(make_job(), idempotency=self.KEY)).replayed
 
     async def test_of_requests_at_the_same_time_one_makes_the_job(
-        self, store: SqlStore, other: SqlStore
+        self, store: Store, other: Store
     ) -> None:
         made = await asyncio.gather(
             *(
@@ -188,7 +186,7 @@ class TestIdempotency:
         assert len(await names(store)) == 1
 
     async def test_the_second_waits_while_the_first_is_in_flight(
-        self, store: SqlStore, other: SqlStore
+        self, store: Store, other: Store
     ) -> None:
         """The first one's transaction is held open until the second has certainly begun to wait."""
         job, held, release = make_job(), asyncio.Event(), asyncio.Event()
@@ -213,7 +211,7 @@ class TestIdempotency:
 
 
 class TestList:
-    async def test_newest_first(self, store: SqlStore) -> None:
+    async def test_newest_first(self, store: Store) -> None:
         await create(store, *(make_job(name=f"j{n}", created_at=at(n)) for n in (2, 0, 1)))
         assert await names(store) == ["j2", "j1", "j0"]
         assert [job.name for job in await store.live_jobs()] == ["j0", "j1", "j2"]
@@ -221,7 +219,7 @@ class TestList:
         await create(store, other)
         assert [job.id for job in await store.live_jobs(owner="bob")] == [other.id]
 
-    async def test_filters(self, store: SqlStore) -> None:
+    async def test_filters(self, store: Store) -> None:
         await create(
             store,
             make_job(name="a", created_at=at(3), owner="bob"),
@@ -247,13 +245,13 @@ class TestList:
         ],
     )
     async def test_a_name_is_searched_for_literally(
-        self, store: SqlStore, text: str, expected: list[str]
+        self, store: Store, text: str, expected: list[str]
     ) -> None:
         stored = ["100%", "back\\slash", "a_b", "axb", "Straße", "STRASSE"]
         await create(store, *(make_job(name=n, created_at=at(i)) for i, n in enumerate(stored)))
         assert await names(store, name_contains=text) == expected
 
-    async def test_a_user_sees_own_jobs_and_those_of_the_projects(self, store: SqlStore) -> None:
+    async def test_a_user_sees_own_jobs_and_those_of_the_projects(self, store: Store) -> None:
         for user, project in (("ada", "vision"), ("bob", "vision"), ("eve", "other")):
             await store.create_user(
                 User(name=user, default_project=project, created_at=CREATED_AT),
@@ -272,7 +270,7 @@ class TestList:
         assert await names(store, "nobody") == []
         assert len(await names(store, None)) == 3
 
-    async def test_pages_show_each_job_once_while_new_ones_come(self, store: SqlStore) -> None:
+    async def test_pages_show_each_job_once_while_new_ones_come(self, store: Store) -> None:
         # Many at one time, so that the id has to decide.
         jobs = [make_job(created_at=at(n // 4)) for n in range(20)]
         await create(store, *jobs)
@@ -289,7 +287,7 @@ class TestList:
             job.id for job in sorted(jobs, key=lambda job: (job.created_at, job.id), reverse=True)
         ]
 
-    async def test_the_last_page_has_no_cursor(self, store: SqlStore) -> None:
+    async def test_the_last_page_has_no_cursor(self, store: Store) -> None:
         await create(store, make_job(), make_job())
         page = await store.list_jobs(JobFilter(), visible_to=None, limit=2)
         assert (len(page.items), page.next_cursor, page.total) == (2, None, 2)
@@ -302,19 +300,19 @@ class TestList:
             *(encode("jobs", "2026-01-01", "9"), encode("jobs", "2026-01-01T00:00:00", "1" * 32)),
         ],
     )
-    async def test_a_cursor_that_is_not_ours(self, store: SqlStore, cursor: str) -> None:
+    async def test_a_cursor_that_is_not_ours(self, store: Store, cursor: str) -> None:
         with pytest.raises(InvalidInput, match="cursor") as caught:
             await store.list_jobs(JobFilter(), visible_to=None, cursor=cursor)
         assert caught.value.problems[0].field == "cursor"
 
-    async def test_counts_leave_out_the_row_that_stands_for_an_array(self, store: SqlStore) -> None:
+    async def test_counts_leave_out_the_row_that_stands_for_an_array(self, store: Store) -> None:
         array, tasks = make_array("0-2")
         await store.create_job(array, tasks)
         await create(store, make_job(state="QUEUED"))
         assert await store.count_by_state() == {"PENDING_SUBMIT": 3, "QUEUED": 1}
         assert await store.count_by_state(live_only=True) == {"PENDING_SUBMIT": 3, "QUEUED": 1}
 
-    async def test_a_users_live_rows_are_counted(self, store: SqlStore) -> None:
+    async def test_a_users_live_rows_are_counted(self, store: Store) -> None:
         array, tasks = make_array("0-2")
         await store.create_job(array, tasks)
         await create(store, make_job(state="COMPLETED"), make_job(owner="bob"))

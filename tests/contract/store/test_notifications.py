@@ -7,7 +7,6 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, InvalidInput, NotFound, StaleEpoch
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges
@@ -21,6 +20,7 @@ from aitne.core.models.notification import (
     NotificationKind,
     Webhook,
 )
+from aitne.store import Store
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user
 from tests.support.jobs import make_job, make_session
@@ -47,7 +47,7 @@ def hook(clock: Clock, name: str = "wh_1", owner: str = "ada") -> Webhook:
 
 class TestTelling:
     async def test_notifications_deliveries_and_the_cursor_are_one_transaction(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         await add(store, user(), user("bob"))
         assert await store.cursor("n") == 0
@@ -64,7 +64,7 @@ class TestTelling:
         assert (sent.owner, sent.tries) == ("ada", 1)
 
     async def test_events_read_twice_create_one_notification(
-        self, store: SqlStore, other: SqlStore, epoch: int
+        self, store: Store, other: Store, epoch: int
     ) -> None:
         await add(store, user())
         await store.tell([told(deliveries=(to_hook(),))], cursor="n", since=0, until=5, epoch=epoch)
@@ -77,7 +77,7 @@ class TestTelling:
         assert len(await store.lease_deliveries(epoch=epoch, limit=10, lease_s=60)) == 1
 
     async def test_controller_without_lease_creates_no_notifications(
-        self, store: SqlStore, epoch: int
+        self, store: Store, epoch: int
     ) -> None:
         await add(store, user())
         await store.drop_lease("controller", "test")
@@ -86,14 +86,14 @@ class TestTelling:
         assert await store.cursor("n") == 0
         assert (await store.inbox("ada")).total == 0
 
-    async def test_many_are_told_at_once(self, store: SqlStore, epoch: int) -> None:
+    async def test_many_are_told_at_once(self, store: Store, epoch: int) -> None:
         names = [f"u{n}" for n in range(450)]
         await add(store, *(user(name) for name in names))
         all_told = [told(name) for name in names]
         assert await store.tell(all_told, cursor="n", since=0, until=1, epoch=epoch) == 450
 
     async def test_when_anybody_was_told_of_something(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         await add(store, user())
         assert await store.last_told(KIND, "/jobs/1") is None
@@ -104,7 +104,7 @@ class TestTelling:
 
 class TestInbox:
     async def test_pages_newest_first_and_what_is_unread(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         await add(store, user(), user("bob"))
         for n in range(1, 6):
@@ -132,7 +132,7 @@ class TestInbox:
             await store.inbox("ada", cursor="nonsense")
 
     async def test_old_ones_are_deleted_and_what_waits_to_be_sent_is_not(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         await add(store, user())
         await store.tell([told(deliveries=(to_hook(),))], cursor="n", since=0, until=1, epoch=epoch)
@@ -142,9 +142,7 @@ class TestInbox:
 
 
 class TestChoices:
-    async def test_notification_choices_of_user_are_kept(
-        self, store: SqlStore, clock: Clock
-    ) -> None:
+    async def test_notification_choices_of_user_are_kept(self, store: Store, clock: Clock) -> None:
         await add(store, user(), user("bob"))
         assert await store.choices("ada") == NotificationChoices()
         mine = NotificationChoices(choices={KIND: {"mail": False}}, quiet_until=clock.now)
@@ -154,7 +152,7 @@ class TestChoices:
         with pytest.raises(NotFound):
             await store.save_choices("nobody", mine)
 
-    async def test_notification_recipients_are_enabled_users(self, store: SqlStore) -> None:
+    async def test_notification_recipients_are_enabled_users(self, store: Store) -> None:
         await add(store, user(mail="ada@example.org"), user("bob"), user("eve"))
         await store.update_user("eve", disabled=True)
         assert [(each.name, each.mail) for each in await store.people()] == [
@@ -167,7 +165,7 @@ class TestChoices:
 
 
 class TestWebhooks:
-    async def test_a_webhook_lives(self, store: SqlStore, clock: Clock) -> None:
+    async def test_a_webhook_lives(self, store: Store, clock: Clock) -> None:
         await add(store, user(), user("bob"))
         await store.create_webhook(hook(clock), most=1)
         with pytest.raises(Conflict, match="maximum"):
@@ -192,7 +190,7 @@ class TestWebhooks:
         assert await store.deliveries(owner="ada", channel="webhook", target="wh_1", limit=9) == []
 
     async def test_webhook_is_disabled_after_consecutive_failures(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         await add(store, user())
         await store.create_webhook(hook(clock), most=9)
@@ -217,7 +215,7 @@ class TestWebhooks:
 
 class TestDeliveries:
     async def test_a_lease_keeps_it_from_others_until_it_runs_out_or_its_lead_ends(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         await add(store, user())
         new = await store.add_delivery(to_hook())
@@ -238,7 +236,7 @@ class TestDeliveries:
         assert third.tries == 3
 
     async def test_owners_take_turns_and_none_has_more_than_a_few(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         await add(store, user(), user("bob"))
         for owner in ("ada", "ada", "ada", "bob"):
@@ -262,7 +260,7 @@ class TestDeliveries:
         assert await lease(9) == ["ada", "ada", "bob"]
 
     async def test_a_try_that_failed_comes_again_after_a_while(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         await add(store, user())
         await store.add_delivery(to_hook())
@@ -283,7 +281,7 @@ class TestDeliveries:
 
 class TestActivity:
     async def test_work_takes_warnings_back_and_old_news_does_not(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         job = (await store.create_job(make_session())).job
         start = clock.now
@@ -303,7 +301,7 @@ class TestActivity:
         assert await store.note_activity(uuid4(), active_at=clock.now, seen_at=clock.now) is None
 
     async def test_small_activity_changes_are_not_stored_before_warning(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         job = (await store.create_job(make_session())).job
         start = clock.now
@@ -329,7 +327,7 @@ class TestActivity:
         assert known.warned == 0
 
     async def test_ended_session_is_not_watched(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         job = (await store.create_job(make_session())).job
         await store.note_activity(job.id, active_at=clock.now, seen_at=clock.now)
@@ -340,7 +338,7 @@ class TestActivity:
         assert await store.activities() == []
 
     async def test_a_wish_names_its_reason_while_the_job_still_runs(
-        self, store: SqlStore, clock: Clock
+        self, store: Store, clock: Clock
     ) -> None:
         job = (await store.create_job(make_session())).job
         for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING):
@@ -349,7 +347,7 @@ class TestActivity:
         again = await store.request_cancel(job.id, clock.now, "by ada")
         assert (again.reason, again.message) == (TerminationReason.IDLE, "idle")
 
-    async def test_jobs_with_idle_gpus_longest_first(self, store: SqlStore, clock: Clock) -> None:
+    async def test_jobs_with_idle_gpus_longest_first(self, store: Store, clock: Clock) -> None:
         one, two = [(await store.create_job(make_job())).job for _ in range(2)]
         earlier = clock.now - timedelta(hours=1)
         for job, since in ((one, clock.now), (two, earlier)):

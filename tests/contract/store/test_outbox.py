@@ -4,17 +4,17 @@ import asyncio
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.ports.store import OutboxItem
+from aitne.store import Store
+from aitne.store.outbox import OutboxItem
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 
 
 async def test_items_are_leased_oldest_first_and_once(
-    store: SqlStore, epoch: int, clock: Clock
+    store: Store, epoch: int, clock: Clock
 ) -> None:
     jobs = [make_job() for _ in range(5)]
     for job in jobs:
@@ -27,9 +27,7 @@ async def test_items_are_leased_oldest_first_and_once(
     assert await store.lease_outbox(epoch=epoch, limit=10, lease_s=30) == []
 
 
-async def test_a_lease_that_ran_out_is_free_again(
-    store: SqlStore, epoch: int, clock: Clock
-) -> None:
+async def test_a_lease_that_ran_out_is_free_again(store: Store, epoch: int, clock: Clock) -> None:
     await store.create_job(make_job())
     await store.lease_outbox(epoch=epoch, limit=1, lease_s=30)
     clock.pass_(29.9)
@@ -39,7 +37,7 @@ async def test_a_lease_that_ran_out_is_free_again(
     assert again.tries == 2
 
 
-async def test_finish_and_return(store: SqlStore, epoch: int, clock: Clock) -> None:
+async def test_finish_and_return(store: Store, epoch: int, clock: Clock) -> None:
     for _ in range(2):
         await store.create_job(make_job())
     done, later = await store.lease_outbox(epoch=epoch, limit=2, lease_s=600)
@@ -56,7 +54,7 @@ async def test_finish_and_return(store: SqlStore, epoch: int, clock: Clock) -> N
     assert await store.outbox_depth() == (0, 0.0)
 
 
-async def test_only_the_leader_touches_it(store: SqlStore, epoch: int, clock: Clock) -> None:
+async def test_only_the_leader_touches_it(store: Store, epoch: int, clock: Clock) -> None:
     job = make_job()
     await store.create_job(job)
     [item] = await store.lease_outbox(epoch=epoch, limit=1, lease_s=30)
@@ -76,7 +74,7 @@ async def test_only_the_leader_touches_it(store: SqlStore, epoch: int, clock: Cl
 
 
 async def test_two_who_lease_at_once_never_get_the_same_item(
-    store: SqlStore, other: SqlStore, epoch: int
+    store: Store, other: Store, epoch: int
 ) -> None:
     for _ in range(12):
         await store.create_job(make_job())
@@ -91,7 +89,7 @@ async def test_two_who_lease_at_once_never_get_the_same_item(
     assert len(ids) == len(set(ids))
 
 
-async def test_owners_take_turns(store: SqlStore, epoch: int, clock: Clock) -> None:
+async def test_owners_take_turns(store: Store, epoch: int, clock: Clock) -> None:
     bobs = [make_job(owner="bob") for _ in range(5)]
     for job in bobs:
         await store.create_job(job)
@@ -107,7 +105,7 @@ async def test_owners_take_turns(store: SqlStore, epoch: int, clock: Clock) -> N
 
 
 async def test_items_come_in_the_order_in_which_they_became_due(
-    store: SqlStore, epoch: int, clock: Clock
+    store: Store, epoch: int, clock: Clock
 ) -> None:
     first, second = make_job(), make_job()
     await store.create_job(first)
@@ -120,7 +118,7 @@ async def test_items_come_in_the_order_in_which_they_became_due(
     assert [each.job_id for each in items] == [second.id, first.id]
 
 
-async def leased_child(store: SqlStore, epoch: int) -> tuple[Job, OutboxItem]:
+async def leased_child(store: Store, epoch: int) -> tuple[Job, OutboxItem]:
     """Create a queued job and another one; return the first, and the leased item of the other."""
     parent, child = make_job(state=JobState.QUEUED), make_job()
     for job in (parent, child):
@@ -139,7 +137,7 @@ async def leased_child(store: SqlStore, epoch: int) -> tuple[Job, OutboxItem]:
     ],
 )
 async def test_an_item_is_held_until_its_dependency_ends_or_has_an_id(
-    store: SqlStore, epoch: int, clock: Clock, state: JobState, changes: JobChanges
+    store: Store, epoch: int, clock: Clock, state: JobState, changes: JobChanges
 ) -> None:
     parent, held = await leased_child(store, epoch)
     await store.hold_outbox({held.id: parent}, epoch=epoch)
@@ -153,7 +151,7 @@ async def test_an_item_is_held_until_its_dependency_ends_or_has_an_id(
 
 
 async def test_an_item_is_not_held_for_a_dependency_that_has_changed_since(
-    store: SqlStore, epoch: int
+    store: Store, epoch: int
 ) -> None:
     parent, held = await leased_child(store, epoch)
     await store.transition(parent.id, JobState.COMPLETED)
@@ -163,7 +161,7 @@ async def test_an_item_is_not_held_for_a_dependency_that_has_changed_since(
 
 
 async def test_no_item_stays_held_when_its_dependency_ends_at_the_same_time(
-    store: SqlStore, other: SqlStore, epoch: int
+    store: Store, other: Store, epoch: int
 ) -> None:
     parents = [make_job(state=JobState.QUEUED) for _ in range(10)]
     children = [make_job() for _ in parents]

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
-from aitne.adapters.store import SqlStore
-from aitne.adapters.store.probe import probe
 from aitne.core.errors import InvalidInput, SetupError, StoreUnavailable
 from aitne.core.jobs.states import JobState
+from aitne.store import Store
+from aitne.store.probe import probe
 from tests.support.jobs import make_job
 from tests.support.postgres import PostgresServer
 
@@ -18,7 +18,7 @@ from tests.support.postgres import PostgresServer
 @pytest.mark.postgres
 class TestPostgresServer:
     async def test_missing_postgres_server_is_reported_as_unavailable(self) -> None:
-        store = SqlStore("postgresql://ada:geheim@127.0.0.1:1/name")
+        store = Store("postgresql://ada:geheim@127.0.0.1:1/name")
         with pytest.raises(StoreUnavailable, match="does not answer") as caught:
             await store.start()
         assert "geheim" not in caught.value.message
@@ -46,7 +46,7 @@ class TestPostgresServer:
             await probe("postgresql://ada:geheim@127.0.0.1:1/name")
 
     async def test_no_such_database(self, postgres_server: PostgresServer) -> None:
-        store = SqlStore(postgres_server.url("nothing"))
+        store = Store(postgres_server.url("nothing"))
         with pytest.raises(SetupError, match="createdb"):
             await store.start()
         await store.close()
@@ -56,13 +56,13 @@ class TestPostgresServer:
     ) -> None:
         postgres_server.run("DROP ROLE IF EXISTS eve")
         postgres_server.run("CREATE ROLE eve LOGIN")
-        store = SqlStore(postgres_database.replace("aitne@", "eve@"))
+        store = Store(postgres_database.replace("aitne@", "eve@"))
         with pytest.raises(SetupError, match="OWNER TO"):
             await store.start()
         await store.close()
 
     async def test_an_unknown_user(self, postgres_database: str) -> None:
-        store = SqlStore(postgres_database.replace("aitne@", "nobody:geheim@"))
+        store = Store(postgres_database.replace("aitne@", "nobody:geheim@"))
         with pytest.raises(SetupError, match="refused the login") as caught:
             await store.start()
         assert "geheim" not in caught.value.message
@@ -73,7 +73,7 @@ class TestPostgresServer:
     ) -> None:
         name = postgres_database.rpartition("/")[2]
         postgres_server.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-        store = SqlStore(postgres_database)
+        store = Store(postgres_database)
         with pytest.raises(SetupError, match="read-only"):
             await store.start()
         await store.close()
@@ -81,7 +81,7 @@ class TestPostgresServer:
     async def test_store_works_again_after_postgres_restart(
         self, postgres_server: PostgresServer, postgres_url: str
     ) -> None:
-        store = SqlStore(postgres_url)
+        store = Store(postgres_url)
         await store.start()
         postgres_server.stop()
         with pytest.raises(StoreUnavailable):
@@ -93,7 +93,7 @@ class TestPostgresServer:
         await store.close()
 
     async def test_a_transaction_that_hangs_is_ended_by_the_server(self, postgres_url: str) -> None:
-        store = SqlStore(postgres_url)
+        store = Store(postgres_url)
         await store.start()
         async with store._db.read() as connection:
             found = [
@@ -104,7 +104,7 @@ class TestPostgresServer:
         await store.close()
 
     async def test_a_row_that_stays_locked(self, postgres_url: str) -> None:
-        store = SqlStore(postgres_url)
+        store = Store(postgres_url)
         await store.start()
         job = (await store.create_job(make_job())).job
         hung = await asyncpg.connect(postgres_url)
@@ -121,7 +121,7 @@ class TestPostgresServer:
         await store.close()
 
     async def test_a_text_it_cannot_store(self, postgres_url: str) -> None:
-        store = SqlStore(postgres_url)
+        store = Store(postgres_url)
         await store.start()
         with pytest.raises(InvalidInput, match="NUL"):
             await store.create_job(make_job(name="a\0b"))

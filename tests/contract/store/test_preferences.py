@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import NotFound
 from aitne.core.models.user import Project, User
+from aitne.store import Store
 
 
-async def test_each_user_has_their_own(store: SqlStore) -> None:
+async def test_each_user_has_their_own(store: Store) -> None:
     for name in ("ada", "bob"):
         user = User(name=name, default_project=name, created_at=datetime.now(UTC))
         await store.create_user(user, None, Project(name=name, created_at=user.created_at))
@@ -21,6 +21,6 @@ async def test_each_user_has_their_own(store: SqlStore) -> None:
     assert await store.preference("bob", "portal") is None
 
 
-async def test_preference_of_unknown_user_is_refused(store: SqlStore) -> None:
+async def test_preference_of_unknown_user_is_refused(store: Store) -> None:
     with pytest.raises(NotFound):
         await store.put_preference("nobody", "portal", {})

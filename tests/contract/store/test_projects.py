@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
 from aitne.core.models.limits import (
     AssociationUse,
@@ -14,6 +13,7 @@ from aitne.core.models.limits import (
     QosUse,
 )
 from aitne.core.models.user import Project
+from aitne.store import Store
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user
 from tests.support.jobs import CREATED_AT
@@ -27,12 +27,12 @@ def project(name: str = "vision", title: str = "") -> Project:
     return Project(name=name, title=title, created_at=CREATED_AT)
 
 
-async def said(store: SqlStore) -> list[tuple[str | None, str, str | None]]:
+async def said(store: Store) -> list[tuple[str | None, str, str | None]]:
     events = [each for each in await store.events_after(0) if each.kind == "project.changed"]
     return [(each.project, each.data["what"], each.data.get("user")) for each in events]
 
 
-async def test_a_projects_life(store: SqlStore) -> None:
+async def test_a_projects_life(store: Store) -> None:
     await add(store, user("ada", "nlp"), user("bob", "nlp"))
     await store.create_project(project(), LIMITS, actor="root")
     with pytest.raises(Conflict, match="another name"):
@@ -63,7 +63,7 @@ async def test_a_projects_life(store: SqlStore) -> None:
     ]
 
 
-async def test_unchanged_limits_and_members_create_no_event(store: SqlStore) -> None:
+async def test_unchanged_limits_and_members_create_no_event(store: Store) -> None:
     await add(store, user("ada", "vision"))
     for _ in range(2):
         await store.set_limits("vision", LIMITS, actor="root")
@@ -73,7 +73,7 @@ async def test_unchanged_limits_and_members_create_no_event(store: SqlStore) -> 
     assert await store.limits_of("vision") == Limits()
 
 
-async def test_a_default_project_is_not_left(store: SqlStore) -> None:
+async def test_a_default_project_is_not_left(store: Store) -> None:
     await add(store, user("ada", "vision"), user("bob", "nlp"))
     with pytest.raises(Conflict, match="default project of ada"):
         await store.remove_member("vision", "ada", actor="root")
@@ -83,7 +83,7 @@ async def test_a_default_project_is_not_left(store: SqlStore) -> None:
     await store.remove_member("vision", "ada", actor="root")
 
 
-async def test_missing_project_or_member_is_not_found(store: SqlStore) -> None:
+async def test_missing_project_or_member_is_not_found(store: Store) -> None:
     await add(store, user("ada", "vision"))
     with pytest.raises(NotFound):
         await store.get_project("nlp")
@@ -97,7 +97,7 @@ async def test_missing_project_or_member_is_not_found(store: SqlStore) -> None:
         await store.remove_member("vision", "nobody", actor="root")
 
 
-async def test_the_last_look_at_what_is_in_use(store: SqlStore, clock: Clock) -> None:
+async def test_the_last_look_at_what_is_in_use(store: Store, clock: Clock) -> None:
     assert await store.in_use() is None
     lease = await store.take_lease("controller", "me", duration_s=60)
     assert lease is not None

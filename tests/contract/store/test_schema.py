@@ -16,21 +16,21 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect, text
 
-from aitne.adapters.store import SqlStore, tables
-from aitne.adapters.store.migrate import SCRIPTS, revision
-from aitne.adapters.store.migrations import HEAD
 from aitne.core.errors import SetupError
 from aitne.core.models.job import JobFilter
 from aitne.core.models.user import Project, User
+from aitne.store import Store, tables
+from aitne.store.migrate import SCRIPTS, revision
+from aitne.store.migrations import HEAD
 from tests.support.jobs import CREATED_AT, make_job
 
 START = """
 import asyncio, sys
-from aitne.adapters.store import SqlStore
+from aitne.store import Store
 from tests.support.jobs import make_job
 
 async def main(url):
-    store = SqlStore(url)
+    store = Store(url)
     await store.start()
     await store.create_job(make_job())
     await store.close()
@@ -43,7 +43,7 @@ asyncio.run(main(sys.argv[1]))
 @pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
 @pytest.mark.filterwarnings("ignore:autogenerate skipping metadata-specified expression-based")
 async def test_the_migrated_schema_is_that_of_the_tables(empty_url: str) -> None:
-    store = SqlStore(empty_url)
+    store = Store(empty_url)
     await store.start()
 
     def differences(connection: Connection) -> list[object]:
@@ -73,7 +73,7 @@ async def test_the_migrated_sqlite_file_says_word_for_word_what_the_tables_say(
                 if not name.startswith("sqlite_")
             }
 
-    store = SqlStore(f"sqlite:///{tmp_path / 'migrated.db'}")
+    store = Store(f"sqlite:///{tmp_path / 'migrated.db'}")
     await store.start()
     await store.close()
     engine = create_engine(f"sqlite:///{tmp_path / 'made.db'}")
@@ -89,9 +89,9 @@ def test_head_is_the_newest_revision() -> None:
     assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
 
 
-async def test_a_second_start_changes_nothing(store: SqlStore, url: str) -> None:
+async def test_a_second_start_changes_nothing(store: Store, url: str) -> None:
     job = (await store.create_job(make_job())).job
-    again = SqlStore(url)
+    again = Store(url)
     await again.start()
     assert await again.get_job(job.id) == job
     await again.close()
@@ -106,24 +106,24 @@ async def test_processes_that_start_at_once_on_an_empty_database(empty_url: str)
     ]
     ends = await asyncio.gather(*(child.communicate() for child in children))
     assert [child.returncode for child in children] == [0] * 3, ends
-    store = SqlStore(empty_url)
+    store = Store(empty_url)
     await store.start()
     assert len(await store.live_jobs()) == 3
     await store.close()
 
 
 async def test_stores_of_one_process_that_start_at_once(empty_url: str) -> None:
-    stores = [SqlStore(empty_url) for _ in range(4)]
+    stores = [Store(empty_url) for _ in range(4)]
     await asyncio.gather(*(store.start() for store in stores))
     for store in stores:
         await store.ping()
         await store.close()
 
 
-async def test_a_database_of_a_newer_release_is_left_alone(store: SqlStore, url: str) -> None:
+async def test_a_database_of_a_newer_release_is_left_alone(store: Store, url: str) -> None:
     async with store._db.raw_write() as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    later = SqlStore(url)
+    later = Store(url)
     with pytest.raises(SetupError, match="newer release") as caught:
         await later.start()
     await later.close()
@@ -131,7 +131,7 @@ async def test_a_database_of_a_newer_release_is_left_alone(store: SqlStore, url:
 
 
 async def test_a_database_of_another_program_is_left_alone(empty_url: str) -> None:
-    strange = SqlStore(empty_url)
+    strange = Store(empty_url)
     await strange._db.prepare()
     async with strange._db.raw_write() as connection:
         await connection.execute(text("CREATE TABLE wp_posts (id INTEGER)"))
@@ -155,7 +155,7 @@ async def test_a_migration_that_fails_leaves_nothing_behind(
         raise RuntimeError("the power went")
 
     monkeypatch.setattr(command, "upgrade", fail)
-    store = SqlStore(empty_url)
+    store = Store(empty_url)
     with pytest.raises(RuntimeError):
         await store.start()
     async with store._db.raw_read() as connection:
@@ -169,7 +169,7 @@ async def test_a_migration_that_fails_leaves_nothing_behind(
 
 async def test_going_back_to_an_older_release_loses_nothing_that_it_knew(empty_url: str) -> None:
     """Records that the older release knows survive a downgrade and the next upgrade."""
-    store = SqlStore(empty_url)
+    store = Store(empty_url)
     await store.start()
     ada = User(name="ada", display_name="Ada", default_project="vision", created_at=CREATED_AT)
     await store.create_user(ada, None, Project(name="vision", created_at=CREATED_AT))

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.sign_in import SecondFactor, SignIn
 from aitne.core.models.user import Role
+from aitne.store import Store
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user
 
@@ -28,7 +28,7 @@ def sign_in(clock: Clock, name: str = "ada", **overrides: object) -> SignIn:
 
 
 class TestSignIns:
-    async def test_log_in_and_out(self, store: SqlStore, clock: Clock) -> None:
+    async def test_log_in_and_out(self, store: Store, clock: Clock) -> None:
         await add(store, user())
         made = sign_in(clock, device="Firefox on Linux")
         await store.create_sign_in(made, "h", "csrf")
@@ -47,7 +47,7 @@ class TestSignIns:
             await store.create_sign_in(sign_in(clock, "nobody"), "h", "csrf")
 
     async def test_sign_in_use_is_recorded_once_per_minute(
-        self, store: SqlStore, clock: Clock
+        self, store: Store, clock: Clock
     ) -> None:
         await add(store, user())
         await store.create_sign_in(sign_in(clock), "h", "csrf")
@@ -64,7 +64,7 @@ class TestSignIns:
         assert found.sign_in == listed
 
     async def test_the_list_has_what_holds_used_last_first(
-        self, store: SqlStore, clock: Clock
+        self, store: Store, clock: Clock
     ) -> None:
         await add(store, user(), user("bob"))
         for name, minutes, life in (("one", 3, 9), ("two", 1, 9), ("over", 1, 1)):
@@ -79,9 +79,7 @@ class TestSignIns:
         clock.pass_(60)
         assert [each.id for each in await store.list_sign_ins("ada", clock.now)] == ["two", "one"]
 
-    async def test_sign_in_is_revoked_by_its_owner_only(
-        self, store: SqlStore, clock: Clock
-    ) -> None:
+    async def test_sign_in_is_revoked_by_its_owner_only(self, store: Store, clock: Clock) -> None:
         await add(store, user(), user("bob"))
         await store.create_sign_in(sign_in(clock), "h", "csrf")
         with pytest.raises(NotFound):
@@ -91,7 +89,7 @@ class TestSignIns:
         assert await store.open_sign_in("h", clock.now, None) is None
 
     async def test_all_but_one_are_revoked_with_unused_links(
-        self, store: SqlStore, clock: Clock
+        self, store: Store, clock: Clock
     ) -> None:
         await add(store, user(), user("bob"))
         later = clock.now + timedelta(minutes=1)
@@ -107,7 +105,7 @@ class TestSignIns:
 
     @pytest.mark.parametrize("change", [{"disabled": True}, {"password_hash": "new"}])
     async def test_disabled_user_or_new_password_ends_all_sign_ins(
-        self, store: SqlStore, clock: Clock, change: dict[str, object]
+        self, store: Store, clock: Clock, change: dict[str, object]
     ) -> None:
         await add(store, user(), user("bob"))
         later = clock.now + timedelta(seconds=60)
@@ -121,14 +119,14 @@ class TestSignIns:
         assert await store.open_sign_in("bob", clock.now, None) is not None
         assert await store.take_secret("login-link", "bob", clock.now) is not None
 
-    async def test_a_harmless_update_ends_none(self, store: SqlStore, clock: Clock) -> None:
+    async def test_a_harmless_update_ends_none(self, store: Store, clock: Clock) -> None:
         await add(store, user())
         await store.create_sign_in(sign_in(clock), "h", "csrf")
         await store.update_user("ada", display_name="A", disabled=False)
         assert await store.open_sign_in("h", clock.now, None) is not None
 
     async def test_ended_logins_are_noted_for_jupyterhub_until_it_has_heard(
-        self, store: SqlStore, clock: Clock
+        self, store: Store, clock: Clock
     ) -> None:
         await add(store, user())
         await add(store, user("eve"))
@@ -151,7 +149,7 @@ class TestSignIns:
         assert await store.hub_logouts(clock.now) == [due[1]]
 
     async def test_an_own_password_keeps_the_sign_in_in_use(
-        self, store: SqlStore, clock: Clock
+        self, store: Store, clock: Clock
     ) -> None:
         await add(store, user())
         for name in ("a", "b"):
@@ -164,16 +162,16 @@ class TestSignIns:
 
 
 class TestActingAs:
-    async def stage(self, store: SqlStore, clock: Clock) -> None:
+    async def stage(self, store: Store, clock: Clock) -> None:
         await add(store, user(role=Role.ADMIN), user("bob"), user("eve", role=Role.ADMIN))
         await store.create_sign_in(sign_in(clock), "h", "csrf")
 
-    async def speaks_for(self, store: SqlStore, clock: Clock) -> tuple[str, str | None, str]:
+    async def speaks_for(self, store: Store, clock: Clock) -> tuple[str, str | None, str]:
         found = await store.open_sign_in("h", clock.now, None)
         assert found is not None
         return found.user.name, found.impersonator, found.csrf
 
-    async def test_until_it_ends(self, store: SqlStore, clock: Clock) -> None:
+    async def test_until_it_ends(self, store: Store, clock: Clock) -> None:
         await self.stage(store, clock)
         await store.act_as("h", "csrf2", "bob", clock.now + timedelta(minutes=5))
         assert await self.speaks_for(store, clock) == ("bob", "ada", "csrf2")
@@ -184,7 +182,7 @@ class TestActingAs:
         assert await self.speaks_for(store, clock) == ("ada", None, "csrf4")
 
     async def test_never_for_an_administrator_nor_by_somebody_else(
-        self, store: SqlStore, clock: Clock
+        self, store: Store, clock: Clock
     ) -> None:
         await self.stage(store, clock)
         until = clock.now + timedelta(minutes=5)
@@ -199,7 +197,7 @@ class TestActingAs:
         assert await self.speaks_for(store, clock) == ("ada", None, "csrf")
 
     async def test_impersonation_needs_existing_sign_in_and_user(
-        self, store: SqlStore, clock: Clock
+        self, store: Store, clock: Clock
     ) -> None:
         await self.stage(store, clock)
         with pytest.raises(NotFound):
@@ -209,7 +207,7 @@ class TestActingAs:
 
 
 class TestSubjects:
-    async def test_a_source_knows_its_own(self, store: SqlStore) -> None:
+    async def test_a_source_knows_its_own(self, store: Store) -> None:
         await add(store, user(), user("bob"))
         tied = await store.tie_user("ada", "oidc", "iss#1")
         assert tied.source == "oidc"
@@ -224,14 +222,14 @@ class TestSubjects:
             await store.tie_user("nobody", "oidc", "iss#2")
         assert (await store.tie_user("ada", None, None)).source is None
 
-    async def test_many_without_a_subject(self, store: SqlStore) -> None:
+    async def test_many_without_a_subject(self, store: Store) -> None:
         await add(store, user(), user("bob"))
         for name in ("ada", "bob"):
             assert (await store.tie_user(name, "ldap", None)).source == "ldap"
 
 
 class TestLockouts:
-    async def attempt(self, store: SqlStore, clock: Clock) -> float | None:
+    async def attempt(self, store: Store, clock: Clock) -> float | None:
         """Attempt a sign-in; return for how many seconds the name is locked.
 
         None means unlocked, -1 that the attempt was refused without a check.
@@ -242,7 +240,7 @@ class TestLockouts:
         until = found.locked_until
         return None if until is None else (until - clock.now).total_seconds()
 
-    async def test_the_wait_doubles_up_to_the_longest(self, store: SqlStore, clock: Clock) -> None:
+    async def test_the_wait_doubles_up_to_the_longest(self, store: Store, clock: Clock) -> None:
         assert [await self.attempt(store, clock) for _ in range(4)] == [None, None, 60, -1]
         assert await store.locked_until("name", clock.now) is not None
         assert await store.locked_until("other", clock.now) is None
@@ -252,7 +250,7 @@ class TestLockouts:
             clock.pass_(1)
             assert await self.attempt(store, clock) == next_s
 
-    async def test_lockout_expires_or_is_cleared(self, store: SqlStore, clock: Clock) -> None:
+    async def test_lockout_expires_or_is_cleared(self, store: Store, clock: Clock) -> None:
         for _ in range(2):
             await self.attempt(store, clock)
         clock.pass_(61)
@@ -265,9 +263,7 @@ class TestLockouts:
         assert await store.clear_lockout("name")
         assert await store.locked_until("name", clock.now) is None
 
-    async def test_clearing_lockout_includes_keys_below(
-        self, store: SqlStore, clock: Clock
-    ) -> None:
+    async def test_clearing_lockout_includes_keys_below(self, store: Store, clock: Clock) -> None:
         async def lock(key: str) -> None:
             await store.begin_attempt(key, clock.now, most=1, window_s=60.0, longest_s=200.0)
 
@@ -282,7 +278,7 @@ class TestLockouts:
         assert locked == [None, None]
         assert None not in others
 
-    async def test_old_lockouts_are_pruned(self, store: SqlStore, clock: Clock) -> None:
+    async def test_old_lockouts_are_pruned(self, store: Store, clock: Clock) -> None:
         await self.attempt(store, clock)
         now = clock.pass_(31 * 86_400)
         await store.prune(events_before=now, idempotency_before=now)
@@ -293,7 +289,7 @@ class TestLockouts:
         assert await store.clear_lockout("name")
 
     async def test_of_many_at_once_no_more_are_looked_at(
-        self, store: SqlStore, other: SqlStore, clock: Clock
+        self, store: Store, other: Store, clock: Clock
     ) -> None:
         tries = [self.attempt(each, clock) for _ in range(5) for each in (store, other)]
         found = await asyncio.gather(*tries)
@@ -304,7 +300,7 @@ class TestSecondFactors:
     def factor(self, clock: Clock, salt: str = "salt", owner: str = "ada") -> SecondFactor:
         return SecondFactor(owner=owner, salt=salt, created_at=clock.now)
 
-    async def test_from_set_up_to_removal(self, store: SqlStore, clock: Clock) -> None:
+    async def test_from_set_up_to_removal(self, store: Store, clock: Clock) -> None:
         await add(store, user())
         assert await store.second_factor("ada") is None
         assert not await store.confirm_second_factor("ada", clock.now, 7, {"c1"})
@@ -330,9 +326,7 @@ class TestSecondFactors:
         with pytest.raises(NotFound):
             await store.enrol_second_factor(self.factor(clock, owner="nobody"))
 
-    async def test_a_step_is_used_once(
-        self, store: SqlStore, other: SqlStore, clock: Clock
-    ) -> None:
+    async def test_a_step_is_used_once(self, store: Store, other: Store, clock: Clock) -> None:
         await add(store, user())
         await store.enrol_second_factor(self.factor(clock))
         await store.confirm_second_factor("ada", clock.now, 7, ())
@@ -344,7 +338,7 @@ class TestSecondFactors:
         assert not await store.use_step("bob", 11)
 
     async def test_a_recovery_code_is_used_once(
-        self, store: SqlStore, other: SqlStore, clock: Clock
+        self, store: Store, other: Store, clock: Clock
     ) -> None:
         await add(store, user(), user("bob"))
         await store.put_recovery_codes("ada", {"c1", "c2"})

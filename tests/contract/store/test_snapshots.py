@@ -7,13 +7,12 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import func, select
 
-from aitne.adapters.store import SqlStore
-from aitne.adapters.store.snapshot_tables import snapshot_parts
-from aitne.adapters.store.snapshots import MOST_SNAPSHOTS
 from aitne.core.errors import NotFound
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges
-from aitne.core.ports.store import DocumentKind
+from aitne.store import Store
+from aitne.store.snapshot_tables import snapshot_parts
+from aitne.store.snapshots import MOST_SNAPSHOTS, DocumentKind
 from tests.support.jobs import CREATED_AT, make_array, make_job
 
 TAKEN = {
@@ -24,7 +23,7 @@ TAKEN = {
 }
 
 
-async def test_the_snapshot_of_a_job_comes_back_whole(store: SqlStore) -> None:
+async def test_the_snapshot_of_a_job_comes_back_whole(store: Store) -> None:
     job = (await store.create_job(make_job())).job
     assert await store.snapshot(job.id) is None
     before = await store.last_event_id()
@@ -41,7 +40,7 @@ async def test_the_snapshot_of_a_job_comes_back_whole(store: SqlStore) -> None:
         await store.put_snapshot(uuid4(), TAKEN)
 
 
-async def test_a_stored_placement_is_announced_outside_the_history(store: SqlStore) -> None:
+async def test_a_stored_placement_is_announced_outside_the_history(store: Store) -> None:
     job = (await store.create_job(make_job())).job
     before = await store.last_event_id()
     for nodes in (["n1", "n2"], ["n2", "n1"]):
@@ -53,7 +52,7 @@ async def test_a_stored_placement_is_announced_outside_the_history(store: SqlSto
     assert [event.kind for event in await store.job_events(job.id)] == ["job.created"]
 
 
-async def test_snapshot_parts_shared_by_tasks_are_stored_once(store: SqlStore) -> None:
+async def test_snapshot_parts_shared_by_tasks_are_stored_once(store: Store) -> None:
     array, tasks = make_array("0-3")
     await store.create_job(array, tasks)
     for number, task in enumerate(tasks):
@@ -67,7 +66,7 @@ async def test_snapshot_parts_shared_by_tasks_are_stored_once(store: SqlStore) -
     assert [each and each["host"]["node"] for each in found] == ["n0", "n1", "n2", "n3"]
 
 
-async def test_a_job_cannot_fill_the_database_with_snapshots(store: SqlStore) -> None:
+async def test_a_job_cannot_fill_the_database_with_snapshots(store: Store) -> None:
     job = (await store.create_job(make_job())).job
     for number in range(MOST_SNAPSHOTS + 5):
         await store.put_snapshot(job.id, {"git": {"diff": str(number)}})
@@ -77,7 +76,7 @@ async def test_a_job_cannot_fill_the_database_with_snapshots(store: SqlStore) ->
         assert (await connection.execute(query)).scalar() == MOST_SNAPSHOTS
 
 
-async def test_the_values_of_tasks_are_told_of_once_for_their_array(store: SqlStore) -> None:
+async def test_the_values_of_tasks_are_told_of_once_for_their_array(store: Store) -> None:
     array, tasks = make_array("0-2")
     await store.create_job(array, tasks)
     alone = (await store.create_job(make_job())).job
@@ -100,7 +99,7 @@ async def test_the_values_of_tasks_are_told_of_once_for_their_array(store: SqlSt
         await store.put_document(uuid4(), DocumentKind.FILES, {})
 
 
-async def test_the_others_are_cancelled_and_the_kept_go_on(store: SqlStore) -> None:
+async def test_the_others_are_cancelled_and_the_kept_go_on(store: Store) -> None:
     array, tasks = make_array("0-3")
     await store.create_job(array, tasks)
     for task in tasks[:2]:
@@ -119,7 +118,7 @@ async def test_the_others_are_cancelled_and_the_kept_go_on(store: SqlStore) -> N
     assert (await store.get_job(kept)).message == "All."
 
 
-async def test_a_sweep_is_completed_when_it_has_reached_its_goal(store: SqlStore) -> None:
+async def test_a_sweep_is_completed_when_it_has_reached_its_goal(store: Store) -> None:
     array, tasks = make_array("0-2")
     await store.create_job(array, tasks)
     for task in tasks[:2]:
@@ -139,7 +138,7 @@ async def test_a_sweep_is_completed_when_it_has_reached_its_goal(store: SqlStore
     assert array.ended_at == CREATED_AT
 
 
-async def test_of_two_tasks_that_are_good_enough_at_once_one_is_kept(store: SqlStore) -> None:
+async def test_of_two_tasks_that_are_good_enough_at_once_one_is_kept(store: Store) -> None:
     array, tasks = make_array("0-2", state=JobState.RUNNING)
     await store.create_job(array, tasks)
     for winner in tasks[:2]:
@@ -151,7 +150,7 @@ async def test_of_two_tasks_that_are_good_enough_at_once_one_is_kept(store: SqlS
 
 
 async def test_snapshot_and_values_of_former_attempt_are_hidden_after_retry(
-    store: SqlStore,
+    store: Store,
 ) -> None:
     job = (await store.create_job(make_job())).job
     lease = await store.take_lease("controller", "test", duration_s=60)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import NotFound
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobChanges, JobFilter
 from aitne.core.models.job_search import JobSort
+from aitne.store import Store
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_array, make_job, make_task_group
 
@@ -20,16 +20,16 @@ S = JobState
 
 
 @pytest.fixture
-async def plain(tmp_path: Path, clock: Clock) -> AsyncIterator[SqlStore]:
+async def plain(tmp_path: Path, clock: Clock) -> AsyncIterator[Store]:
     """A store in which each task has a row of its own from the beginning."""
-    store = SqlStore(f"sqlite:///{tmp_path / 'plain.db'}", clock=clock)
+    store = Store(f"sqlite:///{tmp_path / 'plain.db'}", clock=clock)
     await store.start()
     yield store
     await store.close()
 
 
 async def test_lists_and_counts_are_those_of_single_rows(
-    store: SqlStore, plain: SqlStore, clock: Clock
+    store: Store, plain: Store, clock: Clock
 ) -> None:
     for number in range(2):
         created_at = clock.pass_(0)  # both are of the same moment
@@ -71,7 +71,7 @@ async def test_lists_and_counts_are_those_of_single_rows(
 
 
 async def _ids(
-    store: SqlStore, where: JobFilter, sort: JobSort, *, descending: bool
+    store: Store, where: JobFilter, sort: JobSort, *, descending: bool
 ) -> list[tuple[int, list[str]]]:
     """Return the total and the job ids of all pages."""
     pages, cursor = [], None
@@ -86,7 +86,7 @@ async def _ids(
 
 
 async def test_task_has_a_row_of_its_own_from_its_first_change_on(
-    store: SqlStore, clock: Clock, epoch: int
+    store: Store, clock: Clock, epoch: int
 ) -> None:
     array, tasks = make_array("0-9999")
     group = make_task_group(array)
@@ -114,7 +114,7 @@ async def test_task_has_a_row_of_its_own_from_its_first_change_on(
     assert len(await store.array_rows(array.id)) == 2
 
 
-async def test_task_is_cancelled_alone(store: SqlStore, clock: Clock, epoch: int) -> None:
+async def test_task_is_cancelled_alone(store: Store, clock: Clock, epoch: int) -> None:
     array, tasks = make_array("0-4", state=S.QUEUED)
     await store.create_job(array, [make_task_group(array)])
     wished = await store.request_cancel(tasks[1].id, clock.now, "Cancelled by ada.")
@@ -125,7 +125,7 @@ async def test_task_is_cancelled_alone(store: SqlStore, clock: Clock, epoch: int
 
 
 async def test_submission_is_held_for_a_task_that_waits(
-    store: SqlStore, clock: Clock, epoch: int
+    store: Store, clock: Clock, epoch: int
 ) -> None:
     array, tasks = make_array("0-4", state=S.QUEUED)
     await store.create_job(array, [make_task_group(array)])
@@ -145,7 +145,7 @@ async def test_submission_is_held_for_a_task_that_waits(
     assert [item.job_id for item in leased] == [other.id]
 
 
-async def test_task_group_is_no_job(store: SqlStore) -> None:
+async def test_task_group_is_no_job(store: Store) -> None:
     array, _ = make_array("0-4")
     group = make_task_group(array)
     await store.create_job(array, [group])
@@ -158,7 +158,7 @@ async def test_task_group_is_no_job(store: SqlStore) -> None:
     assert await store.array_task(array.id, 5) is None
 
 
-async def test_history_of_a_task_ends_its_group_where_it_left_it(store: SqlStore) -> None:
+async def test_history_of_a_task_ends_its_group_where_it_left_it(store: Store) -> None:
     array, tasks = make_array("0-4")
     await store.create_job(array, [make_task_group(array)])
     group = make_task_group(array)
@@ -171,7 +171,7 @@ async def test_history_of_a_task_ends_its_group_where_it_left_it(store: SqlStore
     assert history == ["SUBMITTING", "QUEUED"]
 
 
-async def test_place_in_the_queue_counts_each_task_once(store: SqlStore) -> None:
+async def test_place_in_the_queue_counts_each_task_once(store: Store) -> None:
     queued = {"state": S.QUEUED, "partition": "gpu", "priority": 7}
     array, tasks = make_array("0-4", **queued)
     await store.create_job(array, [make_task_group(array)])
@@ -182,7 +182,7 @@ async def test_place_in_the_queue_counts_each_task_once(store: SqlStore) -> None
         assert place.waiting == 6 - 1 + 1, "the array, its other tasks and this one"
 
 
-async def test_tasks_leave_a_task_group_at_the_same_time(store: SqlStore, other: SqlStore) -> None:
+async def test_tasks_leave_a_task_group_at_the_same_time(store: Store, other: Store) -> None:
     array, tasks = make_array("0-19", state=S.QUEUED)
     await store.create_job(array, [make_task_group(array)])
 

@@ -8,25 +8,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, IllegalTransition, NotFound, StaleEpoch
 from aitne.core.jobs.states import LIVE, TERMINAL, TRANSITIONS, JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
+from aitne.store import Store
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_array, make_job, store_job_token
 
 S = JobState
 
 
-async def stored(store: SqlStore, **overrides: Any) -> Job:
+async def stored(store: Store, **overrides: Any) -> Job:
     return (await store.create_job(make_job(**overrides))).job
 
 
-async def kinds(store: SqlStore, job: Job) -> list[str]:
+async def kinds(store: Store, job: Job) -> list[str]:
     return [event.kind for event in await store.job_events(job.id)]
 
 
-async def test_a_change_is_written_with_its_event(store: SqlStore, clock: Clock) -> None:
+async def test_a_change_is_written_with_its_event(store: Store, clock: Clock) -> None:
     job = await stored(store, state=S.QUEUED, message="Waits for a GPU.", name="it's 🚀")
     now = clock.pass_(5)
     changed = await store.transition(
@@ -76,7 +76,7 @@ async def test_a_change_is_written_with_its_event(store: SqlStore, clock: Clock)
     assert created.data == event.data | before | {"version": 1}
 
 
-async def test_transition_keeps_unset_fields(store: SqlStore) -> None:
+async def test_transition_keeps_unset_fields(store: Store) -> None:
     job = await stored(store, state=S.RUNNING, message="stays", exit_code=4, nodes=("n1",))
     changed = await store.transition(job.id, S.RUNNING, JobChanges(address="n1:8888"))
     assert changed == job.model_copy(update={"address": "n1:8888", "version": 2})
@@ -84,7 +84,7 @@ async def test_transition_keeps_unset_fields(store: SqlStore) -> None:
     assert "previous" not in (await store.job_events(job.id))[-1].data
 
 
-async def test_a_change_of_nothing_writes_nothing(store: SqlStore) -> None:
+async def test_a_change_of_nothing_writes_nothing(store: Store) -> None:
     job = await stored(store, state=S.RUNNING, message="m", nodes=("n1",))
     same = JobChanges(message="m", nodes=("n1",), exit_code=None)
     assert await store.transition(job.id, S.RUNNING, same) == job
@@ -92,17 +92,17 @@ async def test_a_change_of_nothing_writes_nothing(store: SqlStore) -> None:
     assert await kinds(store, job) == ["job.created"]
 
 
-async def test_fields_can_be_emptied(store: SqlStore) -> None:
+async def test_fields_can_be_emptied(store: Store) -> None:
     job = await stored(store, state=S.RUNNING, nodes=("n1",), address="a:1", message="m")
     changed = await store.transition(
-        job.id, S.QUEUED, JobChanges(nodes=None, address=None, restart_count=1), message="again"
+        job.id, S.QUEUED, JobChanges(nodes=(), address=None, restart_count=1), message="again"
     )
     assert (changed.nodes, changed.address, changed.message) == ((), None, "again")
     assert changed.restart_count == 1
     assert await store.get_job(job.id) == changed
 
 
-async def test_a_message_may_hold_what_an_agent_sends(store: SqlStore) -> None:
+async def test_a_message_may_hold_what_an_agent_sends(store: Store) -> None:
     job = await stored(store)
     changed = await store.transition(
         job.id, S.FAILED, message="a\0b\ud83d".encode("utf-8", "replace").decode()
@@ -111,7 +111,7 @@ async def test_a_message_may_hold_what_an_agent_sends(store: SqlStore) -> None:
     assert (await store.get_job(job.id)).message == "a\ufffdb?"
 
 
-async def test_the_guards(store: SqlStore, epoch: int) -> None:
+async def test_the_guards(store: Store, epoch: int) -> None:
     job = await stored(store)
     with pytest.raises(NotFound):
         await store.transition(uuid4(), S.SUBMITTING)
@@ -127,7 +127,7 @@ async def test_the_guards(store: SqlStore, epoch: int) -> None:
     await store.transition(job.id, S.SUBMITTING, attempt=1, version=1, epoch=epoch)
 
 
-async def test_of_two_with_the_same_version_one_wins(store: SqlStore, other: SqlStore) -> None:
+async def test_of_two_with_the_same_version_one_wins(store: Store, other: Store) -> None:
     job = await stored(store, state=S.RUNNING)
     results = await asyncio.gather(
         *(
@@ -142,7 +142,7 @@ async def test_of_two_with_the_same_version_one_wins(store: SqlStore, other: Sql
     assert (await store.get_job(job.id)).version == 2
 
 
-async def test_the_end_removes_the_jobs_secrets(store: SqlStore, epoch: int) -> None:
+async def test_the_end_removes_the_jobs_secrets(store: Store, epoch: int) -> None:
     job = await stored(store, state=S.RUNNING)
     await store_job_token(store, job.id, "hash", epoch=epoch)
     await store.put_handover(job.id, "encrypted", replaces=None)
@@ -152,7 +152,7 @@ async def test_the_end_removes_the_jobs_secrets(store: SqlStore, epoch: int) -> 
     assert await store.get_handover(job.id) is None
 
 
-async def test_a_requeue_removes_only_the_hand_over(store: SqlStore, epoch: int) -> None:
+async def test_a_requeue_removes_only_the_hand_over(store: Store, epoch: int) -> None:
     job = await stored(store, state=S.RUNNING)
     await store_job_token(store, job.id, "hash", epoch=epoch)
     await store.put_handover(job.id, "encrypted", replaces=None, session_token_hash="session")
@@ -164,7 +164,7 @@ async def test_a_requeue_removes_only_the_hand_over(store: SqlStore, epoch: int)
 
 class TestRetry:
     async def test_a_new_attempt_knows_nothing_of_the_old_one(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         old = {name: clock.now for name in JobChanges.model_fields if name.endswith("_at")}
         job = await stored(
@@ -193,7 +193,7 @@ class TestRetry:
         assert (event.data["state"], event.data["previous"]) == ("PENDING_SUBMIT", "NODE_FAILED")
 
     async def test_the_end_of_one_attempt_and_the_next_are_one_change(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         job = await stored(store, state=S.RUNNING)
         end = JobChanges(reason=TerminationReason.NODE_FAILED, ended_at=clock.now)
@@ -208,27 +208,27 @@ class TestRetry:
         assert states == ["RUNNING", "NODE_FAILED", "PENDING_SUBMIT"]
 
     async def test_a_job_that_is_being_cancelled_is_not_begun_again(
-        self, store: SqlStore, epoch: int, clock: Clock
+        self, store: Store, epoch: int, clock: Clock
     ) -> None:
         job = await stored(store, state=S.RUNNING)
         await store.request_cancel(job.id, clock.now)
         ended = await store.retry(job.id, S.NODE_FAILED, epoch=epoch)
         assert (ended.state, ended.attempt) == (S.NODE_FAILED, 1)
 
-    async def test_only_what_has_ended(self, store: SqlStore, epoch: int) -> None:
+    async def test_only_what_has_ended(self, store: Store, epoch: int) -> None:
         for state in LIVE:
             job = await stored(store, state=state)
             with pytest.raises(IllegalTransition, match="has not ended"):
                 await store.retry(job.id, epoch=epoch)
 
-    async def test_only_the_leader(self, store: SqlStore, epoch: int) -> None:
+    async def test_only_the_leader(self, store: Store, epoch: int) -> None:
         job = await stored(store, state=S.LOST)
         with pytest.raises(StaleEpoch):
             await store.retry(job.id, epoch=epoch - 1)
         with pytest.raises(NotFound):
             await store.retry(uuid4(), epoch=epoch)
 
-    async def test_terminal_state_is_left_by_retry_only(self, store: SqlStore) -> None:
+    async def test_terminal_state_is_left_by_retry_only(self, store: Store) -> None:
         job = await stored(store, state=S.FAILED)
         with pytest.raises(IllegalTransition, match="retry"):
             await store.transition(job.id, S.PENDING_SUBMIT)
@@ -237,7 +237,7 @@ class TestRetry:
 
 
 class TestCancel:
-    async def test_before_it_was_submitted(self, store: SqlStore, clock: Clock, epoch: int) -> None:
+    async def test_before_it_was_submitted(self, store: Store, clock: Clock, epoch: int) -> None:
         job = await stored(store)
         [item] = await store.lease_outbox(epoch=epoch, limit=1, lease_s=60)
         now = clock.pass_(1)
@@ -250,7 +250,7 @@ class TestCancel:
             await store.transition(job.id, S.SUBMITTING, epoch=epoch)
         await store.finish_outbox(item.id, epoch=epoch)
 
-    async def test_a_live_job(self, store: SqlStore, clock: Clock, epoch: int) -> None:
+    async def test_a_live_job(self, store: Store, clock: Clock, epoch: int) -> None:
         for state in LIVE - {S.PENDING_SUBMIT}:
             job = await stored(store, state=state)
             now = clock.pass_(1)
@@ -264,7 +264,7 @@ class TestCancel:
             assert [item.kind for item in items if item.kind != "submit"] == ["cancel"]
 
     async def test_a_submission_that_was_begun_is_settled_first(
-        self, store: SqlStore, clock: Clock, epoch: int
+        self, store: Store, clock: Clock, epoch: int
     ) -> None:
         """Otherwise the scheduler's id of the job would stay unknown."""
         for state in (S.SUBMITTING, S.UNCERTAIN):
@@ -275,13 +275,13 @@ class TestCancel:
             items = await store.lease_outbox(epoch=epoch, limit=99, lease_s=3_600)
             assert [item.job_id for item in items if item.kind == "submit"] == [job.id, array.id]
 
-    async def test_an_ended_job(self, store: SqlStore, clock: Clock) -> None:
+    async def test_an_ended_job(self, store: Store, clock: Clock) -> None:
         for state in TERMINAL:
             job = await stored(store, state=state)
             assert await store.request_cancel(job.id, clock.now) == job
             assert await kinds(store, job) == ["job.created"]
 
-    async def test_with_a_word_of_who_ended_it(self, store: SqlStore, clock: Clock) -> None:
+    async def test_with_a_word_of_who_ended_it(self, store: Store, clock: Clock) -> None:
         pending, running = await stored(store), await stored(store, state=S.RUNNING)
         array, tasks = make_array("0-1", state=S.RUNNING)
         await store.create_job(array, tasks)
@@ -293,13 +293,13 @@ class TestCancel:
             assert again.message == "By bob.", "the first to ask ended it"
         assert {task.message for task in await store.array_tasks(array.id)} == {"By bob."}
 
-    async def test_no_such_job(self, store: SqlStore, clock: Clock) -> None:
+    async def test_no_such_job(self, store: Store, clock: Clock) -> None:
         with pytest.raises(NotFound):
             await store.request_cancel(uuid4(), clock.now)
 
 
 async def test_a_cancellation_of_what_was_seen_spares_what_moved_on(
-    store: SqlStore, clock: Clock
+    store: Store, clock: Clock
 ) -> None:
     job = await stored(store, state=S.READY)
     kept = await store.transition(job.id, S.READY, JobChanges(idle_ends_at=clock.now))
@@ -310,7 +310,7 @@ async def test_a_cancellation_of_what_was_seen_spares_what_moved_on(
     assert done.cancel_requested_at == clock.now
 
 
-async def test_extend(store: SqlStore, epoch: int) -> None:
+async def test_extend(store: Store, epoch: int) -> None:
     job = await stored(store, state=S.RUNNING)
     assert await store.limit_asked(job.id) is None
     assert await store.request_extend(job.id, 7_200, asked=None) == job
@@ -341,7 +341,7 @@ MOVES = st.lists(
 )
 @given(start=st.sampled_from(list(JobState)), moves=MOVES)
 async def test_any_sequence_of_changes_keeps_to_the_table(
-    store: SqlStore, epoch: int, clock: Clock, start: JobState, moves: list[tuple[str, S, str]]
+    store: Store, epoch: int, clock: Clock, start: JobState, moves: list[tuple[str, S, str]]
 ) -> None:
     """State, attempt, version and events after each move are what the table of states says."""
     job = await stored(store, state=start)

@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from aitne.adapters.store import SqlStore
-from aitne.adapters.store.users import MAX_TOKENS
 from aitne.core.errors import Conflict, InvalidInput, NotFound
 from aitne.core.models.directory import ProjectSearch, UserSearch, UserSort
 from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Project, Role, Scope, Token, User
+from aitne.store import Store
+from aitne.store.credentials import MAX_TOKENS
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import CREATED_AT
 
@@ -20,7 +20,7 @@ def user(name: str = "ada", project: str = "vision", **overrides: object) -> Use
     return User.model_validate(values | overrides)
 
 
-async def add(store: SqlStore, *people: User) -> None:
+async def add(store: Store, *people: User) -> None:
     for one in people:
         project = Project(name=one.default_project, title="T", created_at=CREATED_AT)
         await store.create_user(one, "hash", project)
@@ -38,7 +38,7 @@ def token(owner: str = "ada", **overrides: object) -> Token:
     return Token.model_validate(values | overrides)
 
 
-async def test_the_tokens_of_a_user_are_bounded(store: SqlStore) -> None:
+async def test_the_tokens_of_a_user_are_bounded(store: Store) -> None:
     await add(store, user(), user("bob"))
     for number in range(MAX_TOKENS):
         await store.create_token(token(id=f"t{number}"), f"hash{number}")
@@ -50,7 +50,7 @@ async def test_the_tokens_of_a_user_are_bounded(store: SqlStore) -> None:
 
 
 class TestUsers:
-    async def test_a_user_comes_with_a_project(self, store: SqlStore) -> None:
+    async def test_a_user_comes_with_a_project(self, store: Store) -> None:
         ada = user(display_name="Ada 'L' 🚀", role=Role.ADMIN)
         await add(store, ada, user("bob"), user("eve", "nlp"))
         assert await store.get_user("ada") == ada
@@ -65,13 +65,13 @@ class TestUsers:
         assert await store.list_projects(visible_to="ada") == [everything[1]]
         assert await store.list_projects(visible_to="nobody") == []
 
-    async def test_a_name_is_taken_once(self, store: SqlStore) -> None:
+    async def test_a_name_is_taken_once(self, store: Store) -> None:
         await add(store, user())
         with pytest.raises(Conflict, match="another name"):
             await add(store, user(project="other"))
         assert len(await store.list_projects(visible_to=None)) == 1
 
-    async def test_no_such_user(self, store: SqlStore) -> None:
+    async def test_no_such_user(self, store: Store) -> None:
         with pytest.raises(NotFound):
             await store.get_user("nobody")
         with pytest.raises(NotFound):
@@ -80,7 +80,7 @@ class TestUsers:
             await store.update_user("nobody")
         assert await store.password_hash("nobody") is None
 
-    async def test_an_enabled_administrator_always_remains(self, store: SqlStore) -> None:
+    async def test_an_enabled_administrator_always_remains(self, store: Store) -> None:
         await add(
             store, *(user(name, role=Role.ADMIN) for name in ("ada", "bob", "eve")), user("joe")
         )
@@ -100,11 +100,11 @@ class TestUsers:
         await store.update_user(last.name, role=Role.ADMIN, disabled=False)
         assert await store.list_administrators() == [last]
 
-    async def test_without_a_password(self, store: SqlStore) -> None:
+    async def test_without_a_password(self, store: Store) -> None:
         await store.create_user(user(), None, Project(name="vision", created_at=CREATED_AT))
         assert await store.password_hash("ada") is None
 
-    async def test_pages_by_name(self, store: SqlStore) -> None:
+    async def test_pages_by_name(self, store: Store) -> None:
         await add(store, *(user(name) for name in ("c", "a", "e", "b", "d")))
         seen, cursor = [], None
         while True:
@@ -117,7 +117,7 @@ class TestUsers:
         with pytest.raises(InvalidInput):
             await store.list_users(cursor="x")
 
-    async def test_a_search_looks_at_names_and_addresses(self, store: SqlStore) -> None:
+    async def test_a_search_looks_at_names_and_addresses(self, store: Store) -> None:
         await add(store, user("ada", display_name="Countess L."), user("b_b"), user("babs"))
         await store.update_user("babs", mail="Babs@Example.org")
 
@@ -133,7 +133,7 @@ class TestUsers:
         assert await found("%") == []
 
     @pytest.mark.parametrize("descending", [False, True])
-    async def test_pages_by_last_login(self, store: SqlStore, descending: bool) -> None:
+    async def test_pages_by_last_login(self, store: Store, descending: bool) -> None:
         await add(store, *(user(name) for name in ("c", "a", "e", "b", "d")))
         for number, name in enumerate(("d", "b", "c")):
             at = CREATED_AT + timedelta(hours=number)
@@ -165,7 +165,7 @@ class TestUsers:
         with pytest.raises(InvalidInput):
             await store.list_users(sort=UserSort.CREATED, cursor=by_name)
 
-    async def test_filters_of_users(self, store: SqlStore) -> None:
+    async def test_filters_of_users(self, store: Store) -> None:
         await add(store, user("ada", role=Role.ADMIN), user("bob"), user("eve", disabled=True))
         for search, names in (
             (UserSearch(role=Role.ADMIN), ["ada"]),
@@ -175,7 +175,7 @@ class TestUsers:
             page = await store.list_users(search)
             assert ([one.name for one in page.items], page.total) == (names, len(names))
 
-    async def test_projects_are_searched_in_pages(self, store: SqlStore) -> None:
+    async def test_projects_are_searched_in_pages(self, store: Store) -> None:
         await add(store, user("ada", "ada"), user("bob", "bob"), user("eve", "vision"))
         await store.put_member("vision", "bob", actor="root")
         await store.put_member("bob", "ada", actor="root")
@@ -202,7 +202,7 @@ class TestUsers:
         assert await found("ada", personal=False) == ["bob"]
         assert await found(state="closed") == []
 
-    async def test_update(self, store: SqlStore) -> None:
+    async def test_update(self, store: Store) -> None:
         await add(store, user(), user("root", role=Role.ADMIN))
         changed = await store.update_user("ada", display_name="Ada", role=Role.ADMIN)
         assert changed == user(display_name="Ada", role=Role.ADMIN)
@@ -215,7 +215,7 @@ class TestUsers:
 
 
 class TestTokens:
-    async def test_life_of_a_token(self, store: SqlStore, clock: Clock) -> None:
+    async def test_life_of_a_token(self, store: Store, clock: Clock) -> None:
         await add(store, user(), user("bob"))
         await store.create_token(token(), "hash")
         assert await store.list_tokens("ada") == [token()]
@@ -230,9 +230,7 @@ class TestTokens:
             await store.delete_token("ada", "t1")
         assert await store.token_user("hash", clock.now) is None
 
-    async def test_token_use_is_recorded_once_per_minute(
-        self, store: SqlStore, clock: Clock
-    ) -> None:
+    async def test_token_use_is_recorded_once_per_minute(self, store: Store, clock: Clock) -> None:
         await add(store, user())
         await store.create_token(token(), "hash")
         start = clock.now
@@ -242,7 +240,7 @@ class TestTokens:
             [found] = await store.list_tokens("ada")
             assert found.last_used_at == start + timedelta(seconds=noted)
 
-    async def test_expired_or_of_a_disabled_user(self, store: SqlStore, clock: Clock) -> None:
+    async def test_expired_or_of_a_disabled_user(self, store: Store, clock: Clock) -> None:
         await add(store, user())
         await store.create_token(token(expires_at=clock.now + timedelta(seconds=9)), "hash")
         assert await store.token_user("hash", clock.now) is not None
@@ -250,13 +248,13 @@ class TestTokens:
         await store.update_user("ada", disabled=True)
         assert await store.token_user("hash", clock.now) is None
 
-    async def test_no_such_owner(self, store: SqlStore) -> None:
+    async def test_no_such_owner(self, store: Store) -> None:
         with pytest.raises(NotFound):
             await store.create_token(token("nobody"), "hash")
 
 
 class TestSecrets:
-    async def test_once_in_time_and_for_its_purpose(self, store: SqlStore, clock: Clock) -> None:
+    async def test_once_in_time_and_for_its_purpose(self, store: Store, clock: Clock) -> None:
         later = clock.now + timedelta(seconds=60)
         await store.put_secret("code", "h", "ada", later, {"x": ["🚀", 1]})
         assert await store.take_secret("login-link", "h", clock.now) is None
@@ -267,7 +265,7 @@ class TestSecrets:
         assert await store.take_secret("code", "h", clock.now) is None, "too late is used up"
 
     async def test_of_many_takers_one_gets_it(
-        self, store: SqlStore, other: SqlStore, clock: Clock
+        self, store: Store, other: Store, clock: Clock
     ) -> None:
         await store.put_secret("code", "h", "ada", clock.now + timedelta(seconds=60), {})
         taken = await asyncio.gather(
@@ -276,7 +274,7 @@ class TestSecrets:
         assert sum(found is not None for found in taken) == 1
 
 
-async def test_attempts_within_a_window(store: SqlStore, clock: Clock) -> None:
+async def test_attempts_within_a_window(store: Store, clock: Clock) -> None:
     counts = []
     for seconds in (0, 10, 10, 281, 300):
         counts.append(await store.note_attempt("ada", clock.pass_(seconds), window_s=300))

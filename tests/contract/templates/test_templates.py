@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from aitne.core.models.job import JobType, Scalar
-from aitne.core.models.template import ParameterType, Template
+from aitne.core.models.parameter import ParameterType
+from aitne.core.models.template import Template
 from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
 
 ICONS = {"notebook", "terminal", "brain", "chart"}

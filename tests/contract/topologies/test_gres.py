@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aitne.bootstrap.topologies import read_topology
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import NodeTopology, cpu_list
+from aitne_train.topology.node import NodeTopology, parse_cpu_list
 from tests.support.topologies import ASSETS
 
 
@@ -81,7 +81,7 @@ def test_gres_file_is_read_as_it_was_written(
     assert set(nodes) == set(described)
     for name, (cores, links) in described.items():
         node = nodes[name]
-        assert [gpu_cpus(node, gpu) for gpu in range(len(cores))] == [*map(cpu_list, cores)]
+        assert [gpu_cpus(node, gpu) for gpu in range(len(cores))] == [*map(parse_cpu_list, cores)]
         assert node.links == {
             (f"GPU{one}", f"GPU{other}"): f"NV{links[one][other]}"
             for one, other in permutations(range(len(links)), 2)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from aitne.bootstrap.topologies import TOPOLOGIES, read_topology
 from aitne.core.ports.topology import TopologySource
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import link_weight
+from aitne_train.topology.node import weigh_link
 from tests.support.topologies import ASSETS, sysfs
 
 FILES = sorted(
@@ -142,9 +142,9 @@ def test_conf_and_output_of_slurm_combine_blocks_alike(release: str) -> None:
     for block in ("b1", "b4", "b5", "b8"):
         for other in ("b1", "b2", "b3", "b6", "b7"):
             below = [
-                {leaf for leaf in tree.leaf_of.values() if ancestor in tree.path(leaf)}
+                {leaf for leaf in tree.leaf_of.values() if ancestor in tree.find_path(leaf)}
                 for tree in (conf, shown)
-                for ancestor in [tree.common_ancestor(block, other)]
+                for ancestor in [tree.find_common_ancestor(block, other)]
             ]
             assert below[0] == below[1]
 
@@ -161,7 +161,7 @@ def test_yaml_and_output_of_slurm_describe_the_same_tree() -> None:
 def test_blocks_are_below_the_larger_blocks_that_combine_them() -> None:
     tree = read_topology([ASSETS / "slurm_file" / "blocks.conf"]).tree
     assert tree is not None
-    assert tree.path("b5") == ("(b1 to b8)", "(b5 to b8)", "(b5 to b6)", "b5")
+    assert tree.find_path("b5") == ("(b1 to b8)", "(b5 to b8)", "(b5 to b6)", "b5")
     shown = read_topology([ASSETS / "slurm" / "blocks-25.11.txt"]).tree
     assert shown is not None
     assert shown.roots == ("gb300_b[0-1]",)
@@ -172,7 +172,7 @@ def test_yaml_default_topology_is_read() -> None:
     tree = read_topology([ASSETS / "slurm_file" / "several.yaml"]).tree
     assert tree is not None
     assert dict(tree.leaf_of) == {"node01": "s1", "node02": "s1", "node03": "s2", "node04": "s2"}
-    source = tree.source_of("s2")
+    source = tree.find_source("s2")
     assert source is not None
     assert source.line == 6
 
@@ -240,7 +240,7 @@ def test_hwloc_file_of_a_node_with_pcie_switches() -> None:
     kinds = [node.links["GPU0", f"GPU{other}"] for other in (1, 2, 4, 8)]
     assert kinds == ["PIX", "PXB", "NODE", "SYS"]
     assert [gpu.numa for gpu in node.gpus] == [0] * 8 + [1] * 8
-    assert node.nearest_nic(2) is None  # the file has no network interface
+    assert node.find_nearest_nic(2) is None  # the file has no network interface
 
 
 @pytest.mark.parametrize(
@@ -276,10 +276,10 @@ def test_nvidia_matrix_gives_links_and_affinities() -> None:
     assert node.links["GPU0", "GPU4"] == "SYS"
     assert [gpu.numa for gpu in node.gpus] == [0, 0, 0, 0, 1, 1, 1, 1]
     assert node.numa_nodes[1].cpus[0] == 24
-    near = node.nearest_nic(6)
+    near = node.find_nearest_nic(6)
     assert near is not None
     assert near.name == "mlx5_1"
-    weights = [link_weight(node.links.get(("GPU0", f"GPU{other}"))) for other in range(3)]
+    weights = [weigh_link(node.links.get(("GPU0", f"GPU{other}"))) for other in range(3)]
     assert weights == [0, 25, 50]
 
 
@@ -376,7 +376,7 @@ def test_sysfs_finds_gpus_and_the_distance_to_the_nic(tmp_path: Path) -> None:
         ("GPU1", "0000:36:00.0", 0),
     ]
     assert node.links["GPU0", "GPU1"] == "PIX"
-    near = node.nearest_nic(0)
+    near = node.find_nearest_nic(0)
     assert near is not None
     assert near.name == "mlx5_0"
 
@@ -391,9 +391,9 @@ def test_sources_are_merged_with_the_source_of_each_edge(tmp_path: Path) -> None
     upper.write_text("SwitchName=core Switches=leaf[0-1]\n")
     topology = read_topology([lower, upper, ASSETS / "hwloc" / "power8-4gpus.xml"])
     assert topology.tree is not None
-    assert str(topology.tree.source_of("n3")) == f"{lower}, line 2"
-    assert str(topology.tree.source_of("leaf1")) == f"{upper}, line 1"
-    assert topology.tree.source_of("core") is None
+    assert str(topology.tree.find_source("n3")) == f"{lower}, line 2"
+    assert str(topology.tree.find_source("leaf1")) == f"{upper}, line 1"
+    assert topology.tree.find_source("core") is None
     assert list(topology.nodes) == ["drac-12"]
 
 

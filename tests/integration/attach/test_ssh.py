@@ -15,7 +15,7 @@ import pytest
 
 from aitne.adapters.schedulers._local.procfs import everyone
 from aitne.client import Client
-from aitne.dev.processes import wait_until
+from aitne_devcluster.processes import wait_until
 from tests.support import realtime
 from tests.support.platform import AITNE, RunningPlatform
 from tests.support.ports import reserve_ports

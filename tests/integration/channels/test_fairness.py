@@ -8,11 +8,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.notification import DeliveryState, NewDelivery, Webhook
 from aitne.core.models.user import Project, User
 from aitne.services.controller.deliverer import MAX_PER_USER, MOST_AT_ONCE, NotificationDispatcher
 from aitne.services.controller.leader import Leader
+from aitne.store import Store
 from tests.integration.channels.test_webhook import LOOPBACK, Receiver, channel
 from tests.support.database import migrated
 
@@ -23,7 +23,7 @@ async def test_a_receiver_that_hangs_holds_up_nobody_else(tmp_path: Path, migrat
     shutil.copy(migrated, tmp_path)
     now = datetime(2026, 1, 2, tzinfo=UTC)
     hooks = channel(tmp_path, **LOOPBACK, timeout=600)
-    store = SqlStore(f"sqlite:///{tmp_path}/aitne.db")
+    store = Store(f"sqlite:///{tmp_path}/aitne.db")
     await store.start()
     leader = Leader(store, "test")
     await leader.acquire()

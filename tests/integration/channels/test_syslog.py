@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.store import SqlStore
 from aitne.adapters.syslog import SyslogReceiver
 from aitne.core.errors import DeliveryFailed
 from aitne.services.audit import AuditService
 from aitne.services.controller.audit_forwarder import AuditForwarder
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.leader import Leader
+from aitne.store import Store
 from tests.support.ports import reserve_ports
 
 
@@ -45,7 +45,7 @@ def received(kind: str, server: socket.socket, count: int) -> list[str]:
 @pytest.mark.parametrize("kind", ["tcp", "udp", "unix"])
 async def test_each_entry_is_forwarded_once_and_in_order(tmp_path: Path, kind: str) -> None:
     target, server = listen(kind, tmp_path)
-    store = SqlStore(f"sqlite:///{tmp_path / 'aitne.db'}")
+    store = Store(f"sqlite:///{tmp_path / 'aitne.db'}")
     await store.start()
     with server:
         leader = Leader(store, "test", ControllerCounters())
@@ -72,7 +72,7 @@ async def test_each_entry_is_forwarded_once_and_in_order(tmp_path: Path, kind: s
 
 async def test_entries_wait_while_the_receiver_is_away(tmp_path: Path) -> None:
     port = reserve_ports()
-    store = SqlStore(f"sqlite:///{tmp_path / 'aitne.db'}")
+    store = Store(f"sqlite:///{tmp_path / 'aitne.db'}")
     await store.start()
     leader = Leader(store, "test", ControllerCounters())
     await leader.acquire()

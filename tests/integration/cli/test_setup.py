@@ -19,7 +19,7 @@ def answers(cluster: DevCluster, **slurm: object) -> Answers:
     return validate(
         {
             "scheduler": "slurm",
-            "portal_url": "http://127.0.0.1:8000",
+            "public_url": "http://127.0.0.1:8000",
             "sessions_url": "http://127.0.0.1:8001",
             "slurm": {
                 "conf": str(cluster.slurm_conf),
@@ -78,7 +78,7 @@ def test_account_that_is_no_operator_and_a_folder_that_nodes_do_not_have_are_nam
     absent = checks(answers(slurm_cluster, software_dir=str(tmp_path / "absent")))["shared.nodes"]
     assert (absent.state, "does not exist yet" in absent.message) == ("unknown", True)
     silent = checks(answers(slurm_cluster, rest_url="http://127.0.0.1:9", jwt_key=None))
-    assert silent["slurm.rest"].state == "failed"
+    assert silent["slurm.rest"].state == "warning"
 
 
 def test_slurm_that_does_not_answer_is_named_with_a_remedy(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_slurm_that_does_not_answer_is_named_with_a_remedy(tmp_path: Path) -> No
     given = validate(
         {
             "scheduler": "slurm",
-            "portal_url": "http://127.0.0.1:8000",
+            "public_url": "http://127.0.0.1:8000",
             "sessions_url": "http://127.0.0.1:8001",
             "slurm": {"conf": str(conf)},
         }

@@ -22,7 +22,7 @@ import aitne_train.topology
 from aitne.client import Client
 from aitne.client.records import Job
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.dev.cluster import down, up
+from aitne_devcluster.cluster import down, up
 from tests.integration.distrib.conftest import log_of
 from tests.support import realtime
 from tests.support.browser import assert_portal_shows_order, chromium

@@ -26,10 +26,10 @@ aitne_run="/usr/bin/python3 $HOME/launcher.pyz"
 """
 MEET = """
 import os
-from aitne_train.launcher.rendezvous import join
-from aitne_train.launcher.world import detect
-world = detect(os.environ)
-store = join(world, os.environ)
+from aitne_train.launcher.rendezvous import join_store
+from aitne_train.launcher.world import detect_topology
+world = detect_topology(os.environ)
+store = join_store(world, os.environ)
 store.set(f"from{world.rank}", b"")
 for rank in range(world.size):
     store.get(f"from{rank}", 60)

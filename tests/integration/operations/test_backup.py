@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.store import backup as database
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.errors import Conflict, InvalidInput, SetupError
 from aitne.core.settings import Settings
 from aitne.operations.backup import create
 from aitne.operations.backup.encryption import create_key_pair
 from aitne.services.platform.backup_record import last_backup
+from aitne.store import Store
+from aitne.store import backup as database
 from tests.support.backups import add_job, contents, create_in, fill, restore_to, source, stored
 from tests.support.database import migrated
 from tests.support.jobs import make_job
@@ -80,7 +80,7 @@ def test_backup_during_writes_is_of_one_moment(source: Settings, tmp_path: Path)
     written: list[str] = []
 
     async def write() -> None:
-        store = SqlStore(source.database_url)
+        store = Store(source.database_url)
         await store.start()
         try:
             while not stop.is_set():

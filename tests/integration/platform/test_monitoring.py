@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.dev import faults
+from aitne_devcluster import faults
 from tests.support import realtime
 from tests.support.certificates import Authority
 from tests.support.monitoring import MONITORING, alert_rules, prometheus_program, used_metrics

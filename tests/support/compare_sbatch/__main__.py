@@ -17,8 +17,8 @@ from pathlib import Path
 
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.dev.cluster import down, up
-from aitne.dev.plan import ReleaseName
+from aitne_devcluster.cluster import down, up
+from aitne_devcluster.plan import ReleaseName
 from tests.support.compare_sbatch.comparison import Row, compare
 from tests.support.compare_sbatch.report import document, succeeded, table
 from tests.support.compare_sbatch.scripts import BatchScript, read_scripts

@@ -184,10 +184,10 @@ async def test_script_metrics_and_history(stage: Stage) -> None:
         assert script.headers["content-type"] == "text/plain; charset=utf-8"
         assert job["id"] in script.text
         empty = (await client.get(f"{url}/metrics")).json()
-        assert empty == {
-            "samples": [],
-            "summary": {"cpu_mean": None, "cpu_max": None, "memory_max_bytes": None},
-        }
+        assert empty["samples"] == []
+        assert empty["summary"] == {"cpu_mean": None, "cpu_max": None, "memory_max_bytes": None}
+        described = {value["name"]: (value["title"], value["unit"]) for value in empty["values"]}
+        assert described["power_w"] == ("GPU power", "W")
         samples = [
             Sample(time=stage.clock.now, node=node, cpu=cpu, memory_bytes=memory)
             for node, cpu, memory in (("node01", 1.0, 10), ("node02", 3.0, 5))

@@ -16,7 +16,7 @@ from aitne.core.models.user import Actor, Role
 from aitne.services.platform.secrets import hashed
 from aitne_train.topology.node import Device, NodeTopology
 from aitne_train.topology.parts import TopologyPart
-from aitne_train.topology.record import to_record
+from aitne_train.topology.record import part_to_record
 from tests.support.jobs import make_job, store_job_token
 from tests.support.stage import Stage
 
@@ -171,7 +171,7 @@ async def test_a_description_only_adds_to_what_an_administrator_has_imported(sta
     gpus = (Device("GPU0", numa=0), Device("GPU1", numa=0))
     pairs = (("GPU0", "GPU1"), ("GPU1", "GPU0"))
     part = NodeTopology(NODE, "matrix.txt", gpus=gpus, links=dict.fromkeys(pairs, "PIX"))
-    content = to_record(TopologyPart(nodes=(part,)))
+    content = part_to_record(TopologyPart(nodes=(part,)))
     await stage.store.save_topology(TopologyOrigin.IMPORT, "matrix.txt", content)
     described = {**DESCRIBED, "links": [["GPU0", "GPU1", "NV12"]]}
     job = await running(stage)

@@ -12,8 +12,8 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.topology import TopologyOrigin
 from aitne.services.platform.secrets import hashed
 from aitne_train.topology.parts import TopologyPart
-from aitne_train.topology.record import to_record
-from aitne_train.topology.slurm import read_conf
+from aitne_train.topology.record import part_to_record
+from aitne_train.topology.slurm import parse_conf
 from tests.support.jobs import make_job, store_job_token
 from tests.support.stage import Stage
 
@@ -56,8 +56,8 @@ async def test_placement_has_the_reported_order_with_costs_of_the_platforms_topo
     stage: Stage,
 ) -> None:
     ada, eve = await stage.add_user("ada"), await stage.add_user("eve")
-    part = TopologyPart(tuple(read_conf(INTERLEAVED, "t.conf")))
-    await stage.store.save_topology(TopologyOrigin.IMPORT, "t.conf", to_record(part))
+    part = TopologyPart(tuple(parse_conf(INTERLEAVED, "t.conf")))
+    await stage.store.save_topology(TopologyOrigin.IMPORT, "t.conf", part_to_record(part))
     job = await running(stage)
     await report(stage, job, REPORTED)
     found = (await placement_of(stage, job, await stage.token(ada))).json()

@@ -12,7 +12,7 @@ from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor, Role
 from aitne_train.topology.parts import TopologyPart
-from aitne_train.topology.record import to_record
+from aitne_train.topology.record import part_to_record
 from tests.support.jobs import CREATED_AT, make_session
 from tests.support.stage import Stage
 
@@ -125,7 +125,7 @@ async def test_ranks_beyond_the_limits_are_refused_by_the_fields_of_the_request(
 
 async def test_ranks_are_refused_where_the_python_of_the_nodes_is_too_old(stage: Stage) -> None:
     await stage.add_node()
-    content = {**to_record(TopologyPart()), "python": "3.9", "owner": "ada"}
+    content = {**part_to_record(TopologyPart()), "python": "3.9", "owner": "ada"}
     await stage.store.save_topology(TopologyOrigin.NODES, "node01", content)
     ada = await stage.add_user("ada")
     session = await session_of(stage, ada, *RUNNING)

@@ -13,8 +13,8 @@ from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Role
 from aitne_train.topology.node import Device, NodeTopology, NumaNode
 from aitne_train.topology.parts import TopologyPart
-from aitne_train.topology.record import to_record
-from aitne_train.topology.slurm import read_shown
+from aitne_train.topology.record import part_to_record
+from aitne_train.topology.slurm import parse_shown_topology
 from tests.support.jobs import make_job
 from tests.support.stage import Stage
 from tests.support.topologies import ASSETS
@@ -63,9 +63,9 @@ async def test_topology_shows_places_and_use_of_nodes_but_no_jobs_of_others(stag
         nics=(Device("mlx5_0", numa=1),),
         links={("GPU0", "GPU1"): "NV4", ("GPU1", "GPU0"): "NV4"},
     )
-    switches = to_record(TopologyPart(tuple(read_shown(SHOWN))))
+    switches = part_to_record(TopologyPart(tuple(parse_shown_topology(SHOWN))))
     await stage.store.save_topology(TopologyOrigin.SCHEDULER, "", switches)
-    described = to_record(TopologyPart(nodes=(part,)))
+    described = part_to_record(TopologyPart(nodes=(part,)))
     await stage.store.save_topology(TopologyOrigin.IMPORT, "n1.xml", described)
     async with stage.client(await stage.token(ada)) as client:
         answer = await client.get(URL)
@@ -161,7 +161,7 @@ async def test_gres_file_describes_the_nodes_that_have_not_described_themselves(
         gpus=(Device("GPU0", numa=1), Device("GPU1", numa=0)),
         links={("GPU0", "GPU1"): "NV2", ("GPU1", "GPU0"): "NV2"},
     )
-    reported = {**to_record(TopologyPart(nodes=(own,))), "python": "3.11", "boot_id": "b"}
+    reported = {**part_to_record(TopologyPart(nodes=(own,))), "python": "3.11", "boot_id": "b"}
     await stage.store.save_topology(TopologyOrigin.NODES, "n2", reported)
     async with stage.client(await stage.token(await stage.add_user("admin", Role.ADMIN))) as client:
         url = "/api/v1/admin/topology/gres.conf"

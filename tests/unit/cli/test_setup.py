@@ -20,7 +20,7 @@ from tests.unit.cli.conftest import Aitne
 ANSWERS = """\
 # A comment that stays.
 scheduler = "local"
-portal_url = "http://127.0.0.1:8000"
+public_url = "http://127.0.0.1:8000"
 sessions_url = "http://*.localhost:8001"
 database = "postgresql://aitne:hidden@db.example.org/aitne"
 """
@@ -96,7 +96,7 @@ def test_second_run_with_the_same_answers_changes_no_file(site: Site) -> None:
 def test_setup_enables_the_platform_with_daily_checks_and_backups(site: Site) -> None:
     if shutil.which("systemctl") is None:
         pytest.skip("there is no systemctl")
-    answers = "enable = true\n" + ANSWERS + '\n[settings.backup]\nto = "/srv/backups"\n'
+    answers = "enable = true\n" + ANSWERS + '\n[backup]\nto = "/srv/backups"\n'
     site.answers.write_text(answers)
 
     done = site.given("--yes")
@@ -186,7 +186,7 @@ def test_wrong_answers_are_sentences_and_write_no_file(site: Site) -> None:
 
     assert refused.status == 2
     assert {problem["field"] for problem in refused.json["error"]["problems"]} == {
-        *("scheduler", "port", "portal_url", "sessions_url")
+        *("scheduler", "port", "public_url", "sessions_url")
     }
     assert site.tree() == before
 
@@ -210,7 +210,7 @@ def test_questions_repeat_after_a_wrong_answer_and_keep_the_answers(site: Site) 
     assert "pbs must be 'slurm' or 'local'. Try again." in created.err
     assert "ftp://x must be http:// or https:// and a host" in created.err
     assert "must not be below aitne.example.org" in created.err
-    assert "apache must be 'nginx', 'caddy' or 'none'" in created.err
+    assert "apache must be 'nginx', 'caddy', 'other' or 'none'" in created.err
     assert "Answer y or n." in created.err
     assert (site.root / "etc/nginx/conf.d/aitne.conf").exists()
     again = site.setup(typed="\n" * (len(TYPED) + 1))
@@ -265,7 +265,7 @@ def test_dry_run_of_an_account_other_than_root_says_what_is_unknown(
     key.touch(0o600)
     answers = tmp_path / "answers.toml"
     answers.write_text(
-        'scheduler = "local"\nportal_url = "https://localhost:8000"\n'
+        'scheduler = "local"\npublic_url = "https://localhost:8000"\n'
         'sessions_url = "https://localhost:8001"\n[certificates]\nsource = "files"\n'
         f'portal = "{key}"\nportal_key = "{key}"\n'
     )

@@ -14,7 +14,6 @@ import pytest
 
 from aitne.adapters.node_software import own_software
 from aitne.adapters.runtimes.bare import BareRuntime
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.ports.files import Fence, ProgramOutcome
@@ -28,6 +27,7 @@ from aitne.services.controller.poll import Poller
 from aitne.services.controller.restored import RestoredJobs
 from aitne.services.controller.submit import Submitter
 from aitne.services.jobs.render import Renderer
+from aitne.store import Store
 from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler
 from tests.support.files import MemoryFiles, key_of
@@ -78,7 +78,7 @@ class Eager:
 class Bench:
     """The parts of a controller, which a test runs one pass at a time."""
 
-    store: SqlStore
+    store: Store
     scheduler: FakeScheduler
     hub: RecordingHub
     leader: Leader
@@ -146,7 +146,7 @@ def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
         settings = Settings(data_dir=data_dir, **overrides)
         settings.data_dir.mkdir(exist_ok=True)
         shutil.copy(database or migrated, settings.data_dir / "aitne.db")
-        store = SqlStore(settings.database_url, clock=clock)
+        store = Store(settings.database_url, clock=clock)
         await store.start()
         scheduler = scheduler or FakeScheduler()
         counts = ControllerCounters()

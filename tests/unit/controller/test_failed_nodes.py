@@ -39,15 +39,17 @@ def cluster(*down: str, names: tuple[str, ...] = ("n1", "n2", "n3", "n4")) -> Cl
     [
         (("n1",), (), ("n1",)),
         (("n1", "n2"), ("n2", "n4"), ("n2",)),
-        (("n1", "n2"), (), None),
+        (("n1", "n2"), (), ()),
     ],
     ids=["only node", "the one that is down", "not known which"],
 )
 def test_failed_node_is_excluded(
-    nodes: tuple[str, ...], down: tuple[str, ...], excluded: tuple[str, ...] | None
+    nodes: tuple[str, ...], down: tuple[str, ...], excluded: tuple[str, ...]
 ) -> None:
     job = make_job(nodes=nodes, spec={"resources": {"nodes": len(nodes)}})
-    assert excluding(job, FAILED, cluster(*down)).excluded_nodes == excluded
+    changes = excluding(job, FAILED, cluster(*down))
+    assert changes.excluded_nodes == excluded
+    assert ("excluded_nodes" in changes.model_fields_set) is bool(excluded)
 
 
 def test_other_ends_exclude_no_node() -> None:

@@ -12,9 +12,9 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.notification import NotificationKind
 from aitne.core.models.sample import Sample
 from aitne.core.notifications.settings import IdleSettings
-from aitne.core.ports.store import OutboxKind
 from aitne.services.controller.idle import IdleWatch, leads
 from aitne.services.controller.idle_gpus import GpuWatch, mean_utilization
+from aitne.store.outbox import OutboxKind
 from tests.support.jobs import make_job, make_session
 from tests.unit.controller.conftest import Bench
 from tests.unit.controller.test_telling import kinds, person, read

@@ -9,10 +9,10 @@ from typing import Any
 from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.core.models.limits import HeldLimit, Limits, Usage
 from aitne.core.models.user import Project, User
-from aitne.core.ports.store.groups import StoredMonth
 from aitne.core.settings import LocalSettings, Settings
 from aitne.services.controller.limits import LimitWatch
 from aitne.services.projects.limits import judge
+from aitne.store.usage import StoredMonth
 from tests.support.fakes import FakeScheduler
 from tests.support.jobs import make_job
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.store.backup import copy_sqlite
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.audit import RESTORE, AuditDraft, Outcome
 from aitne.core.models.job import Job, RetryPolicy
+from aitne.store.backup import copy_sqlite
 from tests.support.fakes import NeverStarts, SlowStart, Vanishes
 from tests.support.files import MemoryFiles
 from tests.support.jobs import make_job

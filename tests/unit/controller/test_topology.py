@@ -88,7 +88,7 @@ async def test_topology_of_the_scheduler_is_served_with_the_source_of_each_edge(
     tree = (await topologies.current()).tree
     assert tree is not None
     assert tree.leaf_of == {"n1": "leaf0", "n2": "leaf0", "n3": "leaf1", "n4": "leaf1"}
-    assert str(tree.source_of("n3")) == "scontrol show topology, line 2"
+    assert str(tree.find_source("n3")) == "scontrol show topology, line 2"
     assert (await topologies.known()).network_from == {TopologyOrigin.SCHEDULER}
     assert (await topologies.current()).tree is tree  # nothing has changed
 

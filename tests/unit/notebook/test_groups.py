@@ -52,38 +52,38 @@ def test_reason_of_an_end_is_waited_for(ranks: SessionRanks, api: FakeApi) -> No
     ended = job("TIMED_OUT", version=2, message=LIMIT)
     api.on("GET", f"/jobs/{JOB_ID}", job("RUNNING"), ended)
     api.on("GET", "/events", sse(event(8)))
-    assert ranks.why_ended(JOB_ID, wait_s=60) == LIMIT
+    assert ranks.explain_end(JOB_ID, wait_s=60) == LIMIT
 
 
 def test_reason_is_not_waited_for_where_none_can_follow(ranks: SessionRanks, api: FakeApi) -> None:
     api.on("GET", f"/jobs/{JOB_ID}", job("RUNNING"))
-    assert ranks.why_ended(JOB_ID) is None
-    assert ranks.why_ended(SESSION, wait_s=60) is None, "a session continues without its ranks"
+    assert ranks.explain_end(JOB_ID) is None
+    assert ranks.explain_end(SESSION, wait_s=60) is None, "a session continues without its ranks"
     assert [request.path for request in api.requests] == [f"/jobs/{JOB_ID}"]
 
 
 def test_platform_that_does_not_answer_hides_no_error(ranks: SessionRanks, api: FakeApi) -> None:
     api.on("GET", f"/jobs/{JOB_ID}", job("RUNNING"))
     api.on("GET", "/events", sse())
-    assert ranks.why_ended(JOB_ID, wait_s=0.1) is None
+    assert ranks.explain_end(JOB_ID, wait_s=0.1) is None
 
 
 def test_wait_survives_a_restart_of_the_platform_and_says_so_once(
     ranks: SessionRanks, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    folder = connection.groups_folder() / JOB_ID
+    folder = connection.locate_groups_folder() / JOB_ID
     away = problem(500, "unavailable", "The platform does not answer.")
 
     def started(_: object) -> Answer:
-        connection.create(folder)
+        connection.create_folder(folder)
         connection.write_status(folder, connection.Status(JOB_ID, SESSION, "ready", 2, 2))
         return away
 
     api.on("GET", f"/jobs/{JOB_ID}", job("QUEUED", message="Waits for 2 CPUs."), away, started)
     api.on("GET", "/events", sse(event(8)))
     said: list[str] = []
-    assert ranks.wait(JOB_ID, said.append) == folder
+    assert ranks.wait_for_group(JOB_ID, said.append) == folder
     assert said == [
         "Queued. Waits for 2 CPUs.",
         "The platform does not answer. Waiting for the ranks continues.",
@@ -97,14 +97,14 @@ def test_group_that_ended_while_the_platform_was_away_is_reported(
     away = problem(500, "unavailable", "The platform does not answer.")
     api.on("GET", f"/jobs/{JOB_ID}", away, job("TIMED_OUT", message=LIMIT))
     with pytest.raises(RanksError, match=LIMIT):
-        ranks.wait(JOB_ID, lambda text: None)
+        ranks.wait_for_group(JOB_ID, lambda text: None)
 
 
 def test_group_whose_request_was_interrupted_is_found(ranks: SessionRanks, api: FakeApi) -> None:
     released = job("QUEUED", id="22222222-0000-4000-8000-000000000002", cancel_requested=True)
     api.on("GET", f"/sessions/{SESSION}/ranks", page(released, job("QUEUED")), page(released))
-    assert ranks.starting() == JOB_ID
-    assert ranks.starting() is None
+    assert ranks.find_starting() == JOB_ID
+    assert ranks.find_starting() is None
 
 
 def test_expected_start_is_shown_in_local_time(ranks: SessionRanks, api: FakeApi) -> None:
@@ -119,7 +119,7 @@ def test_expected_start_is_shown_in_local_time(ranks: SessionRanks, api: FakeApi
     api.on("GET", "/events", sse(event(8)))
     said: list[str] = []
     with pytest.raises(RanksError, match="Released"):
-        ranks.wait(JOB_ID, said.append)
+        ranks.wait_for_group(JOB_ID, said.append)
     assert said == [f"Queued. {waits} Expected start: {start.astimezone():%Y-%m-%d %H:%M %Z}."]
 
 

@@ -20,7 +20,7 @@ from aitne.core.broker.versions import PROTOCOL
 from aitne.core.models.check import CheckState
 from aitne.host import hung_processes
 from aitne.operations.doctor import root_files
-from aitne.operations.doctor.checks import files
+from aitne.operations.requirements import machine
 from aitne.supervisor.environments import session_env_dir
 from tests.support.certificates import Authority
 from tests.support.requirements import need_package
@@ -69,7 +69,7 @@ def setting_has_no_effect(site: Site) -> None:
 
 
 def disk_is_full(site: Site) -> None:
-    site.patch.setattr(files, "LITTLE_BYTES", 1 << 62)
+    site.patch.setattr(machine, "LITTLE_BYTES", 1 << 62)
 
 
 def area_is_not_mounted(site: Site) -> None:
@@ -372,7 +372,7 @@ FAULTS: list[tuple[Callable[[Site], None], str, CheckState, str, str]] = [
     (directory_is_away, "ldap", FAILED, "LDAP", "[auth.ldap]"),
     (provider_is_away, "oidc", FAILED, "127.0.0.1", "[auth.oidc]"),
     (receiver_is_away, "syslog", FAILED, "cannot be reached", "audit.syslog"),
-    (jobs_are_not_confined, "slurm-settings", WARNING, "PrologFlags=Contain", "slurm.conf"),
+    (jobs_are_not_confined, "slurm-settings", WARNING, "PrologFlags is", "PrologFlags=Contain"),
     (accounting_is_away, "slurm-accounting", FAILED, "does not answer", "Start slurmdbd"),
     (cluster_is_not_in_accounting, "slurm-accounting", FAILED, "cli24", "sacctmgr -i add cluster"),
     (platform_is_no_operator, "slurm-operator", FAILED, "PrivateData", "adminlevel=operator"),

@@ -5,19 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Project, User
 from aitne.core.settings import Settings
+from aitne.store import Store
 from aitne_train.topology.parts import TopologyPart
-from aitne_train.topology.record import to_record
+from aitne_train.topology.record import part_to_record
 from aitne_train.topology.tree import SourceLine, Switch
 
 
 async def add_user(data_dir: Path, name: str = "zoe-without") -> None:
     """Add a user, by default one without a Unix account."""
-    store = SqlStore(Settings(data_dir=data_dir).database_url)
+    store = Store(Settings(data_dir=data_dir).database_url)
     await store.start()
     now = datetime.now(UTC)
     user = User(name=name, default_project=name, created_at=now)
@@ -27,7 +27,7 @@ async def add_user(data_dir: Path, name: str = "zoe-without") -> None:
 
 async def save_topology(data_dir: Path) -> None:
     """Store a topology that lacks the node gpu02."""
-    store = SqlStore(Settings(data_dir=data_dir).database_url)
+    store = Store(Settings(data_dir=data_dir).database_url)
     await store.start()
     lease = await store.take_lease("controller", "planted", duration_s=60)
     assert lease is not None
@@ -46,5 +46,5 @@ async def save_topology(data_dir: Path) -> None:
     )
     await store.save_cluster(Cluster(nodes=nodes, seen_at=now), epoch=lease.epoch)
     part = TopologyPart((Switch("leaf0", SourceLine("topology.conf", 1), nodes=("gpu01",)),))
-    await store.save_topology(TopologyOrigin.IMPORT, "topology.conf", to_record(part))
+    await store.save_topology(TopologyOrigin.IMPORT, "topology.conf", part_to_record(part))
     await store.close()

@@ -28,12 +28,12 @@ from aitne.host.settings import load_settings
 from aitne.operations.doctor import run
 from aitne.operations.doctor.checks import all_checks, slurm
 from aitne.operations.doctor.checks.machine import unit_problems
-from aitne.operations.doctor.findings import Finding, ok
 from aitne.operations.doctor.host import CheckedHost, open_host
 from aitne.operations.doctor.node_jobs import job_file
 from aitne.operations.doctor.registry import CHECKS, DoctorCheck, Subject
 from aitne.operations.doctor.root_files import RootFiles, read_root_files
 from aitne.operations.doctor.run import examine, store_report
+from aitne.operations.requirements.findings import Finding, ok
 from aitne.services.platform.certificates import authority_file
 from aitne.services.platform.doctor_report import read_report
 from aitne.supervisor.planning import make_plan

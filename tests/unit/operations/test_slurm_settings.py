@@ -10,8 +10,7 @@ import jinja2
 import pytest
 import yaml
 
-from aitne.operations.doctor.checks.slurm import settings_problems
-from aitne.operations.setup.slurm_settings import REQUIREMENTS
+from aitne.operations.requirements.slurm_settings import SlurmReport, missing
 from tests.support.ansible import FOLDER
 from tests.support.documents import DOCS
 
@@ -74,15 +73,14 @@ def test_playbook_writes_what_the_handbook_explains_and_the_doctor_wants() -> No
     page = explained()
     assert {name: (topology | settings).get(name) for name in page} == page
     assert topology.keys() | settings.keys() <= page.keys() | ADDRESSES
-    assert settings_problems(shown(settings)) == []
-    assert [each.name for each in REQUIREMENTS if not each.fulfilled(settings[each.name])] == []
+    assert list(missing(SlurmReport.parse(shown(settings)))) == []
 
 
 @pytest.mark.parametrize(
     ("setting", "value", "remedy"),
     [
-        ("MinJobAge", "30 sec", "(MinJobAge). Set it to 300"),
-        ("JobRequeue", "0", "JobRequeue=0"),
+        ("MinJobAge", "30 sec", "MinJobAge=300"),
+        ("JobRequeue", "0", "JobRequeue=1"),
         ("PrologFlags", "(null)", "PrologFlags=Contain"),
         ("ProctrackType", "proctrack/pgid", "ProctrackType=proctrack/cgroup"),
         ("TaskPlugin", "task/none", "TaskPlugin=task/cgroup,task/affinity"),
@@ -93,7 +91,7 @@ def test_playbook_writes_what_the_handbook_explains_and_the_doctor_wants() -> No
         ("SelectType", "select/linear", "SelectType=select/cons_tres"),
     ],
 )
-def test_doctor_names_the_setting_that_differs(setting: str, value: str, remedy: str) -> None:
+def test_setting_that_differs_is_named(setting: str, value: str, remedy: str) -> None:
     settings = written("slurm.conf") | written("cgroup.conf")
-    problems = settings_problems(shown({**settings, setting: value}))
-    assert any(remedy in problem for problem in problems), problems
+    lines = [each.line for each in missing(SlurmReport.parse(shown({**settings, setting: value})))]
+    assert any(remedy in line for line in lines), lines

@@ -12,7 +12,6 @@ import pytest
 
 from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.node_software import own_software
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState
 from aitne.core.models.image import Artifact, Image
@@ -33,6 +32,7 @@ from aitne.services.platform.encryption import Cipher
 from aitne.services.projects.limits import LimitCheck
 from aitne.services.sessions.sessions import SessionService
 from aitne.services.users.secrets import UserSecretService
+from aitne.store import Store
 from aitne_train.topology.parts import Topology
 from aitne_train.topology.tree import TopologyTree
 from tests.support.database import migrated
@@ -130,7 +130,7 @@ class FixedTopology:
 class Bench:
     """The services and what a test turns by hand."""
 
-    store: SqlStore
+    store: Store
     renderer: Renderer
     jobs: JobService
     sessions: SessionService
@@ -193,7 +193,7 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
     clock, files = Clock(), MemoryFiles()
     limits = LimitSettings(max_duration=86_400, max_nodes=4, max_array_tasks=20, max_live_jobs=30)
     settings = Settings(data_dir=tmp_path, limits=limits)
-    store = SqlStore(settings.database_url, clock=clock)
+    store = Store(settings.database_url, clock=clock)
     await store.start()
     try:
         lease = await store.take_lease("controller", "test", duration_s=1e6)

@@ -8,8 +8,8 @@ import pytest
 
 from aitne.adapters.topologies.slurm_file import SlurmFileTopology
 from aitne_train.topology.errors import NoSwitchesError, TopologyError
-from aitne_train.topology.plain_yaml import parse
-from aitne_train.topology.slurm_yaml import read_yaml
+from aitne_train.topology.plain_yaml import parse_yaml
+from aitne_train.topology.slurm_yaml import parse_topology_yaml
 from aitne_train.topology.tree import Switch
 from tests.support.topologies import ASSETS
 
@@ -19,7 +19,7 @@ LEAVES = "    - switch: s1\n      nodes: n[1-2]\n    - switch: s2\n      nodes: 
 
 
 def read(text: str) -> list[Switch]:
-    return read_yaml(parse(text, "t.yaml"), "t.yaml")
+    return parse_topology_yaml(parse_yaml(text, "t.yaml"), "t.yaml")
 
 
 @pytest.mark.parametrize(

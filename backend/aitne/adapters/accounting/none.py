@@ -20,23 +20,23 @@ class NoAccounting:
         self._scheduler = scheduler
 
     async def read(self) -> Associations:
-        """Always raise ``NotSupported``: there is no accounting."""
+        """Raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """Always raise ``NotSupported``: there is no accounting."""
+        """Raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
-        """Always raise ``NotSupported``: there is no accounting."""
+        """Raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
     async def energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
-        """Always raise ``NotSupported``: there is no accounting."""
+        """Raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
     async def in_use(self) -> LimitUsage:
-        """Always raise ``NotSupported``: there is no accounting."""
+        """Raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:

@@ -37,7 +37,7 @@ def identity(name: str) -> str:
     return _digest(
         *(
             data
-            for path, data in package_files.files_with_kernel().items()
+            for path, data in package_files.collect_files_with_kernel().items()
             for data in (path.encode(), data)
         )
     )
@@ -71,7 +71,7 @@ def _pack(folder: Path) -> Path:
     """Write this installation's training runtime as a wheel to ``folder``
     (packaging.python.org/en/latest/specifications/binary-distribution-format).
     """
-    files = package_files.files_with_kernel()
+    files = package_files.collect_files_with_kernel()
     compiled = any(path.endswith(".so") for path in files)
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     tag = f"py3-none-{platform if compiled else 'any'}"

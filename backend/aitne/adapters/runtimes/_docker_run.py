@@ -1,7 +1,7 @@
-"""The launcher of one container: ``python -m ..._docker_run JSON TMP [--gpus] -- PROGRAM
-ARGUMENT...``
+"""Launcher of one container.
 
-The agent starts the launcher instead of the program. The launcher first starts a guard, a process
+The agent starts the launcher (``python -m ..._docker_run JSON TMP [--gpus] -- PROGRAM ARGUMENT...``)
+instead of the program. The launcher first starts a guard, a process
 in a session of its own that removes the container when the launcher has ended for any reason. If
 even the guard could not remove it, because the machine failed, a later launcher's guard finds the
 container by its label.
@@ -25,7 +25,7 @@ from docker.errors import APIError, DockerException, ImageNotFound
 from docker.types import DeviceRequest
 
 from aitne.adapters.runtimes._docker_stream import ContainerStream, say
-from aitne_train.launcher.gpus import visible_gpus
+from aitne_train.launcher.gpus import parse_visible_gpus
 
 FAILED = 125
 """Exit code if the container could not be created; ``docker run`` uses the same code."""
@@ -146,7 +146,7 @@ def _gpu_request(visible: str) -> DeviceRequest:
     """Return the request for the GPUs with the UUIDs in ``visible``. If they are given by index,
     request all GPUs, because indices would be renumbered inside the container.
     """
-    names = visible_gpus(visible)
+    names = parse_visible_gpus(visible)
     if names and all(name.startswith(("GPU-", "MIG-")) for name in names):
         return DeviceRequest(device_ids=names, capabilities=[["gpu"]])
     return DeviceRequest(count=-1, capabilities=[["gpu"]])

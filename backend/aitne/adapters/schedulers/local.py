@@ -475,14 +475,14 @@ class LocalScheduler:
         )
 
     async def drain(self, node: str, reason: str) -> None:
-        """Always raise ``NotSupported``: the local scheduler cannot drain nodes."""
+        """Raise ``NotSupported``: the local scheduler cannot drain nodes."""
         raise NotSupported(
             f"Node {node} cannot be drained: the local scheduler has no such state. Stop the "
             "platform, or use Slurm."
         )
 
     async def resume(self, node: str) -> None:
-        """Always raise ``NotSupported``: the local scheduler cannot drain nodes."""
+        """Raise ``NotSupported``: the local scheduler cannot drain nodes."""
         raise NotSupported(f"Node {node} was never drained: the local scheduler has no such state.")
 
     async def changed(self) -> None:

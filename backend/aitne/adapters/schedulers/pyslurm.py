@@ -1,9 +1,10 @@
 """Slurm through its C library (with pyslurm) for polling the queue, and through its commands for
 everything else.
 
-pyslurm reads the queue under the account of this process, without starting a program. It works with
-only one release of Slurm: 25.11.2 of PyPI, built as ``scripts/pyslurm_on_sid.py`` builds it, with
-26.05.
+It is used only where ``scheduler = "pyslurm"`` is set, on a cluster with Slurm 26.05 whose queue is to
+be polled without starting a program. pyslurm reads the queue under the account of this process. It
+works with only one release of Slurm: 25.11.2 of PyPI with 26.05, built with that release's headers
+and a ``slurm/slurm_version.h`` that names 25.11, the only release that its set-up accepts.
 
 The commands are used where pyslurm is insufficient: it reports the allocated GRES of nodes only if
 the site counts them as TRES; it submits without the variables, limits and umask that sbatch gives a
@@ -27,9 +28,7 @@ FITS = "26.05"
 """Release of Slurm with which pyslurm 25.11, built as described above, was tested."""
 INTERFACE = 45
 """Interface number of that release's libslurm."""
-_INSTALL = (
-    "Install pyslurm 25.11.2 into the platform's environment, as scripts/pyslurm_on_sid.py does."
-)
+_INSTALL = "Install pyslurm 25.11.2 into the platform's environment, built with the headers of Slurm 26.05."
 _INSTEAD = 'Use scheduler = "slurm" or "slurm_cli", which work with every release.'
 
 

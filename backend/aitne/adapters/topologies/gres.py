@@ -17,10 +17,10 @@ from typing_extensions import override
 from aitne.adapters.topologies._files import text_of
 from aitne.core.ports.topology import TopologySource
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.hostlist import expand_hostlist, split_outside
-from aitne_train.topology.node import Device, NodeTopology, NumaNode, cpu_list
+from aitne_train.topology.hostlist import expand_hostlist, split_outside_brackets
+from aitne_train.topology.node import Device, NodeTopology, NumaNode, parse_cpu_list
 from aitne_train.topology.parts import TopologyPart
-from aitne_train.topology.slurm import Names, conf_lines, conf_pairs
+from aitne_train.topology.slurm import Names, parse_conf_line, split_conf_lines
 from aitne_train.topology.tree import SourceLine
 
 _LINE = re.compile(
@@ -94,7 +94,7 @@ class _Reader:
         self._values = 0
 
     def read(self, text: str) -> tuple[NodeTopology, ...]:
-        for number, line in conf_lines(text):
+        for number, line in split_conf_lines(text):
             self._line(line, SourceLine(self._file, number))
         nodes = tuple(self._nodes())
         if not nodes:
@@ -109,23 +109,23 @@ class _Reader:
 
     def _line(self, line: str, source: SourceLine) -> None:
         if _INCLUDE.match(line):
-            raise source.error(
+            raise source.make_error(
                 "it includes another file", "Put the lines of that file in its place."
             )
-        values = conf_pairs(line, source, _REMEDY)
+        values = parse_conf_line(line, source, _REMEDY)
         if unknown := sorted(set(values) - _KEYS):
-            raise source.error(f"{unknown[0]} is not a key of a gres.conf", _REMEDY)
+            raise source.make_error(f"{unknown[0]} is not a key of a gres.conf", _REMEDY)
         self._autodetect |= "autodetect" in values
         if "nodename" in values:
-            names = self._names.expand(values["nodename"], source)
+            names = self._names.expand_hostlist(values["nodename"], source)
             if not names:
-                raise source.error("NodeName names no node", _REMEDY)
+                raise source.make_error("NodeName names no node", _REMEDY)
             targets = [self._of_node.setdefault(name, _Lines()) for name in dict.fromkeys(names)]
         else:
             targets = [self._every]
         if "name" not in values:
             if "autodetect" not in values:
-                raise source.error("it names no resource", _REMEDY)
+                raise source.make_error("it names no resource", _REMEDY)
             return
         if values["name"].lower() != "gpu":
             return
@@ -134,7 +134,7 @@ class _Reader:
             lines.has_parts |= "multiplefiles" in values
             lines.count += gpus.count
             if lines.count > _MOST_GPUS:
-                raise source.error(
+                raise source.make_error(
                     f"a node has more than {_MOST_GPUS} GPUs", "Check the range of File."
                 )
             if gpus.count:
@@ -143,12 +143,12 @@ class _Reader:
     def _gpus(self, values: dict[str, str], source: SourceLine) -> _Gpus:
         count = values.get("count")
         if count is not None and not _COUNT.fullmatch(count):
-            raise source.error(f"{count[:80]!r} is not a number of GPUs", _REMEDY)
+            raise source.make_error(f"{count[:80]!r} is not a number of GPUs", _REMEDY)
         number = 1 if count is None else int(count)
         if "file" in values:
             files = _files(values["file"], source)
             if count is not None and number != files:
-                raise source.error(
+                raise source.make_error(
                     f"Count is {number}, and File names {files} files",
                     "Leave out Count.",
                 )
@@ -158,7 +158,7 @@ class _Reader:
             text = values["links"]
             links = tuple(map(int, text.split(","))) if _LINKS.fullmatch(text) else ()
             if links.count(-1) != 1 or number != 1:
-                raise source.error(
+                raise source.make_error(
                     f"{text[:80]!r} are not the links of {number} GPUs"
                     if number != 1
                     else f"{text[:80]!r} are not numbers of links with one -1 for the GPU itself",
@@ -171,12 +171,12 @@ class _Reader:
         if text in self._cores:
             return self._cores[text]
         try:
-            cores = cpu_list(text[1:-1] if text[:1] == "[" and text[-1:] == "]" else text)
+            cores = parse_cpu_list(text[1:-1] if text[:1] == "[" and text[-1:] == "]" else text)
         except ValueError as error:
-            raise source.error(str(error), "Write Cores such as 0-15 or 0,2,4.") from error
+            raise source.make_error(str(error), "Write Cores such as 0-15 or 0,2,4.") from error
         self._cores[text] = tuple(sorted(set(cores)))
         if sum(map(len, self._cores.values())) > _MOST_CORES:
-            raise source.error(
+            raise source.make_error(
                 f"the file has more than {_MOST_CORES} cores", "Check the ranges of Cores."
             )
         return self._cores[text]
@@ -196,7 +196,7 @@ class _Reader:
             node = done[key]
             self._values += len(gpus) + (len(node.gpus) + len(node.links) if node else 0)
             if self._values > _MOST_VALUES:
-                raise gpus[-1].source.error(
+                raise gpus[-1].source.make_error(
                     f"the nodes have more than {_MOST_VALUES} GPUs and links",
                     "Check the host lists for a wrong range, or import several files.",
                 )
@@ -220,7 +220,7 @@ def _node(lines: Sequence[_Gpus], file: str) -> NodeTopology | None:
         for other, number in enumerate(line.links):
             back = placed[other].links
             if back and other != index and back[index] != number:
-                raise line.source.error(
+                raise line.source.make_error(
                     f"GPU {index} has {number} links to GPU {other}, which has {back[index]} to it",
                     "Write the same number in both lines.",
                 )
@@ -253,13 +253,13 @@ def _placed(lines: Sequence[_Gpus]) -> list[_Gpus]:
         if not line.links:
             continue
         if len(line.links) != count:
-            raise line.source.error(
+            raise line.source.make_error(
                 f"it has {len(line.links)} numbers of links, and its node has {count} GPUs",
                 "Write a number for each GPU, and -1 for the GPU itself.",
             )
         index = line.links.index(-1)
         if index in placed:
-            raise line.source.error(
+            raise line.source.make_error(
                 f"GPU {index} has links in line {placed[index].source.line} already",
                 "Write -1 at the place of the GPU itself.",
             )
@@ -274,7 +274,7 @@ def _files(text: str, source: SourceLine) -> int:
     """Return the number of device files in a list such as ``/dev/nvidia[0-3]``."""
     count = 0
     try:
-        for part in split_outside(text, "[]"):
+        for part in split_outside_brackets(text, "[]"):
             folder, _, name = part.rpartition("/")
             if not folder.startswith("/") or set(folder) & set("[]"):
                 raise ValueError(f"{part[:80]!r} is not a device file")
@@ -282,5 +282,5 @@ def _files(text: str, source: SourceLine) -> int:
             if count > _MOST_GPUS:
                 break
     except ValueError as error:
-        raise source.error(str(error), "Write File such as /dev/nvidia[0-3].") from error
+        raise source.make_error(str(error), "Write File such as /dev/nvidia[0-3].") from error
     return count

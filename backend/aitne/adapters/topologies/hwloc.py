@@ -19,7 +19,7 @@ from aitne.core.ports.topology import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.node import MAX_CPUS, Device, NodeTopology, NumaNode
 from aitne_train.topology.parts import TopologyPart
-from aitne_train.topology.pci import PciDevice, links
+from aitne_train.topology.pci import PciDevice, find_links
 
 _REMEDY = "Write the file again on the node: lstopo --of xml node.xml, with hwloc 2 or newer."
 _WORD = re.compile(r"(0x)?[0-9a-f]{0,8}", re.ASCII)
@@ -103,7 +103,7 @@ class _Reader:
             numa_nodes=tuple(sorted(self._numa, key=lambda numa: numa.index)),
             gpus=tuple(gpu.device for gpu in gpus),
             nics=tuple(nic.device for nic in self._nics),
-            links={**links([*gpus, *self._nics]), **self._nvlinks(gpus)},
+            links={**find_links([*gpus, *self._nics]), **self._nvlinks(gpus)},
         )
 
     def _error(self, problem: str) -> TopologyError:

@@ -11,7 +11,7 @@ from aitne.adapters.topologies._files import text_of
 from aitne.core.ports.topology import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.parts import TopologyPart
-from aitne_train.topology.slurm import read_shown
+from aitne_train.topology.slurm import parse_shown_topology
 
 _SHOWN = re.compile(
     r"^(SwitchName=\S+ Level=|(BlockName|AggregatedBlock)=\S+ BlockIndex=)", re.MULTILINE
@@ -29,7 +29,7 @@ class SlurmTopology(TopologySource):
 
     @override
     def read(self, path: Path) -> TopologyPart:
-        switches = read_shown(text_of(path), str(path))
+        switches = parse_shown_topology(text_of(path), str(path))
         if not switches:
             raise TopologyError(
                 "it shows no switch and no block",

@@ -13,8 +13,8 @@ from aitne.core.ports.topology import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.parts import TopologyPart
 from aitne_train.topology.plain_yaml import MAX_DEPTH, YamlNode
-from aitne_train.topology.slurm import read_conf
-from aitne_train.topology.slurm_yaml import read_yaml
+from aitne_train.topology.slurm import parse_conf
+from aitne_train.topology.slurm_yaml import parse_topology_yaml
 
 _SUFFIXES = (".yaml", ".yml")
 _LINE = re.compile(r"^\s*(SwitchName|BlockName|BlockSizes)=", re.MULTILINE | re.IGNORECASE)
@@ -35,8 +35,8 @@ class SlurmFileTopology(TopologySource):
     def read(self, path: Path) -> TopologyPart:
         if path.suffix in _SUFFIXES:
             document = _document(text_of(path, _MAX_YAML_BYTES), str(path))
-            return TopologyPart(tuple(read_yaml(document, str(path))))
-        return TopologyPart(tuple(read_conf(text_of(path), str(path))))
+            return TopologyPart(tuple(parse_topology_yaml(document, str(path))))
+        return TopologyPart(tuple(parse_conf(text_of(path), str(path))))
 
 
 def _document(text: str, file: str) -> YamlNode:

@@ -54,6 +54,7 @@ from aitne.api.views import (
 from aitne.api.written import JobViewCache
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.jobs.env_values import with_visible_env
+from aitne.core.jobs.sample_values import DRAWN
 from aitne.core.models.base import as_written
 from aitne.core.models.job import Job, JobType, Plan, ResubmitOptions
 from aitne.core.models.job_file import JobFile
@@ -61,8 +62,8 @@ from aitne.core.models.job_placement import JobPlacement
 from aitne.core.models.job_search import JobSearch
 from aitne.core.models.profile import Profile
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import CreatedJob
 from aitne.services.jobs.rank_metrics import RankMetrics
+from aitne.store.new_jobs import CreatedJob
 
 router = APIRouter(prefix=V1, tags=["jobs"])
 VIEWS_AT_ONCE = 25
@@ -315,7 +316,7 @@ async def get_job_notebook_page(
 async def get_job_metrics(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobMetrics:
     """Return measurements of the resources that the job's processes used, and a summary."""
     samples = await platform.jobs.samples(actor, job_id)
-    return JobMetrics(samples=list(samples), summary=SampleSummary.of(samples))
+    return JobMetrics(samples=list(samples), summary=SampleSummary.of(samples), values=list(DRAWN))
 
 
 @router.get("/jobs/{job_id}/metrics/ranks")

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query
 from aitne.api.deps import PlatformDep, Reader
 from aitne.api.routers import V1
 from aitne.core.models.base import ProjectName
-from aitne.core.ports.store.deletion import JobFolders
 from aitne.services.storage import StorageView
+from aitne.store.job_folders import JobFolders
 
 router = APIRouter(prefix=V1)
 InProject = Annotated[

@@ -72,7 +72,7 @@ def cluster_up(
     question.
     """
     _require_checkout()
-    from aitne.dev.cluster import up
+    from aitne_devcluster.cluster import up
 
     dev_cluster = up(
         name,
@@ -137,7 +137,7 @@ def cluster_down(name: Name = "dev", as_json: Json = False) -> int:
     nothing.
     """
     _require_checkout()
-    from aitne.dev.cluster import down
+    from aitne_devcluster.cluster import down
 
     stopped = down(name, progress=output.say)
     if as_json:
@@ -154,7 +154,7 @@ def cluster_status(name: Name = "dev", as_json: Json = False) -> int:
     The exit status is 0 if all daemons run.
     """
     _require_checkout()
-    from aitne.dev.state import look
+    from aitne_devcluster.state import look
 
     state = look(name)
     if as_json:
@@ -182,8 +182,8 @@ def cluster_status(name: Name = "dev", as_json: Json = False) -> int:
 
 
 def _require_checkout() -> None:
-    """Raise ``SetupError`` if this is an installed wheel, which does not contain ``aitne.dev``."""
-    if find_spec("aitne.dev") is None:
+    """Raise ``SetupError`` if this is an installed wheel: only an editable install has ``tools``."""
+    if find_spec("aitne_devcluster") is None:
         raise SetupError(
             "Development clusters are not part of an installed Aitne. Run `aitne dev cluster` in a "
             "clone of its repository: `make up` there installs .venv/bin/aitne."

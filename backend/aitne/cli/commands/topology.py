@@ -167,7 +167,7 @@ def topology_order(
     from aitne.core.placement.mesh import parse_mesh
     from aitne_train.topology.errors import TopologyError
     from aitne_train.topology.hostlist import compress_hostlist, expand_hostlist
-    from aitne_train.topology.order import rank_order
+    from aitne_train.topology.order import order_ranks
 
     topology = _read(file)
     if topology.tree is None:
@@ -175,7 +175,7 @@ def topology_order(
     try:
         names = expand_hostlist(nodes)
         sizes = [] if mesh is None else list(parse_mesh(mesh).values())
-        order = rank_order(topology.tree, names, mesh=sizes, ranks_per_node=ranks_per_node)
+        order = order_ranks(topology.tree, names, mesh=sizes, ranks_per_node=ranks_per_node)
     except TopologyError as error:
         raise _invalid(str(error)) from error
     except ValueError as error:
@@ -185,7 +185,7 @@ def topology_order(
     if as_json:
         output.answer_json(_document(order))
     else:
-        output.say(f"aitne: {order.sentence()}")
+        output.say(f"aitne: {order.describe()}")
         typer.echo(compress_hostlist(order.order))
     return 0
 

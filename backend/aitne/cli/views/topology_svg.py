@@ -80,12 +80,12 @@ def _columns(tree: TopologyTree) -> tuple[dict[str, float], int]:
         below = tree.switches[name].switches
         if below:
             columns[name] = (columns[below[0]] + columns[below[-1]]) / 2
-    return columns, max(len(tree.path(name)) for name in order)
+    return columns, max(len(tree.find_path(name)) for name in order)
 
 
 def _center(tree: TopologyTree, columns: dict[str, float], name: str) -> tuple[float, float]:
     x = _MARGIN + _WIDTH * (columns[name] + 0.5)
-    return x, _MARGIN + _HEIGHT / 2 + _ROW * (len(tree.path(name)) - 1)
+    return x, _MARGIN + _HEIGHT / 2 + _ROW * (len(tree.find_path(name)) - 1)
 
 
 def _short(text: str) -> str:

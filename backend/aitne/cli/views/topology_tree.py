@@ -21,7 +21,7 @@ def lines(topology: Topology) -> Iterator[str]:
             near = [device.name for device in (*node.gpus, *node.nics) if device.numa == numa.index]
             yield f"  NUMA node {numa.index}: {len(numa.cpus)} CPUs  {' '.join(near)}".rstrip()
         for gpu in range(len(node.gpus)):
-            nic = node.nearest_nic(gpu)
+            nic = node.find_nearest_nic(gpu)
             links = sorted(_links(node, gpu).items())
             text = " ".join(f"{kind}:{count}" for kind, count in links)
             yield f"  {node.gpus[gpu].name}  {text}" + (f"  nearest {nic.name}" if nic else "")
@@ -74,7 +74,7 @@ def _switches(tree: TopologyTree) -> Iterator[str]:
     while waiting:
         name = waiting.pop()
         switch = tree.switches[name]
-        indent = "  " * (len(tree.path(name)) - 1)
+        indent = "  " * (len(tree.find_path(name)) - 1)
         nodes = f"  {compress_hostlist(switch.nodes)}" if switch.nodes else ""
         yield f"{indent}{name}{nodes}"
         waiting += reversed(switch.switches)
@@ -95,7 +95,7 @@ def document(topology: Topology) -> dict[str, Any]:
     tree = topology.tree
     switches = []
     for name, switch in ({} if tree is None else tree.switches).items():
-        source = None if tree is None else tree.source_of(name)
+        source = None if tree is None else tree.find_source(name)
         switches.append(
             {
                 "name": name,

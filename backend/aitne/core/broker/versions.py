@@ -39,44 +39,34 @@ VERBS_SINCE: Mapping[str, int] = dict.fromkeys(
     2,
 )
 """Version that added each verb; verbs of version 1 are not listed."""
-_SUBMISSION_SINCE: Mapping[tuple[str, ...], int] = {
-    ("request", *path): 2
-    for path in (
-        ("resources", "tasks_per_node"),
-        ("resources", "cpus_per_task"),
-        ("resources", "sbatch_options"),
-        ("resources", "memory_request"),
-        ("default_time_limit",),
-        ("afterany",),
-        ("afternotok",),
-        ("aftercorr",),
-        ("begin_at",),
-        ("hold",),
-        ("nodes",),
-        ("exclude",),
-        ("max_leaves",),
-        ("max_leaves_wait_s",),
-        ("node_paths",),
-        ("slurm", "licenses"),
-        ("slurm", "exclude"),
-        ("slurm", "nice"),
-        ("slurm", "time_min"),
-        ("command",),
-    )
+_SUBMISSION_1: Mapping[str, Any] = {
+    "request": {
+        **dict.fromkeys(("account", "after", "array", "attempt", "files", "job_dir", "job_id")),
+        **dict.fromkeys(("max_requeues", "name", "owner", "project", "script", "session")),
+        "time_limit_s": None,
+        "resources": {
+            **dict.fromkeys(("cpu", "gres", "memory_bytes", "nodes")),
+            "gpu": dict.fromkeys(("count", "type")),
+        },
+        "slurm": {
+            **dict.fromkeys(("account", "constraint", "exclusive", "extra", "partition", "qos")),
+            **dict.fromkeys(("requeue", "reservation", "signal")),
+        },
+    }
 }
+KNOWN_FIELDS: Mapping[int, Mapping[str, Mapping[str, Any]]] = {
+    1: {"submit": _SUBMISSION_1, "forecast": _SUBMISSION_1}
+}
+"""For each version older than ``PROTOCOL``, the fields of those verbs to which later versions added
+some: by name, with the fields of a section or None. What a list lacks is newer, so it names no field
+that is added to a model. Whoever increases ``PROTOCOL`` adds the fields of the version before.
+"""
 LEFT_TO_SCHEDULER = (("request", "resources", "memory_request"), ("request", "default_time_limit"))
 """Fields of a submission that say which amounts the scheduler decides. An older broker requests the
 amounts that are expected.
 """
 DISPLAYED = frozenset({("request", "command")})
 """Fields without which the job is the same, so that an older broker does not get them."""
-FIELDS_SINCE: Mapping[str, Mapping[tuple[str, ...], int]] = {
-    "submit": _SUBMISSION_SINCE,
-    "forecast": _SUBMISSION_SINCE,
-}
-"""Version that added each field of a verb's arguments, by its path; other fields are of version
-1.
-"""
 
 
 class Hello(Frozen):
@@ -136,10 +126,8 @@ def older_request(verb: str, args: Mapping[str, Any], broker: Welcome) -> Mappin
         )
     if verb in ("submit", "forecast") and broker.protocol < 2:
         args = _decided(args)
-    for path, since in FIELDS_SINCE.get(verb, {}).items():
-        if since > broker.protocol:
-            args = _without(args, path, broker, needed=path not in DISPLAYED)
-    return args
+    known = KNOWN_FIELDS.get(broker.protocol, {}).get(verb)
+    return args if known is None else _known_part(args, known, broker)
 
 
 def _decided(args: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -163,19 +151,26 @@ def newer_answer(verb: str, answer: Any, broker: Welcome) -> Any:
     return answer
 
 
-def _without(
-    args: Mapping[str, Any], path: tuple[str, ...], broker: Welcome, *, needed: bool
+def _known_part(
+    args: Mapping[str, Any], known: Mapping[str, Any], broker: Welcome, *path: str
 ) -> Mapping[str, Any]:
-    name, *rest = path
-    if name not in args:
-        return args
-    if rest:
-        return {**args, name: _without(args[name], tuple(rest), broker, needed=needed)}
-    value = args[name]
-    if needed and not (value is None or value is False or value == []):
-        raise SchedulerRejected(
-            f"The broker is of release {broker.release} and would not heed `{name}`. Leave it out, "
-            "or have the broker updated to the platform's release.",
-            name,
-        )
-    return {field: kept for field, kept in args.items() if field != name}
+    """Return the part of the arguments, or of their section ``path``, that the broker knows.
+
+    Raises ``SchedulerRejected`` if the job would not be the same without the rest.
+    """
+    kept = {}
+    for name, value in args.items():
+        if name in known:
+            section = known[name]
+            if section is not None and isinstance(value, Mapping):
+                value = _known_part(value, section, broker, *path, name)
+            kept[name] = value
+        elif (*path, name) in DISPLAYED or value is None or value is False or value == []:
+            continue
+        else:
+            raise SchedulerRejected(
+                f"The broker is of release {broker.release} and would not heed `{name}`. Leave it "
+                "out, or have the broker updated to the platform's release.",
+                name,
+            )
+    return kept

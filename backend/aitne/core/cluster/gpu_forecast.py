@@ -8,14 +8,27 @@ import heapq
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 from aitne.core.models.node import Node
-from aitne.core.ports.store.gpus import GpuUse
 
 HORIZON = timedelta(hours=24)
 """Length of a forecast; what happens later depends mostly on jobs that are not submitted yet."""
+
+
+class GpuUse(NamedTuple):
+    """Number of GPUs that one job has been allocated or, if ``nodes`` is empty, that a pending job
+    requests.
+    """
+
+    nodes: tuple[str, ...]
+    type: str | None
+    """GPU type that the job requested; None: any type."""
+    gpus: int
+    """Number of GPUs on all nodes of the job together."""
+    ends_at: datetime | None
+    """Time at which the job reaches its time limit; None: unknown."""
 
 
 class FreeGpus(Frozen):

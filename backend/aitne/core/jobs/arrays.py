@@ -139,7 +139,7 @@ def array_state(tasks: TaskCounts) -> ArrayState:
 
 
 def counts_sentence(counts: Counter[JobState]) -> str:
-    """Return the counts as a sentence: ``10 tasks: 3 running, 5 queued, 2 completed.``"""
+    """Return the counts as a sentence, such as ``3 tasks: 1 running, 2 queued.`` for an array."""
     order = (*reversed(PROGRESS), *SEVERITY)
     parts = ", ".join(
         f"{counts[state]} {state.lower().replace('_', ' ')}" for state in order if counts[state]

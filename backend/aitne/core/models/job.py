@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from aitne.core.jobs.arrays import task_id
 from aitne.core.jobs.states import JobState, TerminationReason
@@ -22,6 +22,7 @@ from aitne.core.models.base import (
 )
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import ImageUse
+from aitne.core.models.job_conditions import JobConditions
 from aitne.core.models.job_options import DistributedOptions, JobOptions
 from aitne.core.models.placement import LeafLimit, PlacementPlan
 from aitne.core.models.resources import MemoryRequest, Resources
@@ -205,8 +206,8 @@ class JobSpec(JobDescription):
     """
 
 
-class JobStatus(Frozen):
-    """Fields of a job's record that the API shows; ``Job`` and ``JobView`` inherit them."""
+class JobIdentity(Frozen):
+    """Fields of a job's record that tell which job it is, and its state."""
 
     id: UUID
     type: JobType
@@ -221,6 +222,24 @@ class JobStatus(Frozen):
         "the platform.",
     )
     state: JobState
+    account: str | None = Field(
+        None, description="Unix account under which it runs; null: the platform's own."
+    )
+    array_job_id: UUID | None = None
+    """ID of the array job, for an array task; None otherwise."""
+    array_task_id: int | None = None
+    """Index of the task, for an array task; None otherwise."""
+    session_id: UUID | None = Field(
+        None, description="Rank groups: the session whose notebook uses the ranks."
+    )
+    created_at: UtcTime
+
+
+class JobProgress(Frozen):
+    """Fields of a job's record that the API shows and transitions change: ``JobStatus`` and
+    ``JobChanges`` inherit them.
+    """
+
     reason: TerminationReason | None = Field(
         None, description="Why it ended, or why the platform is ending it."
     )
@@ -240,19 +259,9 @@ class JobStatus(Frozen):
         description="Nodes that failed during earlier attempts, on which no later one runs, the oldest "
         "first.",
     )
-    account: str | None = Field(
-        None, description="Unix account under which it runs; null: the platform's own."
-    )
     partition: str | None = Field(None, description="Partition that the scheduler chose.")
     priority: int | None = Field(
         None, description="Priority in the queue while it waits; higher is sooner."
-    )
-    array_job_id: UUID | None = None
-    """ID of the array job, for an array task; None otherwise."""
-    array_task_id: int | None = None
-    """Index of the task, for an array task; None otherwise."""
-    session_id: UUID | None = Field(
-        None, description="Rank groups: the session whose notebook uses the ranks."
     )
     scheduler_id: str | None = None
     """ID of the job in the scheduler; None before the scheduler has accepted it."""
@@ -261,7 +270,6 @@ class JobStatus(Frozen):
         description="Path of the log of a job from outside, of an array with wildcards such as %a "
         "(the task's index); null: it has none, or the platform keeps the log.",
     )
-    created_at: UtcTime
     submitted_at: UtcTime | None = None
     """Time at which the scheduler accepted the job."""
     allocated_at: UtcTime | None = None
@@ -283,6 +291,11 @@ class JobStatus(Frozen):
         description="Time since which its GPUs have been almost idle; null: they are not.",
     )
     url: str | None = Field(None, description="Sessions: URL of the default app, once READY.")
+
+
+class JobStatus(JobProgress, JobIdentity):
+    """Fields of a job's record that the API shows; ``Job`` and ``JobView`` inherit them."""
+
     folder_bytes: int | None = Field(
         None,
         description="Disk space of the job folder, measured when the job ended; null: not measured.",
@@ -308,15 +321,9 @@ class JobStatus(Frozen):
     )
 
 
-class Job(JobStatus):
-    """Job, session or array task as the store contains it.
+class JobInternals(Frozen):
+    """Fields of a job's record that the API does not show and transitions change."""
 
-    An array job has a row of its own (``spec.array`` set, ``array_task_id`` None) in addition to
-    the rows of its tasks (``array_job_id`` set); only the tasks run. Tasks that differ only in
-    their index share one row, a task group (``array_task_ids`` set), until one of them changes.
-    """
-
-    spec: JobSpec
     folder: str | None = None
     """Folder that contains a folder for each attempt, with its script, log, fence and outcome.
     Array tasks use the folder of their array job. None: a folder below the platform's own jobs
@@ -327,13 +334,24 @@ class Job(JobStatus):
     address: str | None = None
     """Listening address ``host:port`` of the session's app, as the agent reported it."""
     cancel_requested_at: UtcTime | None = None
-    array_task_ids: str | None = None
-    """Indices of the tasks that a task group stands for, such as ``2-9,17``; None for all other
-    rows.
-    """
     log_seal: str | None = None
     """Signature of the broker which proves that the scheduler reported ``log_path``; None if there
     is none.
+    """
+
+
+class Job(JobInternals, JobStatus):
+    """Job, session or array task as the store contains it.
+
+    An array job has a row of its own (``spec.array`` set, ``array_task_id`` None) in addition to
+    the rows of its tasks (``array_job_id`` set); only the tasks run. Tasks that differ only in
+    their index share one row, a task group (``array_task_ids`` set), until one of them changes.
+    """
+
+    spec: JobSpec
+    array_task_ids: str | None = None
+    """Indices of the tasks that a task group stands for, such as ``2-9,17``; None for all other
+    rows.
     """
 
     @property
@@ -383,38 +401,12 @@ class Job(JobStatus):
         return open_ and bool(self.nodes) and not self.is_array and not self.is_outside
 
 
-class JobChanges(Strict):
+class JobChanges(JobInternals, JobProgress):
     """Fields that a transition may change in addition to the state; fields that are not set keep
     their values.
     """
 
-    scheduler_id: str | None = None
-    folder: str | None = None
-    attempt: int | None = None
-    restart_count: int | None = None
-    reason: TerminationReason | None = None
-    message: str | None = None
-    exit_code: int | None = None
-    signal: int | None = None
-    nodes: tuple[str, ...] | None = None
-    excluded_nodes: tuple[str, ...] | None = None
-    partition: str | None = None
-    priority: int | None = None
-    scheduler_record: dict[str, Any] | None = None
-    address: str | None = None
-    url: str | None = None
-    cancel_requested_at: UtcTime | None = None
-    submitted_at: UtcTime | None = None
-    allocated_at: UtcTime | None = None
-    started_at: UtcTime | None = None
-    ready_at: UtcTime | None = None
-    ended_at: UtcTime | None = None
-    expires_at: UtcTime | None = None
-    expected_start_at: UtcTime | None = None
-    idle_ends_at: UtcTime | None = None
-    gpu_idle_since: UtcTime | None = None
-    log_path: str | None = None
-    log_seal: str | None = None
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ResubmitOptions(Strict):
@@ -434,37 +426,19 @@ class ResubmitOptions(Strict):
         return spec.model_copy(update=changes)
 
 
-class JobFilter(Frozen):
-    """Filter for lists of jobs; without any field set, it matches all jobs that the actor
-    may see.
+class JobFilter(JobConditions):
+    """Filter for lists of jobs in the store; without any field set, it matches all jobs that the
+    actor may see.
     """
 
-    owner: str | None = None
-    project: str | None = None
     type: JobType | None = None
     origin: JobOrigin | None = None
     states: frozenset[JobState] = frozenset()
     name_contains: str | None = None
-    array_job_id: UUID | None = None
     session_id: UUID | None = None
     """Session whose rank groups are listed."""
     top_level_only: bool = False
     """Whether array tasks are omitted; their array job is listed."""
-    template: str | None = None
-    image: str | None = None
-    """Image as ``name``, which stands for all versions, or ``name:version``."""
-    node: str | None = None
-    partition: str | None = None
-    """Partition in which the job ran, runs or may run."""
-    active_at: UtcTime | None = None
-    """Time at which the job had an allocation."""
-    created_from: UtcTime | None = None
-    created_before: UtcTime | None = None
-    min_gpus: int | None = None
-    """Minimum number of GPUs on all nodes of the job together."""
-    gpu_type: str | None = None
-    array: bool | None = None
-    """True: only array jobs; False: only other jobs; None: both."""
 
 
 class Plan(Frozen):

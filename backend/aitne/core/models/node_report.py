@@ -10,7 +10,7 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 
 from aitne.core.models.base import Frozen
-from aitne_train.topology.node import cpu_list
+from aitne_train.topology.node import parse_cpu_list
 
 MOST_GPUS, MOST_NICS = 64, 256
 _MOST_LINKS = 2 * MOST_GPUS * (MOST_GPUS + MOST_NICS)
@@ -54,7 +54,7 @@ class ReportedNode(Frozen):
             raise ValueError("a NUMA node is described twice")
         cpus: set[int] = set()
         for numa in value:
-            own = cpu_list(numa.cpus)
+            own = parse_cpu_list(numa.cpus)
             if not cpus.isdisjoint(own) or len(set(own)) < len(own):
                 raise ValueError("a CPU is named twice")
             cpus.update(own)

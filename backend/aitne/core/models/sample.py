@@ -43,7 +43,7 @@ class Sample(Frozen):
     """Number of processes of the job on the node."""
     gpu: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_measured)] = ()
     """Values of each GPU: ``index``, ``utilization`` (0..1), ``memory_bytes``; if measured also
-    ``power_w``, ``energy_j`` since the job's start, and ``ecc_errors`` (uncorrected)."""
+    ``ecc_errors`` (uncorrected) and the others of ``core.jobs.sample_values``."""
     cpu_energy_j: float | None = Field(
         None,
         ge=0,

@@ -2,74 +2,38 @@
 
 from __future__ import annotations
 
-import re
-from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from aitne.core.models.base import Command, EnvName, EnvValue, MemoryBytes, Seconds, Strict, Written
 from aitne.core.models.image import BARE, IMAGE_REFERENCE
-from aitne.core.models.job import AppSpec, JobType, Readiness, Scalar
+from aitne.core.models.job import AppSpec, JobType, Readiness
 from aitne.core.models.job_file import is_reserved
+from aitne.core.models.parameter import Parameter, ParameterType
 from aitne.core.models.resources import Gpu, GpuRequest
 
 
-class ParameterType(StrEnum):
-    """Type of a parameter in the launch form, which determines its input control and the accepted
-    values.
+class Limit(Strict):
+    """Amount in the launch form with its default and its bounds for this template; a field that is
+    None, or that the class does not have, is not limited.
     """
 
-    STRING = "string"
-    TEXT = "text"
-    """Text that may have several lines."""
-    INTEGER = "integer"
-    NUMBER = "number"
-    BOOLEAN = "boolean"
-    CHOICE = "choice"
-    PATH = "path"
-    """Path of a file or folder on the cluster."""
+    unit: ClassVar[str] = ""
+
+    @property
+    def problem(self) -> str | None:
+        """Return why the default is not within the bounds; None if it is."""
+        default, low, high = (getattr(self, name, None) for name in ("default", "min", "max"))
+        amount = default.count if isinstance(default, GpuRequest) else default
+        if amount is not None and low is not None and amount < low:
+            return f"{default}{self.unit} is less than min ({low}{self.unit})"
+        if amount is not None and high is not None and amount > high:
+            return f"{default}{self.unit} is more than max ({high}{self.unit})"
+        return None
 
 
-class Parameter(Strict):
-    """Parameter of a template, which is a field of its launch form. The job gets its value in the
-    environment variable ``AITNE_PARAM_<NAME>``.
-    """
-
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
-    type: ParameterType
-    """Type of its value."""
-    title: str = Field(min_length=1, max_length=100)
-    description: str = ""
-    default: Scalar | None = None
-    """Default value; None: the user must enter a value."""
-    minimum: float | None = Field(None, allow_inf_nan=False)
-    maximum: float | None = Field(None, allow_inf_nan=False)
-    choices: list[str] = Field(default_factory=list)
-    """Permitted values; empty: all values of the type."""
-    pattern: str | None = None
-    """Regular expression that the whole value must match; None: any text."""
-    max_length: int = Field(65_536, ge=1, le=1_000_000)
-    """Maximum number of characters."""
-
-    @field_validator("pattern")
-    @classmethod
-    def _pattern(cls, value: str | None) -> str | None:
-        if value is not None:
-            try:
-                re.compile(value)
-            except re.error as error:
-                raise ValueError(f"{value!r} is not a regular expression: {error}") from error
-        return value
-
-    @model_validator(mode="after")
-    def _choices(self) -> Self:
-        if (self.type is ParameterType.CHOICE) != bool(self.choices):
-            raise ValueError("choices are required for type choice, and allowed only for it")
-        return self
-
-
-class IntLimit(Strict):
+class IntLimit(Limit):
     """Number in the launch form, such as the number of nodes, with its default and bounds."""
 
     default: int
@@ -77,7 +41,7 @@ class IntLimit(Strict):
     max: int | None = None
 
 
-class MemoryLimit(Strict):
+class MemoryLimit(Limit):
     """Memory per node with its default and its bounds for this template."""
 
     default: MemoryBytes | None = None
@@ -86,15 +50,17 @@ class MemoryLimit(Strict):
     max: MemoryBytes | None = None
 
 
-class GpuLimit(Strict):
+class GpuLimit(Limit):
     """GPUs per node with their default and maximum for this template."""
 
     default: Gpu = GpuRequest(count=0)
     max: int | None = Field(None, ge=0)
 
 
-class DurationLimit(Strict):
+class DurationLimit(Limit):
     """Time limit with its default and maximum for this template."""
+
+    unit: ClassVar[str] = " s"
 
     default: Seconds | None = None
     """None: the scheduler's default."""

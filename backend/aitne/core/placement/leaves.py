@@ -15,9 +15,9 @@ from aitne.core.placement.select import (
     select,
     spanning_reason,
 )
-from aitne_train.topology.hostlist import compress_hostlist, natural_key
-from aitne_train.topology.network import NO_SWITCH, UNKNOWN, fabric
-from aitne_train.topology.order import rank_order
+from aitne_train.topology.hostlist import compress_hostlist, make_natural_key
+from aitne_train.topology.network import NO_SWITCH, UNKNOWN, find_fabric
+from aitne_train.topology.order import order_ranks
 from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
 
 _STORED = SourceLine("the job's record", 1)
@@ -32,10 +32,10 @@ def fewest_leaves(
     """
     by_fabric: dict[str, Counter[str]] = {}
     for node in nodes:
-        leaf = tree.leaf(node) or UNKNOWN
-        by_fabric.setdefault(fabric(tree, leaf), Counter())[leaf] += 1
-    taken = {tree.leaf(node) or UNKNOWN for node in required}
-    roots = {fabric(tree, leaf) for leaf in taken} or by_fabric.keys()
+        leaf = tree.find_leaf(node) or UNKNOWN
+        by_fabric.setdefault(find_fabric(tree, leaf), Counter())[leaf] += 1
+    taken = {tree.find_leaf(node) or UNKNOWN for node in required}
+    roots = {find_fabric(tree, leaf) for leaf in taken} or by_fabric.keys()
     whole = [by_fabric[root] for root in roots if root in by_fabric]
     if len(roots) > 1 and taken:
         whole = []
@@ -88,7 +88,7 @@ def select_with(
         for name, node in nodes.items()
         if node.wait_s == 0 and node.free_gpus >= request.gpus_per_node
     ]
-    missing = sorted(set(required) - set(ready), key=natural_key)
+    missing = sorted(set(required) - set(ready), key=make_natural_key)
     if missing:
         what = "node {} is" if len(missing) == 1 else "nodes {} are"
         reason = f"{what.format(compress_hostlist(missing))} not free"
@@ -96,11 +96,11 @@ def select_with(
     if len(ready) < request.nodes:
         reason = f"{request.nodes} nodes are requested, and {len(ready)} are free"
         return Insufficient(request.nodes - len(ready), reason, ())
-    own = {tree.leaf(name) or UNKNOWN for name in required}
-    roots = {fabric(tree, leaf) for leaf in own}
+    own = {tree.find_leaf(name) or UNKNOWN for name in required}
+    roots = {find_fabric(tree, leaf) for leaf in own}
 
     def is_near(name: str) -> bool:
-        return fabric(tree, tree.leaf(name) or UNKNOWN) in roots
+        return find_fabric(tree, tree.find_leaf(name) or UNKNOWN) in roots
 
     able = [name for name, node in nodes.items() if node.gpus >= request.gpus_per_node]
     if len([name for name in able if is_near(name)]) >= request.nodes:
@@ -111,30 +111,30 @@ def select_with(
             )
             return Insufficient(request.nodes - len(near_ready), reason, ())
     leaves: dict[str, list[str]] = {}
-    for name in sorted(ready, key=natural_key):
+    for name in sorted(ready, key=make_natural_key):
         if name not in required:
-            leaves.setdefault(tree.leaf(name) or UNKNOWN, []).append(name)
+            leaves.setdefault(tree.find_leaf(name) or UNKNOWN, []).append(name)
     most = request.max_leaves
     for near in (True, False):
         order = sorted(
             leaves,
             key=lambda leaf: (
                 leaf not in own,
-                fabric(tree, leaf) not in roots,
+                find_fabric(tree, leaf) not in roots,
                 -_depth(tree, leaf, own) if near else 0,
                 -len(leaves[leaf]),
-                natural_key(leaf),
+                make_natural_key(leaf),
             ),
         )
         names = [*required, *(name for leaf in order for name in leaves[leaf])][: request.nodes]
-        counts = Counter(tree.leaf(name) or UNKNOWN for name in names)
+        counts = Counter(tree.find_leaf(name) or UNKNOWN for name in names)
         if most is None or len(counts) <= most:
-            given = sorted(names, key=natural_key)
+            given = sorted(names, key=make_natural_key)
             candidate = Candidate(_domain(tree, list(counts)), tuple(counts.items()), 0.0, 0.0)
             reason = f"the job file names {len(required)} of {request.nodes} nodes"
             if candidate.domain == NO_SWITCH:
                 reason += f"; {spanning_reason(tree, counts, request.nodes)}"
-            return Placement(rank_order(tree, given), candidate, reason, ())
+            return Placement(order_ranks(tree, given), candidate, reason, ())
     return None
 
 
@@ -188,18 +188,18 @@ def _depth(tree: TopologyTree, leaf: str, others: Collection[str]) -> int:
     """Return the number of switches above the lowest common switch of a leaf and one of the others."""
     if leaf == UNKNOWN:
         return 0
-    common = [tree.common_ancestor(leaf, other) for other in others if other != UNKNOWN]
-    return max((len(tree.path(switch)) for switch in common if switch is not None), default=0)
+    common = [tree.find_common_ancestor(leaf, other) for other in others if other != UNKNOWN]
+    return max((len(tree.find_path(switch)) for switch in common if switch is not None), default=0)
 
 
 def _domain(tree: TopologyTree, leaves: list[str]) -> str:
     """Return the lowest switch above all leaves; ``NO_SWITCH`` if they are of several fabrics."""
-    roots = {fabric(tree, leaf) for leaf in leaves}
+    roots = {find_fabric(tree, leaf) for leaf in leaves}
     if len(roots) > 1:
         return NO_SWITCH
     if UNKNOWN in leaves:
         return next(iter(roots))
     domain = leaves[0]
     for leaf in leaves:
-        domain = tree.common_ancestor(domain, leaf) or NO_SWITCH
+        domain = tree.find_common_ancestor(domain, leaf) or NO_SWITCH
     return domain

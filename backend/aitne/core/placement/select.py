@@ -7,9 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from aitne_train.topology.hostlist import natural_key
-from aitne_train.topology.network import NO_SWITCH, UNKNOWN, fabric, path_below_all, path_in_fabric
-from aitne_train.topology.order import RankOrder, rank_order
+from aitne_train.topology.hostlist import make_natural_key
+from aitne_train.topology.network import (
+    NO_SWITCH,
+    UNKNOWN,
+    find_fabric,
+    find_path_below_all,
+    find_path_in_fabric,
+)
+from aitne_train.topology.order import RankOrder, order_ranks
 from aitne_train.topology.tree import TopologyTree
 
 UPLINK = 1.0
@@ -113,7 +119,7 @@ def select(
     ready, waits = _fitting(tree, nodes, request.gpus_per_node)
     everything = _with_later(tree, ready, waits)
     spans = len(tree.fabrics) > 1 and _spans(tree, nodes, request)
-    path = path_below_all if spans else path_in_fabric
+    path = find_path_below_all if spans else find_path_in_fabric
     candidates = _candidates(tree, ready, waits, request, path)
     if waits:
         candidates += _candidates(tree, everything, waits, request, path)
@@ -123,12 +129,12 @@ def select(
     lowest = min(candidate.score for candidate in candidates)
     best = min(
         (candidate for candidate in candidates if candidate.score == lowest),
-        key=lambda candidate: [natural_key(leaf) for leaf, _ in candidate.leaves],
+        key=lambda candidate: [make_natural_key(leaf) for leaf, _ in candidate.leaves],
     )
     chosen = _nodes_of(best, everything if best.wait_s else ready, waits, nodes)
     others = [each for each in candidates if each.leaves != best.leaves]
     alternatives = nsmallest(_MOST_ALTERNATIVES, others, key=lambda each: each.score)
-    return Placement(rank_order(tree, chosen), best, _reason(tree, best), tuple(alternatives))
+    return Placement(order_ranks(tree, chosen), best, _reason(tree, best), tuple(alternatives))
 
 
 def _spans(
@@ -137,7 +143,7 @@ def _spans(
     """Return whether no fabric has enough nodes for a job, even if all of them were free."""
     leaf_of, gpus = tree.leaf_of, request.gpus_per_node
     on_leaf = Counter(
-        leaf_of.get(name) or tree.leaf(name) or UNKNOWN
+        leaf_of.get(name) or tree.find_leaf(name) or UNKNOWN
         for name, node in nodes.items()
         if node.gpus >= gpus
     )
@@ -159,7 +165,7 @@ def _fitting(
     for name, node in nodes.items():
         if node.wait_s == 0:
             if node.free_gpus >= gpus:
-                leaf = leaf_of.get(name) or tree.leaf(name) or UNKNOWN
+                leaf = leaf_of.get(name) or tree.find_leaf(name) or UNKNOWN
                 if leaf in ready:
                     ready[leaf].append(name)
                 else:
@@ -175,7 +181,7 @@ def _with_later(tree: TopologyTree, ready: _Leaves, waits: Mapping[str, float]) 
         return ready
     leaves = {leaf: list(names) for leaf, names in ready.items()}
     for name in sorted(waits, key=lambda each: waits[each]):
-        leaves.setdefault(tree.leaf(name) or UNKNOWN, []).append(name)
+        leaves.setdefault(tree.find_leaf(name) or UNKNOWN, []).append(name)
     return leaves
 
 
@@ -238,13 +244,13 @@ def _fillings(
         # Sort order: the smallest switch that holds the rest, else the largest; then natural.
         holding = [switch for switch, size in sizes.items() if size >= rest]
         if holding:
-            switch = min(holding, key=lambda each: (sizes[each], natural_key(each)))
+            switch = min(holding, key=lambda each: (sizes[each], make_natural_key(each)))
             if len(groups[switch]) == 1:
                 fullest[groups[switch][0]] = rest
                 break
             below, depth = groups[switch], depth + 1
             continue
-        switch = min(sizes, key=lambda each: (-sizes[each], natural_key(each)))
+        switch = min(sizes, key=lambda each: (-sizes[each], make_natural_key(each)))
         for leaf in groups[switch]:
             fullest[leaf] = len(leaves[leaf])
         rest -= sizes[switch]
@@ -259,10 +265,10 @@ def _fewest(members: Sequence[str], leaves: _Leaves, count: int) -> dict[str, in
     """
     taken: dict[str, int] = {}
     rest = count
-    for leaf in sorted(members, key=lambda each: (-len(leaves[each]), natural_key(each))):
+    for leaf in sorted(members, key=lambda each: (-len(leaves[each]), make_natural_key(each))):
         if len(leaves[leaf]) >= rest:
             last = [each for each in members if each not in taken and len(leaves[each]) >= rest]
-            taken[min(last, key=lambda each: (len(leaves[each]), natural_key(each)))] = rest
+            taken[min(last, key=lambda each: (len(leaves[each]), make_natural_key(each)))] = rest
             break
         taken[leaf] = len(leaves[leaf])
         rest -= len(leaves[leaf])
@@ -303,13 +309,13 @@ def _nodes_of(
         return (
             waits.get(name, 0.0),
             node.gpus if name in waits else node.free_gpus,
-            natural_key(name),
+            make_natural_key(name),
         )
 
     names = []
     for leaf, count in candidate.leaves:
         names += sorted(leaves[leaf], key=key)[:count]
-    return sorted(names, key=natural_key)
+    return sorted(names, key=make_natural_key)
 
 
 def _reason(tree: TopologyTree, candidate: Candidate) -> str:
@@ -326,7 +332,7 @@ def _reason(tree: TopologyTree, candidate: Candidate) -> str:
 def spanning_reason(tree: TopologyTree, leaves: Iterable[str], nodes: int) -> str:
     """Return the sentence, without a full stop, about a job of ``nodes`` nodes on leaves of several
     fabrics."""
-    roots = {fabric(tree, leaf) for leaf in leaves}
+    roots = {find_fabric(tree, leaf) for leaf in leaves}
     names = [root for root in tree.fabrics if root in roots]
     if UNKNOWN in roots:
         names.append("nodes that the topology lacks")
@@ -355,7 +361,7 @@ def _refusal(
     on_leaf: dict[str, int] = {}
     for name, node in nodes.items():
         if node.gpus >= gpus:
-            leaf = tree.leaf(name) or UNKNOWN
+            leaf = tree.find_leaf(name) or UNKNOWN
             on_leaf[leaf] = on_leaf.get(leaf, 0) + 1
     total = sum(on_leaf.values())
     if count > total:
@@ -392,5 +398,5 @@ def _sizes(tree: TopologyTree, on_leaf: Mapping[str, int], *, spans: bool) -> li
     together if the job may span them."""
     sizes: dict[str, list[int]] = {}
     for leaf, count in on_leaf.items():
-        sizes.setdefault(NO_SWITCH if spans else fabric(tree, leaf), []).append(count)
+        sizes.setdefault(NO_SWITCH if spans else find_fabric(tree, leaf), []).append(count)
     return [sorted(each, reverse=True) for each in sizes.values()]

@@ -202,33 +202,19 @@ JOB_REPORTS_LEFT_OUT = Metric(
     "aitne_job_reports_left_out", "Live jobs without series there, because there are too many."
 )
 
-# At /metrics/jobs: one series for each live job whose agent reports.
-_JOB = ("jobid",)
-JOB_CPUS_USED = Metric("aitne_job_cpus_used", "CPUs in use, since the previous sample.", _JOB)
-JOB_CPUS_ALLOCATED = Metric("aitne_job_cpus_allocated", "CPUs of the job.", _JOB)
-JOB_MEMORY_USED = Metric("aitne_job_memory_used_bytes", "Memory in use.", _JOB)
-JOB_MEMORY_ALLOCATED = Metric("aitne_job_memory_allocated_bytes", "Memory of the job.", _JOB)
-JOB_PROCESSES = Metric("aitne_job_processes", "Processes of the job.", _JOB)
-JOB_GPUS_ALLOCATED = Metric("aitne_job_gpus_allocated", "GPUs of the job.", _JOB)
-JOB_GPU_UTILIZATION = Metric(
-    "aitne_job_gpu_utilization_ratio", "Mean utilization of the job's GPUs.", _JOB
-)
-JOB_GPU_MEMORY = Metric("aitne_job_gpu_memory_used_bytes", "Memory of the GPUs in use.", _JOB)
-JOB_GPU_POWER = Metric("aitne_job_gpu_power_watts", "Power of the job's GPUs.", _JOB)
-JOB_GPU_ENERGY = Metric(
-    "aitne_job_gpu_energy_joules_total", "Energy of the job's GPUs since it started.", _JOB
-)
-JOB_CPU_ENERGY = Metric(
-    "aitne_job_cpu_energy_joules_total",
-    "Energy of the CPUs and memory of the job's whole nodes since it started (RAPL).",
-    _JOB,
-)
-JOB_READ = Metric("aitne_job_read_bytes_total", "Bytes that were read from storage.", _JOB)
-JOB_WRITTEN = Metric("aitne_job_written_bytes_total", "Bytes that were written to storage.", _JOB)
+# At /metrics/jobs: one series for each live job whose agent reports. ``core.jobs.sample_values`` has
+# those of further measured values.
+JOB_LABELS = ("jobid",)
+JOB_CPUS_USED = Metric("aitne_job_cpus_used", "CPUs in use, since the previous sample.", JOB_LABELS)
+JOB_CPUS_ALLOCATED = Metric("aitne_job_cpus_allocated", "CPUs of the job.", JOB_LABELS)
+JOB_MEMORY_USED = Metric("aitne_job_memory_used_bytes", "Memory in use.", JOB_LABELS)
+JOB_MEMORY_ALLOCATED = Metric("aitne_job_memory_allocated_bytes", "Memory of the job.", JOB_LABELS)
+JOB_PROCESSES = Metric("aitne_job_processes", "Processes of the job.", JOB_LABELS)
+JOB_GPUS_ALLOCATED = Metric("aitne_job_gpus_allocated", "GPUs of the job.", JOB_LABELS)
 JOB_COMMUNICATION = Metric(
     "aitne_job_communication_ratio",
     "Share of the training steps in which a collective ran.",
-    _JOB,
+    JOB_LABELS,
 )
 
 # Of one job, as ``GET /api/v1/jobs/{id}/profile`` writes them for text/plain; the runtime's own text has

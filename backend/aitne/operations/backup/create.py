@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import aitne
-from aitne.adapters.store import backup as database
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.host.settings import config_path
@@ -29,6 +28,7 @@ from aitne.operations.backup.targets import name_of, staged, target_of
 from aitne.services.platform.backup_record import BackupRecord, backup_file
 from aitne.services.platform.exposed_files import BROKER_CONFIG
 from aitne.services.platform.secrets import write_private
+from aitne.store import backup as database
 
 SQLITE, POSTGRES, HUB = "database.sqlite", "database.dump", "hub.sqlite"
 """Members with the databases of the platform and of JupyterHub."""

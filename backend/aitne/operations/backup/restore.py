@@ -22,7 +22,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkdtemp
 
-from aitne.adapters.store import backup as database
 from aitne.core.errors import Conflict, SetupError
 from aitne.host.account import own_account_name
 from aitne.operations.backup.archive import Archive, Manifest
@@ -38,6 +37,7 @@ from aitne.operations.backup.create import (
 from aitne.operations.backup.encryption import BackupCipher
 from aitne.operations.owner import owner_of
 from aitne.services.platform.restoration import restoration_file
+from aitne.store import backup as database
 from aitne.supervisor import control
 from aitne.supervisor.identity import acting_as
 

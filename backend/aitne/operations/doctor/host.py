@@ -16,7 +16,6 @@ from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.probes import LocalProbes
 from aitne.adapters.schedulers._slurm.config import config_values
 from aitne.adapters.schedulers._slurm.site import Site
-from aitne.adapters.store.sql import SqlStore
 from aitne.bootstrap.adapters import make_store, utc_now
 from aitne.client.discovery import ask_supervisor
 from aitne.core.broker.versions import Welcome
@@ -25,17 +24,18 @@ from aitne.core.models.health import HealthState
 from aitne.core.models.node import Cluster
 from aitne.core.settings import Settings
 from aitne.host.settings import load_settings
-from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.operations.doctor.root_files import RootFiles, variables_of_last_start
+from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
+from aitne.services.monitoring.file_checks import FileChecks
+from aitne.services.monitoring.health_checks import HealthChecks
 from aitne.services.platform.certificates import authority_file
 from aitne.services.platform.events import EventHub
-from aitne.services.platform.file_checks import FileChecks
-from aitne.services.platform.health_checks import HealthChecks
 from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.platform.secret_files import SecretFiles
+from aitne.store import Store
 
 _T = TypeVar("_T")
 _STATES = {
@@ -60,7 +60,7 @@ class CheckedHost:
     root_files: RootFiles | None = None
     """What root has read; None: the command was not started as root."""
     _shared: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
-    _store: SqlStore | None = None
+    _store: Store | None = None
 
     @property
     def running(self) -> bool:
@@ -74,7 +74,7 @@ class CheckedHost:
             raise SetupError(f"There is no database {path} yet; the first `aitne up` creates it.")
 
     @property
-    def store(self) -> SqlStore:
+    def store(self) -> Store:
         """The platform's database, which is neither created nor migrated.
 
         Raises:
@@ -84,7 +84,7 @@ class CheckedHost:
         return self._unopened
 
     @property
-    def _unopened(self) -> SqlStore:
+    def _unopened(self) -> Store:
         if self._store is None:
             self._store = make_store(self.settings)
         return self._store

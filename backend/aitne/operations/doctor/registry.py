@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from aitne.operations.doctor.findings import Finding
 from aitne.operations.doctor.host import CheckedHost
+from aitne.operations.requirements.findings import Finding
 
 
 class Subject(StrEnum):

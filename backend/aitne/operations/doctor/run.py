@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.check import CheckResult, CheckState
 from aitne.operations.doctor import checks, node_jobs
-from aitne.operations.doctor.findings import Finding, skipped, unknown
-from aitne.operations.doctor.host import CheckedHost
+from aitne.operations.doctor.host import CheckedHost, open_host
 from aitne.operations.doctor.registry import DoctorCheck
+from aitne.operations.doctor.root_files import read_root_files
+from aitne.operations.owner import become_owner
+from aitne.operations.requirements.findings import Finding, skipped, unknown
 from aitne.services.platform.doctor_report import DoctorReport, write_report
 
 WITHIN_S = 8.0
@@ -64,6 +67,45 @@ class Examination:
                 place = error.filename or check.name
                 said.append(f"{check.name}: not repaired: {place}: {error.strerror}.")
         return said
+
+
+def diagnose(
+    data_dir: Path, job_user: str | None, *, fix: bool, say: Callable[[str], None]
+) -> Examination:
+    """Run all checks of the platform in ``data_dir`` as the account that owns it, and store the results
+    for the portal.
+
+    Args:
+        data_dir: the data directory.
+        job_user: user whose short jobs check the nodes; None: no job is started.
+        fix: whether to repair what can be repaired without risk, and to check again then.
+        say: receives sentences about what was done.
+
+    Raises:
+        SetupError: the settings cannot be loaded.
+        NotAllowed: another account started the platform.
+    """
+    root_files = read_root_files(data_dir)
+    account = become_owner(data_dir)
+    if account is not None:
+        say(f"Checking as {account}, the account of the platform.")
+    # Not asyncio.run: it would wait for threads that a file system never answers.
+    loop = asyncio.new_event_loop()
+    host = open_host(data_dir, job_user, root_files)
+    examination = loop.run_until_complete(examine(host))
+    repairs = examination.repair() if fix else []
+    for line in repairs:
+        say(line)
+    if repairs:
+        host = open_host(data_dir, job_user, root_files)
+        examination = loop.run_until_complete(examine(host))
+    try:
+        store_report(host, examination)
+    except OSError as error:
+        say(f"The results are not stored for the portal: {error.filename}: {error.strerror}.")
+    if not examination.hangs:
+        loop.close()
+    return examination
 
 
 async def examine(host: CheckedHost, chosen: Iterable[DoctorCheck] | None = None) -> Examination:

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic.functional_validators import ModelWrapValidatorHandler
 
+from aitne.broker.config import BrokerOptions
+from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import FieldProblem, InvalidInput
-from aitne.core.models.base import LARGEST_UID, Strict
+from aitne.core.models.base import Seconds, Strict
 from aitne.core.sessions.hosts import WILDCARD, check_wildcard
+from aitne.core.settings import BrokerClientSettings, Settings
 from aitne.core.validation import allowed_by, message_of
 
 MOST_BYTES = 1 << 20
@@ -23,76 +37,39 @@ MOST_URL = 300
 _LABEL = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _URL = re.compile(rf"https?://(?:{_LABEL}\.)*{_LABEL}(?::[0-9]{{1,5}})?")
 _ACCOUNT = r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"
+_UNPRIVILEGED_PORT = 1_024
+"""Lowest port on which a process that is not root's may listen."""
 
 
-def _path(value: str) -> str:
+def _path(value: Path) -> Path:
     # The paths are written to units and to the proxy's configuration, where other characters have a meaning.
-    allowed = all(char.isalnum() or char in "/._+-" for char in value)
-    if not value.startswith("/") or not allowed or ".." in Path(value).parts:
+    allowed = all(char.isalnum() or char in "/._+-" for char in str(value))
+    if not value.is_absolute() or not allowed or ".." in value.parts:
         raise ValueError("must be an absolute path of letters, digits and . _ + - /")
-    return value.rstrip("/") or "/"
-
-
-def _url(value: str) -> str:
-    if len(value) > MOST_URL or _URL.fullmatch(value) is None:
-        raise ValueError(
-            "must be http:// or https:// and a host, such as https://aitne.example.org"
-        )
     return value
 
 
-def _sessions_url(value: str) -> str:
-    if len(value) > MOST_URL or _URL.fullmatch(value.replace(f"//{WILDCARD}", "//", 1)) is None:
-        raise ValueError(
-            "must be http:// or https:// and a host, with a host for each user such as "
-            "https://*.aitne-sessions.org"
-        )
-    return value
-
-
-AbsolutePath = Annotated[str, AfterValidator(_path)]
+AbsolutePath = Annotated[Path, AfterValidator(_path)]
 Account = Annotated[str, Field(pattern=_ACCOUNT)]
-Url = Annotated[str, AfterValidator(_url)]
-SessionsUrl = Annotated[str, AfterValidator(_sessions_url)]
 
 
-class StrictAnswers(Strict):
-    """Base class of the answers: text is not converted to numbers or truth values."""
+def _described(name: str) -> Any:
+    """Return a required field with the description that the setting ``name`` has."""
+    description = Settings.model_fields[name].description or ""
+    return Field(description=f"{description.partition('; unset:')[0].rstrip('.')}.")
 
-    model_config = ConfigDict(strict=True)
 
+class SlurmAnswers(SlurmSettings):
+    """Further answers about the site's Slurm. Only with `scheduler = "slurm"`."""
 
-class SlurmAnswers(StrictAnswers):
-    """The site's Slurm. Only with `scheduler = "slurm"`."""
-
-    conf: AbsolutePath | None = Field(
-        None, description="Path of slurm.conf; unset: Slurm's default."
-    )
-    rest_url: str | None = Field(
-        None,
-        pattern=r"^(https?://[^\s\"]+|unix:/[^\s\"]+)$",
-        description="URL of slurmrestd; unset: only the commands are used.",
-    )
-    jwt_key: AbsolutePath | None = Field(None, description="Key of auth/jwt; only with `rest_url`.")
-    operator: Account | None = Field(
-        None, description="Account with the operator level that polls Slurm; unset: `account`."
+    software_dir: AbsolutePath = Field(
+        Path("/srv/aitne/software"),
+        description="Folder of root's in which all nodes find the agent and the session environment.",
     )
     create_operator: bool = Field(
-        False, description="Give `operator` the operator level with sacctmgr if it has none."
-    )
-    jobs_dir: str = Field(
-        "{home}/.aitne/jobs",
-        pattern=r"^(\{home\}|/)[A-Za-z0-9/._+{}-]*$",
-        description="Folder of a user's job folders, on a file system that all nodes share.",
-    )
-    software_dir: AbsolutePath = Field(
-        "/srv/aitne/software", description="Folder of root's that all nodes share."
-    )
-    portal_address: Url | None = Field(
-        None, description="URL of the portal as nodes reach it; unset: `portal_url`."
-    )
-    sessions_address: Url | None = Field(
-        None, description="URL of the sessions' origin as nodes reach it; unset: `sessions_url`."
+        False,
+        strict=True,
+        description="Give `operator` the operator level with sacctmgr if it has none.",
     )
     test_user: Account | None = Field(
         None,
@@ -101,34 +78,34 @@ class SlurmAnswers(StrictAnswers):
     )
 
 
-class AccountAnswers(StrictAnswers):
-    """The Unix accounts that the jobs of users run as."""
+class BrokerAnswers(BrokerClientSettings, BrokerOptions):
+    """Further answers about the broker. Only with `scheduler = "slurm"`."""
 
-    min_uid: int = Field(1_000, ge=1, le=LARGEST_UID, description="Lowest uid of a user's account.")
-    max_uid: int = Field(
-        60_000, ge=1, le=LARGEST_UID, description="Highest uid of a user's account."
-    )
-    groups: list[Account] = Field(
-        default_factory=list, description="Only members of these groups; empty: all accounts."
+    max_duration: Seconds | None = Field(
+        None,
+        description="Longest time limit of a job that the broker permits; unset: `limits.max_duration`.",
     )
 
 
-class ProxyAnswers(StrictAnswers):
+class ProxyAnswers(Strict):
     """The reverse proxy on this machine that serves both origins."""
 
-    server: Literal["nginx", "caddy", "none"] = Field(
-        "none", description="`nginx`, `caddy` or `none`."
+    server: Literal["nginx", "caddy", "other", "none"] = Field(
+        "none",
+        description="`nginx`, `caddy`, `other` (one whose configuration the site writes itself) or "
+        "`none`.",
     )
     group: Account = Field("www-data", description="Group of the reverse proxy's account.")
 
 
-class CertificateAnswers(StrictAnswers):
+class CertificateAnswers(Strict):
     """Source of the certificates of both origins."""
 
     source: Literal["files", "acme", "platform", "none"] = Field(
         "none",
         description="`files`: of the site; `acme`: Caddy gets the portal's, the sessions' is a file; "
-        "`platform`: the platform's own CA, without a reverse proxy; `none`: plain HTTP.",
+        "`platform`: the platform's own CA, without a reverse proxy; `none`: plain HTTP, or those of the "
+        "`other` reverse proxy.",
     )
     portal: AbsolutePath | None = Field(None, description="The portal's certificate (PEM).")
     portal_key: AbsolutePath | None = Field(None, description="Key of `portal`.")
@@ -143,50 +120,111 @@ class CertificateAnswers(StrictAnswers):
     )
 
 
-class Answers(StrictAnswers):
-    """All that `aitne admin setup` has to know; a file of answers has these fields."""
+class Answers(Settings):
+    """All that ``aitne admin setup`` has to know: the settings of the platform, and what else is to be
+    done on the machine.
+    """
 
     scheduler: Literal["slurm", "local"] = Field(
         description="`slurm`: the site's Slurm; `local`: this machine alone, each user's jobs as the "
         "user's Unix account."
     )
-    cluster: str = Field(
-        "local", pattern=r"^[a-z][a-z0-9-]{0,39}$", description="The cluster's name."
-    )
-    portal_url: Url = Field(description="URL of the portal in browsers.")
-    sessions_url: SessionsUrl = Field(
-        description="URL of the sessions in browsers; `https://*.HOST` gives each user a host."
-    )
-    bind: str = Field(
-        "127.0.0.1",
-        pattern=r"^[0-9A-Fa-f.:]+$",
-        description="Address on which portal and sessions listen; nodes of Slurm must reach it.",
-    )
-    port: int = Field(
-        8_000, ge=1_024, le=65_531, description="The portal's port; the next four are used too."
-    )
-    database: str | None = Field(
-        None,
-        pattern=r"^postgres(ql)?://[^\s]*$",
-        description="`postgresql://USER@HOST/NAME`; unset: SQLite in `data_dir`.",
-    )
+    public_url: str = _described("public_url")
+    sessions_url: str = _described("sessions_url")
+    data_dir: AbsolutePath = Field(Path("/var/lib/aitne"), description="The data directory.")
     account: Account = Field("aitne", description="Unix account of the platform's own processes.")
-    create_account: bool = Field(False, description="Create `account` if it does not exist.")
-    data_dir: AbsolutePath = Field("/var/lib/aitne", description="The data directory.")
+    create_account: bool = Field(
+        False, strict=True, description="Create `account` if it does not exist."
+    )
     programs: AbsolutePath = Field(
-        "/opt/aitne/bin", description="Folder with the programs aitne and aitne-broker."
+        Path("/opt/aitne/bin"), description="Folder with the programs aitne and aitne-broker."
     )
     enable: bool = Field(
-        False, description="Enable and start the units, and restart those whose files changed."
+        False,
+        strict=True,
+        description="Enable and start the units, and restart those whose files changed.",
     )
     slurm: SlurmAnswers = SlurmAnswers()
-    accounts: AccountAnswers = AccountAnswers()
+    broker: BrokerAnswers = BrokerAnswers()
     proxy: ProxyAnswers = ProxyAnswers()
     certificates: CertificateAnswers = CertificateAnswers()
-    settings: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Further settings of aitne.toml, such as `[settings.mail]`.",
-    )
+
+    _given: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keep_given(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        answers = handler(values)
+        answers._given = dict(values)
+        return answers
+
+    @field_validator("public_url")
+    @classmethod
+    def _host(cls, value: str) -> str:
+        if len(value) > MOST_URL or _URL.fullmatch(value) is None:
+            raise ValueError(
+                "must be http:// or https:// and a host, such as https://aitne.example.org"
+            )
+        return value
+
+    @field_validator("sessions_url")
+    @classmethod
+    def _own_origin(cls, value: str, info: ValidationInfo) -> str:
+        if len(value) > MOST_URL or _URL.fullmatch(value.replace(f"//{WILDCARD}", "//", 1)) is None:
+            raise ValueError(
+                "must be http:// or https:// and a host, with a host for each user such as "
+                "https://*.aitne-sessions.org"
+            )
+        portal = info.data.get("public_url")
+        if portal is None:
+            return value
+        if urlsplit(portal).scheme != urlsplit(value).scheme:
+            raise ValueError("must begin like public_url, with http:// or https://")
+        if portal == value:
+            raise ValueError("must not be public_url: sessions need their own origin")
+        try:
+            check_wildcard(value, portal)
+        except ValueError as error:
+            raise ValueError(f"is not possible: {error}") from error
+        return value
+
+    @field_validator("bind")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        try:
+            ipaddress.ip_address(value)
+        except ValueError as error:
+            raise ValueError("must be an IP address of this machine, or 0.0.0.0") from error
+        return value
+
+    @field_validator("port")
+    @classmethod
+    def _unprivileged(cls, value: int) -> int:
+        if value < _UNPRIVILEGED_PORT:
+            raise ValueError(f"is too small (at least {_UNPRIVILEGED_PORT})")
+        return value
+
+    @field_validator("database")
+    @classmethod
+    def _postgresql(cls, value: str | None) -> str | None:
+        if value is not None and re.fullmatch(r"postgres(ql)?://\S*", value) is None:
+            raise ValueError("must be postgresql://USER@HOST/NAME")
+        return value
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The answers as they were written, without defaults."""
+        return self._given
+
+    @property
+    def given_settings(self) -> dict[str, Any]:
+        """The answers of ``given`` that are settings of the platform."""
+        return _known_to(Settings, self._given)
+
+    @property
+    def has_proxy(self) -> bool:
+        """True if a reverse proxy on this machine serves both origins."""
+        return self.proxy.server != "none"
 
     @property
     def operator(self) -> str:
@@ -196,21 +234,21 @@ class Answers(StrictAnswers):
     @property
     def portal_host(self) -> str:
         """Host name of the portal."""
-        return urlsplit(self.portal_url).hostname or ""
+        return urlsplit(self.public_url).hostname or ""
 
     @property
     def sessions_host(self) -> str:
         """Host name of the sessions' origin, without the wildcard."""
-        return urlsplit(self.sessions_url.replace(WILDCARD, "", 1)).hostname or ""
+        return urlsplit(self.sessions_origin).hostname or ""
 
     @property
     def session_hosts(self) -> tuple[str, ...]:
         """Names that the certificate of the sessions' origin must contain."""
-        wildcard = (WILDCARD + self.sessions_host,) if WILDCARD in self.sessions_url else ()
+        wildcard = (WILDCARD + self.sessions_host,) if self.user_domains else ()
         return (self.sessions_host, *wildcard)
 
     @property
-    def portal_files(self) -> tuple[str, str] | None:
+    def portal_files(self) -> tuple[Path, Path] | None:
         """Paths of the portal's certificate and key; None: these are not files of the site."""
         certificates = self.certificates
         if certificates.portal is None or certificates.portal_key is None:
@@ -218,12 +256,29 @@ class Answers(StrictAnswers):
         return certificates.portal, certificates.portal_key
 
     @property
-    def sessions_files(self) -> tuple[str, str] | None:
+    def sessions_files(self) -> tuple[Path, Path] | None:
         """Paths of certificate and key of the sessions' origin; None: not files of the site."""
         certificates = self.certificates
         if certificates.sessions is None or certificates.sessions_key is None:
             return self.portal_files
         return certificates.sessions, certificates.sessions_key
+
+
+def _known_to(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that ``model`` has fields for, sections likewise."""
+    known = {}
+    for name, value in values.items():
+        if name in model.model_fields:
+            section = model.model_fields[name].annotation
+            if (
+                isinstance(section, type)
+                and issubclass(section, BaseModel)
+                and isinstance(value, dict)
+            ):
+                known[name] = _known_to(section, value)
+            else:
+                known[name] = value
+    return known
 
 
 def read_answers(path: Path) -> dict[str, Any]:
@@ -281,27 +336,17 @@ def validate(values: Mapping[str, Any]) -> Answers:
 def contradictions(answers: Answers) -> Iterator[FieldProblem]:
     """Yield a problem for each answer that contradicts an earlier one, or that it lacks."""
     proxy, certificates = answers.proxy.server, answers.certificates
-    secure = answers.portal_url.startswith("https:")
-    if secure != answers.sessions_url.startswith("https:"):
-        yield FieldProblem("sessions_url", "must begin like portal_url, with http:// or https://")
-    elif answers.portal_url == answers.sessions_url:
-        yield FieldProblem("sessions_url", "must not be portal_url: sessions need their own origin")
-    else:
-        try:
-            check_wildcard(answers.sessions_url, answers.portal_url)
-        except ValueError as error:
-            yield FieldProblem("sessions_url", f"is not possible: {error}")
-    if proxy != "none" and not secure:
+    if answers.has_proxy and not answers.public_url.startswith("https:"):
         yield FieldProblem("proxy.server", "serves https only: begin both URLs with https://")
-    if proxy != "none" and any(
-        urlsplit(url.replace(WILDCARD, "", 1)).port
-        for url in (answers.portal_url, answers.sessions_url)
+    if proxy in ("nginx", "caddy") and any(
+        urlsplit(url).port for url in (answers.public_url, answers.sessions_origin)
     ):
         yield FieldProblem("proxy.server", "serves port 443: write both URLs without a port")
     yield from _certificate_problems(answers)
     if answers.scheduler == "local":
-        if answers.slurm.model_fields_set:
-            yield FieldProblem("slurm", 'is only for scheduler = "slurm": remove it')
+        for section in ("slurm", "broker"):
+            if section in answers.given:
+                yield FieldProblem(section, 'is only for scheduler = "slurm": remove it')
     elif answers.slurm.jwt_key is not None and answers.slurm.rest_url is None:
         yield FieldProblem("slurm.jwt_key", "is only used with slurm.rest_url: set both or neither")
     if answers.accounts.min_uid > answers.accounts.max_uid:
@@ -313,12 +358,16 @@ def contradictions(answers: Answers) -> Iterator[FieldProblem]:
             "certificates.source",
             "platform is without a reverse proxy: use files, or set proxy.server to none",
         )
+    if certificates.source == "files" and proxy == "other":
+        yield FieldProblem(
+            "certificates.source", "must be none: the other reverse proxy has the certificates"
+        )
 
 
 def _certificate_problems(answers: Answers) -> Iterator[FieldProblem]:
     certificates = answers.certificates
-    secure = answers.portal_url.startswith("https:")
-    if secure and certificates.source == "none":
+    secure = answers.public_url.startswith("https:")
+    if secure and certificates.source == "none" and answers.proxy.server != "other":
         yield FieldProblem("certificates.source", "none is for http:// only: https needs one")
     if not secure and certificates.source != "none":
         yield FieldProblem("certificates.source", "must be none with http://")

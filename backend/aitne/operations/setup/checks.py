@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aitne.core.models.check import CheckResult, CheckState
+from aitne.operations.requirements.findings import Finding
 from aitne.supervisor.identity import ProcessAccount, as_account
 from aitne.supervisor.own_accounts import plain_environment
 
@@ -18,6 +19,15 @@ COMMAND_WITHIN_S = 15.0
 def check(name: str, state: CheckState, message: str, remedy: str | None = None) -> CheckResult:
     """Return the result of a check."""
     return CheckResult(name=name, state=state, message=message, remedy=remedy)
+
+
+def result(name: str, finding: Finding, *, stops: bool = True) -> CheckResult:
+    """Return a finding as the result of the check ``name``. Without ``stops`` a failure is a warning,
+    because it can be corrected after the files were written.
+    """
+    failed = finding.state is CheckState.FAILED and not stops
+    state = CheckState.WARNING if failed else finding.state
+    return check(name, state, finding.message, finding.remedy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,18 @@ import grp
 import os
 import re
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from aitne.core.errors import SetupError
 from aitne.core.models.check import CheckResult, CheckState
+from aitne.operations.requirements.machine import check_clock, check_space, folders_of
 from aitne.operations.setup import rendering
 from aitne.operations.setup.answers import Answers
-from aitne.operations.setup.checks import account_named, check, command
+from aitne.operations.setup.checks import account_named, check, command, result
+from aitne.operations.upgrade.trust import changeable_by_others
+from aitne.supervisor import preflight
 
 OK, WARNING, FAILED = CheckState.OK, CheckState.WARNING, CheckState.FAILED
 UNKNOWN, SKIPPED = CheckState.UNKNOWN, CheckState.SKIPPED
@@ -25,6 +28,7 @@ NETWORK_FILE_SYSTEMS = re.compile(
     r"|fuse\.(?!(overlayfs|snapfuse|lxcfs)$).*)"
 )
 _DIRECTORIES = {"sss": "SSSD", "ldap": "LDAP", "winbind": "winbind", "nis": "NIS"}
+_PROTECT = "`chown root PATH; chmod go-w PATH`"
 _LISTENS = "0A"
 """State of a listening socket in ``/proc/net/tcp``."""
 
@@ -55,14 +59,17 @@ def proxy_group() -> str:
 
 def checks(answers: Answers) -> Iterator[CheckResult]:
     """Yield the results of all checks of this machine. Nothing is changed."""
+    yield result("clock", check_clock())
     yield _programs(answers)
     yield _account(answers)
     yield _uids(answers)
     if answers.scheduler == "slurm":
-        yield _shared_folder(Path(answers.slurm.software_dir))
+        yield _shared_folder(answers.slurm.software_dir)
     yield _data_dir(answers)
-    if answers.proxy.server != "none":
+    yield result("folders", check_space(folders_of(answers)), stops=False)
+    if answers.has_proxy:
         yield _proxy_group(answers.proxy.group)
+    if answers.proxy.server in rendering.PROXY_FILES:
         yield _proxy(answers)
     yield from _ports(answers)
     if answers.enable and not Path("/run/systemd/system").is_dir():
@@ -76,7 +83,7 @@ def checks(answers: Answers) -> Iterator[CheckResult]:
 
 def _programs(answers: Answers) -> CheckResult:
     needed = ["aitne", "aitne-broker"] if answers.scheduler == "slurm" else ["aitne"]
-    folder = Path(answers.programs)
+    folder = answers.programs
     remedy = (
         "Install the platform as root: `python3 -m venv /opt/aitne` (docs/handbook/setup.md), or correct "
         "the answer programs."
@@ -84,15 +91,9 @@ def _programs(answers: Answers) -> CheckResult:
     missing = [name for name in needed if not os.access(folder / name, os.X_OK)]
     if missing:
         return check("programs", FAILED, f"{folder} has no {' and no '.join(missing)}.", remedy)
-    for path in (folder / needed[-1], folder, *folder.parents):
-        facts = path.stat()
-        if facts.st_uid != 0 or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return check(
-                "programs",
-                WARNING,
-                f"Accounts other than root can change {path}, and root runs the programs.",
-                f"`chown root {path}; chmod go-w {path}`",
-            )
+    problem = changeable_by_others(folder / needed[-1])
+    if problem is not None:
+        return check("programs", WARNING, f"{problem}, and root runs the programs.", _PROTECT)
     return check("programs", OK, f"The programs in {folder} belong to root.")
 
 
@@ -185,15 +186,10 @@ def file_system(path: Path) -> str:
 
 def _shared_folder(folder: Path) -> CheckResult:
     kind = file_system(folder)
-    if folder.is_dir():
-        facts = folder.stat()
-        if facts.st_uid != 0 or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return check(
-                "shared",
-                WARNING,
-                f"Accounts other than root can change {folder}, whose programs run in the jobs of all users.",
-                f"`chown root {folder}; chmod go-w {folder}`",
-            )
+    problem = changeable_by_others(folder) if folder.is_dir() else None
+    if problem is not None:
+        message = f"{problem}, and programs there run in the jobs of all users."
+        return check("shared", WARNING, message, _PROTECT)
     if NETWORK_FILE_SYSTEMS.fullmatch(kind):
         return check("shared", OK, f"{folder} is on a network file system ({kind}).")
     return check(
@@ -205,7 +201,7 @@ def _shared_folder(folder: Path) -> CheckResult:
 
 
 def _data_dir(answers: Answers) -> CheckResult:
-    folder = Path(answers.data_dir)
+    folder = answers.data_dir
     try:
         owner = folder.stat().st_uid
     except FileNotFoundError:
@@ -289,33 +285,33 @@ def _proxy(answers: Answers) -> CheckResult:
 
 
 def _ports(answers: Answers) -> Iterator[CheckResult]:
+    state = command(["systemctl", "is-active", "aitne.service"]).output.strip()
+    taken = list(_ports_of_proxy(answers.proxy.server))
+    if state not in ("active", "activating", "reloading"):
+        try:
+            preflight.check_ports(answers)
+        except SetupError as error:
+            taken.append(check("ports", FAILED, error.message, "`ss -ltnp` shows the program."))
+    yield from taken or [check("ports", OK, "The ports of the platform are free for it.")]
+
+
+def _ports_of_proxy(server: str) -> Iterator[CheckResult]:
+    if server not in rendering.PROXY_FILES:
+        return
     listening = _listening()
     if listening is None:
         yield check("ports", UNKNOWN, "/proc/net/tcp cannot be read.", "Check with `ss -ltn`.")
         return
-    running = command(["systemctl", "is-active", "--quiet", "aitne.service"]).succeeded
-    wanted = {} if running else dict.fromkeys(range(answers.port, answers.port + 5), "")
-    if answers.proxy.server != "none":
-        wanted |= {80: answers.proxy.server, 443: answers.proxy.server}
-    taken = False
-    for port, server in wanted.items():
+    for port in (80, 443):
         inodes = listening.get(port)
-        if not inodes:
-            continue
-        program = _owner(inodes)
-        if server and program == server:
-            continue
-        taken = True
-        yield check(
-            "ports",
-            UNKNOWN if program is None and server else FAILED,
-            f"Port {port} is used by {program or 'a program that only root can name'}.",
-            f"End that program, which `ss -ltnp sport = :{port}` shows"
-            + (", or choose another port." if not server else "."),
-        )
-    if not taken:
-        own = "of the running platform" if running else f"from {answers.port} to {answers.port + 4}"
-        yield check("ports", OK, f"The ports {own} are free for it.")
+        program = _owner(inodes) if inodes else server
+        if program != server:
+            yield check(
+                "ports",
+                UNKNOWN if program is None else FAILED,
+                f"Port {port} is used by {program or 'a program that only root can name'}.",
+                f"End that program, which `ss -ltnp sport = :{port}` shows.",
+            )
 
 
 def _listening() -> dict[int, set[str]] | None:

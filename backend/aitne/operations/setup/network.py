@@ -11,59 +11,34 @@ from urllib.parse import urlsplit
 
 from aitne.core.errors import SetupError, StoreUnavailable
 from aitne.core.models.check import CheckResult, CheckState
-from aitne.core.sessions.hosts import WILDCARD
 from aitne.core.users.settings import is_loopback
+from aitne.operations.requirements.network import check_certificates, check_names, urls_of
 from aitne.operations.setup.answers import Answers
-from aitne.operations.setup.checks import account_named, check, command
+from aitne.operations.setup.checks import account_named, check, command, result
 from aitne.services.platform.certificates import CertificateFiles, check_certificate
 
 OK, WARNING, FAILED = CheckState.OK, CheckState.WARNING, CheckState.FAILED
 UNKNOWN, SKIPPED = CheckState.UNKNOWN, CheckState.SKIPPED
-_PROBE_LABEL = "aitne-setup-check"
-_DNS_WITHIN_S = 10.0
 _DATABASE_WITHIN_S = 20.0
 
 
 def checks(answers: Answers) -> Iterator[CheckResult]:
     """Yield the results of all checks. Nothing is changed."""
-    yield from _names(answers)
+    yield result("dns", check_names(urls_of(answers)), stops=False)
     yield from _port_of_urls(answers)
     yield from _certificates(answers)
     yield _database(answers)
 
 
-def _names(answers: Answers) -> Iterator[CheckResult]:
-    names = [answers.portal_host, answers.sessions_host]
-    if WILDCARD in answers.sessions_url:
-        names.append(f"{_PROBE_LABEL}.{answers.sessions_host}")
-    for name in dict.fromkeys(names):
-        shown = name.replace(_PROBE_LABEL, "*", 1)
-        if is_loopback(name) or name.endswith(".localhost"):
-            yield check("dns", OK, f"{shown} is this machine.")
-            continue
-        answer = command(["getent", "ahosts", name], within_s=_DNS_WITHIN_S)
-        addresses = sorted({line.split()[0] for line in answer.output.splitlines() if line})
-        if answer.succeeded and addresses:
-            yield check("dns", OK, f"{shown} has the address {', '.join(addresses)}.")
-        else:
-            yield check(
-                "dns",
-                WARNING,
-                f"{shown} has no address"
-                + (": the name server did not answer in time." if answer.status is None else "."),
-                f"Create an address record for {shown} (docs/howto/session-domains.md).",
-            )
-
-
 def _port_of_urls(answers: Answers) -> Iterator[CheckResult]:
     """Yield a warning for each URL with another port than the platform's, which listens itself."""
-    if answers.proxy.server != "none":
+    if answers.has_proxy:
         return
     for name, url, port in (
-        ("portal_url", answers.portal_url, answers.port),
-        ("sessions_url", answers.sessions_url, answers.port + 1),
+        ("public_url", answers.public_url, answers.port),
+        ("sessions_url", answers.sessions_origin, answers.port_of_sessions),
     ):
-        parts = urlsplit(url.replace(WILDCARD, "", 1))
+        parts = urlsplit(url)
         used = parts.port or (443 if parts.scheme == "https" else 80)
         if used != port:
             yield check(
@@ -76,7 +51,13 @@ def _port_of_urls(answers: Answers) -> Iterator[CheckResult]:
 
 def _certificates(answers: Answers) -> Iterator[CheckResult]:
     source = answers.certificates.source
-    if source == "none":
+    if answers.proxy.server == "other":
+        yield check(
+            "certificates",
+            SKIPPED,
+            "The reverse proxy of the site has the certificates.",
+        )
+    elif source == "none":
         state = OK if is_loopback(answers.portal_host) else WARNING
         yield check(
             "certificates",
@@ -95,7 +76,7 @@ def _certificates(answers: Answers) -> Iterator[CheckResult]:
         ("sessions", answers.sessions_files, answers.session_hosts),
     ):
         if paths is not None:
-            files = CertificateFiles(*map(Path, paths))
+            files = CertificateFiles(*paths)
             yield _certificate(answers, f"certificates.{name}", files, hosts)
 
 
@@ -108,14 +89,13 @@ def _certificate(
             return check(
                 name, UNKNOWN, f"{path} cannot be read by this account.", "Run it as root."
             )
-    try:
-        check_certificate(files, hosts, section="[certificates]")
-    except SetupError as error:
-        return check(
-            name, FAILED, error.message, "Correct the paths, or get a certificate for all names."
-        )
+    found = check_certificates(
+        lambda: check_certificate(files, hosts, section="[certificates]"), "[certificates]"
+    )
+    if found.state is not OK:
+        return result(name, found)
     account = account_named(answers.account)
-    if answers.proxy.server == "none" and account is not None and os.geteuid() == 0:
+    if not answers.has_proxy and account is not None and os.geteuid() == 0:
         for path in paths:
             if not command(["test", "-r", str(path)], account=account).succeeded:
                 return check(
@@ -177,7 +157,7 @@ def _database(answers: Answers) -> CheckResult:
 def main() -> int:
     """Connect to the database whose URL is on standard input and print its release."""
     # Only this process needs the database's driver.
-    from aitne.adapters.store.probe import probe
+    from aitne.store.probe import probe
 
     try:
         sys.stdout.write(asyncio.run(probe(sys.stdin.read())))

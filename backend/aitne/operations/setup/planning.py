@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aitne.core.errors import SetupError
+from aitne.operations.requirements.slurm import OPERATORS
 from aitne.operations.setup import rendering
 from aitne.operations.setup.answers import Answers
 from aitne.operations.setup.applying import (
@@ -27,7 +28,6 @@ from aitne.operations.setup.slurm import SlurmSite
 Say = Callable[[str], None]
 _SOFTWARE_WITHIN_S = 1_800.0
 _START_WITHIN_S = 1_200.0
-_OPERATORS = ("operator", "administrator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class SetupPlan:
         if self.creates_account:
             prefix = () if self.root == "/" else ("--prefix", self.root)
             options = ("--system", "--user-group", "--shell", "/usr/sbin/nologin")
-            home = ("--home-dir", answers.data_dir)
+            home = ("--home-dir", str(answers.data_dir))
             self._run(
                 SetupCommand(
                     f"Create the Unix account {account}",
@@ -155,8 +155,9 @@ class SetupPlan:
         units = rendering.units(self.answers)
         if any(path.startswith(rendering.UNITS) for path in changed) or _needs_reload(units):
             yield SetupCommand("Let systemd read the units", ("systemctl", "daemon-reload"))
-        proxied = self.answers.proxy.server != "none"
-        if proxied and (rendering.TMPFILES in changed or not Path(rendering.PROXY_DIR).is_dir()):
+        if self.answers.has_proxy and (
+            rendering.TMPFILES in changed or not Path(rendering.PROXY_DIR).is_dir()
+        ):
             argv = ("systemd-tmpfiles", "--create", rendering.TMPFILES)
             yield SetupCommand("Create the folder of the portal's socket", argv)
         if self.answers.enable:
@@ -168,7 +169,10 @@ class SetupPlan:
             config = (("AITNE_CONFIG", f"{rendering.CONFIG_DIR}/aitne.toml"),)
             yield SetupCommand(
                 f"Install the software for nodes in {answers.slurm.software_dir}",
-                (f"{answers.programs}/aitne", "admin", "software", "--data-dir", answers.data_dir),
+                (
+                    f"{answers.programs}/aitne",
+                    *("admin", "software", "--data-dir", str(answers.data_dir)),
+                ),
                 config,
                 _SOFTWARE_WITHIN_S,
             )
@@ -225,7 +229,7 @@ class SetupPlan:
         if self.root != "/" or answers.scheduler != "slurm" or not answers.slurm.create_operator:
             return False
         level = SlurmSite(answers).operator_level()
-        return level is not None and level.lower() not in _OPERATORS
+        return level is not None and level.lower() not in OPERATORS
 
     def _account_exists(self) -> bool:
         if self.root == "/":

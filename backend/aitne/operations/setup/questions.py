@@ -1,16 +1,22 @@
-"""Questions of ``aitne admin setup`` at a terminal: their order, defaults, and checks of single answers."""
+"""Questions of ``aitne admin setup`` at a terminal: their order, defaults, and checks of single answers.
+
+Text, type and default of a question are those of the field of ``Answers`` that it asks for.
+"""
 
 from __future__ import annotations
 
 import shutil
 import socket
 import sys
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Union, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
 from aitne.core.validation import explain
 from aitne.operations.setup import machine
@@ -22,25 +28,58 @@ Values = dict[str, Any]
 """Answers by dotted name, such as ``slurm.software_dir``."""
 _REQUIRED = {
     "scheduler": "local",
-    "portal_url": "http://localhost:8000",
+    "public_url": "http://localhost:8000",
     "sessions_url": "http://localhost:8001",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question: the answer's name, the text, its default, and when it is put."""
+    """One question for the field ``name`` of the answers."""
 
-    field: str
-    text: str
-    default: Callable[[Values], str | bool | None] = lambda values: None
-    put: Callable[[Values], bool] = lambda values: True
-    optional: bool = False
-    """True if an empty answer means that there is none."""
+    name: str
+    suggested: Callable[[Values], str | None] = lambda values: None
+    """Return the default that follows from this machine and the earlier answers; None: the field's."""
+    is_put: Callable[[Values], bool] = lambda values: True
+    is_required: bool = False
+    """True if an answer is needed although the field itself has a default."""
+
+    @property
+    def field(self) -> FieldInfo:
+        """The field that the answer is for."""
+        model: type[BaseModel] = Answers
+        *sections, name = self.name.split(".")
+        for section in sections:
+            annotation = model.model_fields[section].annotation
+            assert isinstance(annotation, type)  # noqa: S101 - the section is a model
+            model = annotation
+        return model.model_fields[name]
+
+    @property
+    def text(self) -> str:
+        """The question itself: the field's name and its description."""
+        return f"{self.name}: {(self.field.description or '').rstrip('.')}"
+
+    @property
+    def is_optional(self) -> bool:
+        """True if an empty answer means that there is none."""
+        annotation = self.field.annotation
+        is_union = get_origin(annotation) in (Union, types.UnionType)
+        return not self.is_required and is_union and type(None) in get_args(annotation)
+
+    def default(self, values: Values) -> Any:
+        """Return the default answer, given the earlier answers; None: there is none."""
+        suggested = self.suggested(values)
+        if suggested is not None:
+            return suggested
+        default = self.field.get_default(call_default_factory=True, validated_data={})
+        if default is PydanticUndefined:
+            return None
+        return str(default) if isinstance(default, Path) else default
 
 
 def _secure(values: Values) -> bool:
-    return str(values.get("portal_url", "")).startswith("https:")
+    return str(values.get("public_url", "")).startswith("https:")
 
 
 def _slurm(values: Values) -> bool:
@@ -49,6 +88,10 @@ def _slurm(values: Values) -> bool:
 
 def _source(*sources: str) -> Callable[[Values], bool]:
     return lambda values: values.get("certificates.source") in sources
+
+
+def _has_certificates(values: Values) -> bool:
+    return _secure(values) and values.get("proxy.server") != "other"
 
 
 def _server(values: Values) -> str:
@@ -73,95 +116,46 @@ def _bind(values: Values) -> str:
     return "127.0.0.1" if local else "0.0.0.0"  # noqa: S104 - nodes or browsers must reach it
 
 
+def _scheduler(values: Values) -> str:
+    return "slurm" if shutil.which("scontrol") else "local"
+
+
 def _no_account(values: Values) -> bool:
     return account_named(str(values.get("account", "aitne"))) is None
 
 
 QUESTIONS = (
-    Question(
-        "scheduler",
-        "Scheduler (slurm, or local: this machine alone)",
-        lambda values: "slurm" if shutil.which("scontrol") else "local",
-    ),
-    Question("cluster", "Name of the cluster"),
-    Question(
-        "portal_url", "URL of the portal in browsers", lambda values: f"https://{socket.getfqdn()}"
-    ),
-    Question(
-        "sessions_url", "URL of the sessions in browsers, such as https://*.aitne-sessions.org"
-    ),
-    Question(
-        "proxy.server", "Reverse proxy on this machine (nginx, caddy, none)", _server, _secure
-    ),
-    Question(
-        "certificates.source",
-        "Certificates (files, acme: by Caddy, platform: the platform's own CA)",
-        _certificates,
-        _secure,
-    ),
-    Question("certificates.portal", "Certificate of the portal (PEM file)", put=_source("files")),
-    Question("certificates.portal_key", "Key of that certificate", put=_source("files")),
-    Question(
-        "certificates.sessions",
-        "Certificate of the sessions' origin (empty: the same)",
-        put=_source("files"),
-        optional=True,
-    ),
-    Question("certificates.sessions", "Certificate of the sessions' origin", put=_source("acme")),
+    Question("scheduler", _scheduler),
+    Question("cluster"),
+    Question("public_url", lambda values: f"https://{socket.getfqdn()}"),
+    Question("sessions_url"),
+    Question("proxy.server", _server, _secure),
+    Question("certificates.source", _certificates, _has_certificates),
+    Question("certificates.portal", is_put=_source("files"), is_required=True),
+    Question("certificates.portal_key", is_put=_source("files"), is_required=True),
+    Question("certificates.sessions", is_put=_source("files")),
+    Question("certificates.sessions", is_put=_source("acme"), is_required=True),
     Question(
         "certificates.sessions_key",
-        "Key of that certificate",
-        put=lambda values: values.get("certificates.sessions") is not None,
+        is_put=lambda values: values.get("certificates.sessions") is not None,
+        is_required=True,
     ),
-    Question(
-        "certificates.email",
-        "E-mail address for the ACME server",
-        put=_source("acme"),
-        optional=True,
-    ),
-    Question("bind", "Address on which portal and sessions listen", _bind),
-    Question(
-        "slurm.software_dir",
-        "Folder of root's that all nodes share",
-        lambda values: "/srv/aitne/software",
-        _slurm,
-    ),
-    Question("slurm.portal_address", "URL of the portal as nodes reach it", _address(0), _slurm),
-    Question(
-        "slurm.sessions_address", "URL of the sessions as nodes reach it", _address(1), _slurm
-    ),
-    Question("slurm.rest_url", "URL of slurmrestd (empty: none)", put=_slurm, optional=True),
+    Question("certificates.email", is_put=_source("acme")),
+    Question("bind", _bind),
+    Question("slurm.software_dir", is_put=_slurm),
+    Question("slurm.portal_address", _address(0), _slurm, is_required=True),
+    Question("slurm.sessions_address", _address(1), _slurm, is_required=True),
+    Question("slurm.rest_url", is_put=_slurm),
     Question(
         "slurm.jwt_key",
-        "Key of auth/jwt (empty: none)",
-        put=lambda values: str(values.get("slurm.rest_url", "")).startswith("http"),
-        optional=True,
+        is_put=lambda values: str(values.get("slurm.rest_url", "")).startswith("http"),
     ),
-    Question(
-        "slurm.test_user",
-        "User for a test job of one second on a node (empty: no test)",
-        put=_slurm,
-        optional=True,
-    ),
-    Question(
-        "database",
-        "URL of a PostgreSQL database (empty: SQLite in the data directory)",
-        optional=True,
-    ),
-    Question("account", "Unix account of the platform's own processes", lambda values: "aitne"),
-    Question(
-        "create_account",
-        "That account does not exist. Create it?",
-        lambda values: False,
-        _no_account,
-    ),
-    Question(
-        "slurm.create_operator",
-        "Give it Slurm's operator level if it has none?",
-        lambda values: False,
-        _slurm,
-    ),
-    Question("enable", "Enable and start the units now?", lambda values: False),
+    Question("slurm.test_user", is_put=_slurm),
+    Question("database"),
+    Question("account"),
+    Question("create_account", is_put=_no_account),
+    Question("slurm.create_operator", is_put=_slurm),
+    Question("enable"),
 )
 
 
@@ -181,10 +175,10 @@ def inspected_defaults() -> Values:
 
 
 def flat(values: Mapping[str, Any]) -> Values:
-    """Return nested answers by their dotted names; `settings` remains one answer."""
+    """Return nested answers by their dotted names, which have two parts at most."""
     answers: Values = {}
     for name, value in values.items():
-        if isinstance(value, dict) and name != "settings":
+        if isinstance(value, dict):
             answers |= {f"{name}.{key}": item for key, item in value.items()}
         else:
             answers[name] = value

@@ -11,14 +11,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from aitne.broker.config import BrokerConfig
+from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.platform.own_accounts import broker_dir
-from aitne.core.sessions.hosts import WILDCARD
 from aitne.core.settings import Settings
 from aitne.core.toml import render_toml
 from aitne.core.validation import explain
 from aitne.operations.backup.units import TIMER, backup_units
-from aitne.operations.setup.answers import Answers
+from aitne.operations.setup.answers import Answers, SlurmAnswers
 
 CONFIG_DIR = "/etc/aitne"
 ANSWERS = f"{CONFIG_DIR}/setup.toml"
@@ -36,6 +36,11 @@ _HEAD = (
     "# Change the answers there and run it again; it shows changes made here before it replaces them.\n"
 )
 _YEAR = "max-age=31536000"
+_OF_BROKER = SlurmAnswers.model_fields.keys() - SlurmSettings.model_fields.keys() | {
+    "operator",
+    "jwt_key",
+}
+"""Answers of the section `slurm` that `aitne.toml` does not have."""
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - every address, which loopback reaches
 
 
@@ -69,8 +74,8 @@ def folders(answers: Answers) -> Iterator[Folder]:
     """Yield the folders that the platform needs before its first start, parents first."""
     yield Folder(CONFIG_DIR, "root")
     if answers.scheduler == "slurm":
-        yield Folder(answers.data_dir, answers.account, 0o700)
-        yield Folder(answers.slurm.software_dir, "root")
+        yield Folder(str(answers.data_dir), answers.account, 0o700)
+        yield Folder(str(answers.slurm.software_dir), "root")
 
 
 def units(answers: Answers) -> tuple[str, ...]:
@@ -85,8 +90,7 @@ def timers(answers: Answers) -> tuple[str, ...]:
 
 def backs_up(answers: Answers) -> bool:
     """Return whether the settings name a place for regular backups."""
-    backup = answers.settings.get("backup")
-    return isinstance(backup, dict) and backup.get("to") is not None
+    return answers.backup.to is not None
 
 
 def files(answers: Answers) -> list[File]:
@@ -97,7 +101,7 @@ def files(answers: Answers) -> list[File]:
         InvalidInput: the answers result in invalid settings.
     """
     rendered = [
-        File(ANSWERS, render_toml(_answers(answers)), 0o600),
+        File(ANSWERS, render_toml(_without_none(answers.given)), 0o600),
         File(
             f"{CONFIG_DIR}/aitne.toml",
             _HEAD + render_toml(settings(answers)),
@@ -111,32 +115,31 @@ def files(answers: Answers) -> list[File]:
     rendered += [File(path, _HEAD + text) for path, text in service_files(answers).items()]
     if backs_up(answers):
         backup = backup_units(
-            program=Path(answers.programs, "aitne"),
-            data_dir=Path(answers.data_dir),
+            program=answers.programs / "aitne",
+            data_dir=answers.data_dir,
             user=answers.account,
             config=Path(CONFIG_DIR, "aitne.toml"),
         )
         rendered += [File(f"{UNITS}/{name}", _HEAD + text) for name, text in backup.items()]
-    server = answers.proxy.server
-    if server != "none":
+    if answers.has_proxy:
         folder = f"d {PROXY_DIR} 2750 {answers.account} {answers.proxy.group} -\n"
         rendered.append(File(TMPFILES, _HEAD + folder))
-        rendered.append(File(PROXY_FILES[server], _HEAD + proxy(answers)))
+    if answers.proxy.server in PROXY_FILES:
+        rendered.append(File(PROXY_FILES[answers.proxy.server], _HEAD + proxy(answers)))
     return rendered
 
 
 def service_files(answers: Answers) -> dict[str, str]:
     """Return what a machine needs to run the platform as a service, each text by its path: the units
     of the platform, of the broker and of the daily doctor, and the rotation of the broker's audit log.
-    The playbook's role has the same files.
     """
     slurm = answers.scheduler == "slurm"
-    folder = Path("/var/log/aitne") if slurm else broker_dir(Path(answers.data_dir))
+    audit = answers.broker.audit if slurm else broker_dir(answers.data_dir) / "broker.jsonl"
     values = {
-        "programs": answers.programs,
+        "programs": str(answers.programs),
         "account": answers.account,
-        "data_dir": answers.data_dir,
-        "audit": str(folder / "broker.jsonl"),
+        "data_dir": str(answers.data_dir),
+        "audit": str(audit),
     }
     platform = "aitne.service" if slurm else "aitne-one-machine.service"
     sources = {f"{UNITS}/aitne-broker.service": "aitne-broker.service"} if slurm else {}
@@ -146,29 +149,25 @@ def service_files(answers: Answers) -> dict[str, str]:
 
 
 def settings(answers: Answers) -> dict[str, Any]:
-    """Return the content of ``aitne.toml``.
+    """Return the content of ``aitne.toml``: the settings among the answers, and those that follow.
 
     Raises:
-        InvalidInput: a setting is invalid, or `settings` has one that an answer determines.
+        InvalidInput: a setting is invalid, or was given although it follows from another answer.
     """
-    proxied = answers.proxy.server != "none"
-    values: dict[str, Any] = {
-        "cluster": answers.cluster,
-        "bind": answers.bind,
-        "port": answers.port,
-        "public_url": answers.portal_url,
-        "sessions_url": answers.sessions_url,
-        "proxy_socket": PROXY_SOCKET if proxied else None,
-        "database": answers.database,
-        "scheduler": answers.scheduler,
+    given = _without_none(answers.given_settings)
+    given.pop("data_dir", None)  # the units have it
+    following: dict[str, Any] = {
+        "proxy_socket": PROXY_SOCKET if answers.has_proxy else None,
         "tls": _tls(answers),
-        **(_slurm(answers) if answers.scheduler == "slurm" else {}),
-        "accounts": answers.accounts.model_dump(),
     }
-    if answers.scheduler == "local":
-        values["accounts"] |= {"mode": "own", "platform": answers.account}
-    values = _merged(_without_none(values), answers.settings)
-    _check(Settings, values, "settings")
+    if answers.scheduler == "slurm":
+        site = {"software_dir": str(answers.slurm.software_dir), **given.pop("slurm", {})}
+        given["slurm"] = {name: value for name, value in site.items() if name not in _OF_BROKER}
+        following["broker"] = {"socket": BROKER_SOCKET}
+    else:
+        following["accounts"] = {"mode": "own", "platform": answers.account}
+    values = _merged(given, _without_none(following))
+    _check(Settings, values)
     return values
 
 
@@ -180,21 +179,25 @@ def broker_settings(answers: Answers) -> dict[str, Any]:
     """
     platform = settings(answers)
     site = {name: value for name, value in platform["slurm"].items() if "address" not in name}
-    own = {"operator": answers.operator, "jwt_key": answers.slurm.jwt_key}
-    limit = platform.get("limits", {}).get("max_duration")
+    accounts = {
+        name: value for name, value in platform.get("accounts", {}).items() if name != "map"
+    }
+    jwt_key = answers.slurm.jwt_key
+    own = {"operator": answers.operator, "jwt_key": None if jwt_key is None else str(jwt_key)}
     values = _without_none(
         {
             "socket": BROKER_SOCKET,
             "peers": [answers.account],
             "scheduler": answers.scheduler,
-            "cluster": answers.cluster,
-            "max_duration": limit,
+            "cluster": platform.get("cluster"),
+            "max_duration": platform.get("limits", {}).get("max_duration"),
+            **answers.given.get("broker", {}),
             "slurm": {**site, **own},
-            "accounts": answers.accounts.model_dump(),
+            "accounts": accounts or None,
             "storage": platform.get("storage"),
         }
     )
-    _check(BrokerConfig, values, "settings")
+    _check(BrokerConfig, values)
     return values
 
 
@@ -207,18 +210,16 @@ def proxy(answers: Answers) -> str:
     values = {
         "portal_host": answers.portal_host,
         "session_hosts": (", " if caddy else " ").join(answers.session_hosts),
-        "sessions_certificate": sessions[0],
-        "sessions_key": sessions[1],
+        "sessions_certificate": str(sessions[0]),
+        "sessions_key": str(sessions[1]),
         "proxy_socket": PROXY_SOCKET,
-        "sessions_address": f"{f'[{host}]' if ':' in host else host}:{answers.port + 1}",
-        "sessions_hsts": _YEAR
-        + ("; includeSubDomains" if WILDCARD in answers.sessions_url else ""),
+        "sessions_address": f"{f'[{host}]' if ':' in host else host}:{answers.port_of_sessions}",
+        "sessions_hsts": _YEAR + ("; includeSubDomains" if answers.user_domains else ""),
     }
     if not caddy:
         assert portal is not None  # noqa: S101 - the answers were validated
-        return template(
-            "nginx.conf", {**values, "portal_certificate": portal[0], "portal_key": portal[1]}
-        )
+        files = {"portal_certificate": str(portal[0]), "portal_key": str(portal[1])}
+        return template("nginx.conf", {**values, **files})
     email = answers.certificates.email
     acme = (
         "" if portal else template("acme.Caddyfile", {"email": f"email {email}" if email else ""})
@@ -232,49 +233,29 @@ def template(name: str, values: Mapping[str, str]) -> str:
     return _Template((_TEMPLATES / name).read_text(encoding="utf-8")).substitute(values)
 
 
-def _answers(answers: Answers) -> dict[str, Any]:
-    values = answers.model_dump(mode="json", exclude_none=True)
-    unused = {"slurm"} if answers.scheduler == "local" else set()
-    return {name: value for name, value in values.items() if name not in unused and value != {}}
-
-
 def _tls(answers: Answers) -> dict[str, Any] | None:
-    if answers.proxy.server != "none" or answers.certificates.source == "none":
+    if answers.has_proxy or answers.certificates.source == "none":
         return None
-    files = answers.certificates
+    files = answers.certificates.model_dump(mode="json")
     return {
         "enabled": True,
-        "certificate": files.portal,
-        "key": files.portal_key,
-        "sessions_certificate": files.sessions,
-        "sessions_key": files.sessions_key,
+        "certificate": files["portal"],
+        "key": files["portal_key"],
+        "sessions_certificate": files["sessions"],
+        "sessions_key": files["sessions_key"],
     }
 
 
-def _slurm(answers: Answers) -> dict[str, Any]:
-    slurm = answers.slurm
-    return {
-        "broker": {"socket": BROKER_SOCKET},
-        "slurm": {
-            "conf": slurm.conf,
-            "rest_url": slurm.rest_url,
-            "jobs_dir": slurm.jobs_dir,
-            "software_dir": slurm.software_dir,
-            "portal_address": slurm.portal_address,
-            "sessions_address": slurm.sessions_address,
-        },
-    }
-
-
-def _merged(values: dict[str, Any], more: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    merged = dict(values)
-    for name, value in more.items():
-        full = f"{prefix}{name}"
+def _merged(
+    given: Mapping[str, Any], following: Mapping[str, Any], prefix: str = ""
+) -> dict[str, Any]:
+    merged = dict(given)
+    for name, value in following.items():
         if isinstance(value, dict) and isinstance(merged.get(name, {}), dict):
-            merged[name] = _merged(merged.get(name, {}), value, f"{full}.")
+            merged[name] = _merged(merged.get(name, {}), value, f"{prefix}{name}.")
         elif name in merged:
             raise InvalidInput.field(
-                f"settings.{full}", "follows from another answer: change that one"
+                f"{prefix}{name}", "follows from another answer: change that one"
             )
         else:
             merged[name] = value
@@ -282,6 +263,7 @@ def _merged(values: dict[str, Any], more: Mapping[str, Any], prefix: str = "") -
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values other than None, sections likewise."""
     return {
         name: _without_none(value) if isinstance(value, dict) else value
         for name, value in values.items()
@@ -289,15 +271,14 @@ def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check(
-    model: type[Settings] | type[BrokerConfig], values: Mapping[str, Any], field: str
-) -> None:
+def _check(model: type[Settings] | type[BrokerConfig], values: Mapping[str, Any]) -> None:
     try:
         model.model_validate(values)
     except ValidationError as error:
         problems = [
-            FieldProblem(".".join(map(str, (field, *part["loc"]))), explain(part))
-            for part in error.errors()
+            FieldProblem(".".join(map(str, part["loc"])), explain(part)) for part in error.errors()
         ]
-        sentences = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
+        sentences = "; ".join(
+            f"{problem.field}: {problem.message}".removeprefix(": ") for problem in problems
+        )
         raise InvalidInput(f"The answers are wrong: {sentences}.", problems) from error

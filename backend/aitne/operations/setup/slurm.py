@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import http.client
+import asyncio
 import os
 import shutil
 import socket
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from aitne.adapters.schedulers._slurm.config import config_values
 from aitne.core.models.check import CheckResult, CheckState
+from aitne.operations.requirements.slurm import check_operator, check_release, check_slurmrestd
+from aitne.operations.requirements.slurm_settings import REQUIREMENTS, SlurmReport
 from aitne.operations.setup.answers import Answers
-from aitne.operations.setup.checks import Answer, account_named, check, command
-from aitne.operations.setup.slurm_settings import REQUIREMENTS, words
+from aitne.operations.setup.checks import Answer, account_named, check, command, result
 
 OK, WARNING, FAILED = CheckState.OK, CheckState.WARNING, CheckState.FAILED
 UNKNOWN, SKIPPED = CheckState.UNKNOWN, CheckState.SKIPPED
-OLDEST_SLURM = (22, 5)
-_OPERATORS = ("operator", "administrator")
 _NODE_WITHIN_S = 40.0
 _MOST_USERS = 1_000
 
@@ -30,16 +28,14 @@ class SlurmSite:
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
-        slurm = answers.settings.get("slurm")
-        prefix = slurm.get("command_prefix", []) if isinstance(slurm, dict) else []
-        self._prefix: Sequence[str] = prefix if isinstance(prefix, list) else []
-        self._environment = {"SLURM_CONF": answers.slurm.conf} if answers.slurm.conf else {}
+        conf = answers.slurm.conf
+        self._environment = {} if conf is None else {"SLURM_CONF": str(conf)}
 
     def run(self, *argv: str, user: str | None = None, within_s: float = 15.0) -> Answer:
         """Run one of Slurm's commands and return its end."""
         account = None if user is None else account_named(user)
         return command(
-            [*self._prefix, *argv],
+            [*self._answers.slurm.command_prefix, *argv],
             account=account,
             environment=dict(self._environment),
             within_s=within_s,
@@ -57,27 +53,14 @@ class SlurmSite:
                 "the cluster, start slurmctld, or set slurm.conf in the answers.",
             )
             return
-        config = dict(config_values(answer.output))
-        yield _version(config)
-        yield from self._settings(config)
+        report = SlurmReport.parse(answer.output)
+        yield result("slurm", check_release(report.config), stops=False)
+        yield from _settings(report)
         yield self._nodes()
-        yield from self._operator(config)
+        yield from self._operator(report)
         yield self._users()
-        yield from self._rest(config)
+        yield from self._rest(report)
         yield self._shared_folder()
-
-    def _settings(self, config: Mapping[str, str]) -> Iterator[CheckResult]:
-        for needed in REQUIREMENTS:
-            value = config.get(needed.name, "(null)")
-            if needed.fulfilled(value):
-                yield check(f"slurm.{needed.name}", OK, f"{needed.name} is {value}.")
-            else:
-                yield check(
-                    f"slurm.{needed.name}",
-                    WARNING,
-                    f"{needed.name} is {value}. {needed.effect}",
-                    f"Set {needed.line} in slurm.conf; the platform runs without it.",
-                )
 
     def _nodes(self) -> CheckResult:
         answer = self.run("sinfo", "--noheader", "--Node", "--format=%N|%P|%T|%G")
@@ -104,47 +87,21 @@ class SlurmSite:
             )
         return check("slurm.nodes", OK, message)
 
-    def _operator(self, config: Mapping[str, str]) -> Iterator[CheckResult]:
-        operator = self._answers.operator
-        private = words(config.get("PrivateData", "")) - {"none", "(null)", ""}
-        hidden = f"PrivateData is {', '.join(sorted(private)) or 'none'}"
-        if "slurmdbd" not in config.get("AccountingStorageType", ""):
-            if "jobs" in private:
-                yield check(
-                    "slurm.operator",
-                    FAILED,
-                    f"{hidden}, and without accounting no account can be an operator.",
-                    "Set up slurmdbd, or remove `jobs` from PrivateData in slurm.conf.",
-                )
-            return
-        level = self.operator_level()
-        if level is None:
+    def _operator(self, report: SlurmReport) -> Iterator[CheckResult]:
+        name, operator, config = "slurm.operator", self._answers.operator, report.config
+        level = self.operator_level() if config.accounting else None
+        if self._answers.slurm.create_operator and level is not None:
             yield check(
-                "slurm.operator",
-                UNKNOWN,
-                "slurmdbd does not tell the level of accounts.",
-                f"As root: `sacctmgr show user {operator} format=user,adminlevel`.",
-            )
-        elif level.lower() in _OPERATORS:
-            yield check("slurm.operator", OK, f"{operator} has the level {level}. {hidden}.")
-        elif self._answers.slurm.create_operator:
-            yield check(
-                "slurm.operator", OK, f"{operator} gets the operator level with sacctmgr. {hidden}."
+                name, OK, f"{operator} has Slurm's operator level, or gets it with sacctmgr."
             )
         else:
-            yield check(
-                "slurm.operator",
-                FAILED if "jobs" in private else WARNING,
-                f"{operator} is no operator of Slurm. {hidden}; an operator sees the jobs of all users "
-                "and extends their time limits.",
-                "Set slurm.create_operator = true, or run "
-                f"`sacctmgr -i add user {operator} account=root adminlevel=operator`.",
-            )
-        if _elsewhere(config):
+            yield result(name, check_operator(operator, config, level))
+        if config.accounting and _elsewhere(report.values):
             yield check(
                 "slurm.controller",
                 WARNING,
-                f"slurmctld runs on {_controller(config)}, which must know {operator} with the same uid.",
+                f"slurmctld runs on {_controller(report.values)}, which must know {operator} with the "
+                "same uid.",
                 f"Compare `id -u {operator}` on both machines.",
             )
 
@@ -196,24 +153,15 @@ class SlurmSite:
             change = ("add", "user", operator, "account=root", "adminlevel=operator")
         return self.run("sacctmgr", "--immediate", *change)
 
-    def _rest(self, config: Mapping[str, str]) -> Iterator[CheckResult]:
+    def _rest(self, report: SlurmReport) -> Iterator[CheckResult]:
         slurm = self._answers.slurm
         if slurm.rest_url is None:
             yield check(
                 "slurm.rest", SKIPPED, "slurmrestd is not used: jobs are submitted with sbatch."
             )
             return
-        problem = _no_http(slurm.rest_url)
-        if problem:
-            yield check(
-                "slurm.rest",
-                FAILED,
-                f"slurmrestd does not answer at {slurm.rest_url}: {problem}.",
-                "Start slurmrestd, correct slurm.rest_url, or remove it from the answers.",
-            )
-        else:
-            yield check("slurm.rest", OK, f"slurmrestd answers at {slurm.rest_url}.")
-        if slurm.rest_url.startswith("http") and "auth/jwt" not in config.get("AuthAltTypes", ""):
+        yield result("slurm.rest", asyncio.run(check_slurmrestd(slurm.rest_url)))
+        if slurm.rest_url.startswith("http") and "auth/jwt" not in report.words("AuthAltTypes"):
             yield check(
                 "slurm.jwt",
                 FAILED,
@@ -221,7 +169,7 @@ class SlurmSite:
                 "Set AuthAltTypes=auth/jwt and AuthAltParameters=jwt_key=FILE in slurm.conf.",
             )
         elif slurm.jwt_key is not None:
-            yield _key(Path(slurm.jwt_key))
+            yield _key(slurm.jwt_key)
 
     def _shared_folder(self) -> CheckResult:
         """Compare the inode of the folder here with that on a node, in a job of the test user."""
@@ -234,7 +182,7 @@ class SlurmSite:
                 f"No node was asked whether it sees {folder}.",
                 "Set slurm.test_user to an account that may submit jobs.",
             )
-        if not Path(folder).is_dir():
+        if not folder.is_dir():
             return check(
                 name,
                 UNKNOWN,
@@ -257,7 +205,7 @@ class SlurmSite:
             "--export=NONE",
         )
         # Without variables a job has no PATH.
-        job = ("--job-name=aitne-setup", "--chdir=/", "/usr/bin/stat", "--format=%i", folder)
+        job = ("--job-name=aitne-setup", "--chdir=/", "/usr/bin/stat", "--format=%i", str(folder))
         answer = self.run(*srun, *job, user=user, within_s=_NODE_WITHIN_S)
         if answer.status is None or "immediate" in answer.error or "busy" in answer.error:
             return check(
@@ -266,7 +214,7 @@ class SlurmSite:
                 f"No node was free for a job of one second: {_last_line(answer)}.",
                 "Try again, or check by hand with `srun ls`.",
             )
-        if answer.succeeded and answer.output.strip() == str(Path(folder).stat().st_ino):
+        if answer.succeeded and answer.output.strip() == str(folder.stat().st_ino):
             return check(name, OK, f"A node sees the same {folder} as this machine.")
         reason = _last_line(answer) if not answer.succeeded else "another folder is there"
         return check(
@@ -292,15 +240,19 @@ def defaults(run: Callable[..., Answer] = command) -> dict[str, str]:
     return values
 
 
-def _version(config: Mapping[str, str]) -> CheckResult:
-    release = config.get("SLURM_VERSION", "unknown")
-    numbers = tuple(int(part) for part in release.split(".")[:2] if part.isdecimal())
-    message = f"Slurm {release} of the cluster {config.get('ClusterName', '?')}."
-    if len(numbers) == 2 and numbers < OLDEST_SLURM:
-        return check(
-            "slurm", WARNING, f"{message} The oldest that was tested is 22.05.", "Update Slurm."
-        )
-    return check("slurm", OK, message)
+def _settings(report: SlurmReport) -> Iterator[CheckResult]:
+    for requirement in REQUIREMENTS:
+        name = f"slurm.{requirement.name}"
+        if requirement.is_met(report):
+            value = report.values.get(requirement.name, "not set")
+            yield check(name, OK, f"{requirement.name} is {value}.")
+        else:
+            yield check(
+                name,
+                WARNING,
+                requirement.message(report),
+                f"Set {requirement.line} in slurm.conf or cgroup.conf; the platform runs without it.",
+            )
 
 
 def _controller(config: Mapping[str, str]) -> str:
@@ -336,28 +288,6 @@ def _key(path: Path) -> CheckResult:
             f"`chmod 0600 {path}`",
         )
     return check("slurm.jwt", OK, f"The broker reads {path}.")
-
-
-def _no_http(url: str) -> str:
-    """Return the reason why there is no HTTP server; empty: it answers, with any status."""
-    connection: http.client.HTTPConnection
-    parts = urlsplit(url)
-    try:
-        if parts.scheme == "unix":
-            connection = http.client.HTTPConnection("localhost", timeout=5)
-            connection.sock = socket.socket(socket.AF_UNIX)
-            connection.sock.settimeout(5)
-            connection.sock.connect(parts.path)
-        elif parts.scheme == "https":
-            connection = http.client.HTTPSConnection(parts.netloc, timeout=5)
-        else:
-            connection = http.client.HTTPConnection(parts.netloc, timeout=5)
-        connection.request("GET", "/openapi/v3")
-        connection.getresponse()
-        connection.close()
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        return str(getattr(error, "strerror", None) or error)
-    return ""
 
 
 def _last_line(answer: Answer) -> str:

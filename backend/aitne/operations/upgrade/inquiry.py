@@ -13,11 +13,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from aitne.adapters.store.state import database_state
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.base import Strict
 from aitne.host.settings import load_settings
 from aitne.operations.upgrade.process import start_environment
+from aitne.store.database_state import database_state
 from aitne.supervisor.identity import ProcessAccount, as_account
 from aitne.supervisor.own_accounts import as_platform
 

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from aitne.adapters.store.migrate import is_known
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.check import CheckResult, CheckState
 from aitne.core.sizes import describe_bytes
@@ -16,6 +15,7 @@ from aitne.operations.upgrade.host import ThisHost, running_service
 from aitne.operations.upgrade.process import read_plan
 from aitne.operations.upgrade.releases import Releases
 from aitne.operations.upgrade.versions import Version, check_step
+from aitne.store.migrate import is_known
 from aitne.supervisor import control
 from aitne.supervisor.identity import ProcessAccount
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from aitne.adapters.store.migrate import is_known
-from aitne.adapters.store.state import database_state
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
+from aitne.store.database_state import database_state
+from aitne.store.migrate import is_known
 from aitne.supervisor import control
 from aitne.supervisor.own_accounts import as_platform
 

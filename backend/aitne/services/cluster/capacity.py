@@ -7,9 +7,9 @@ from datetime import datetime
 
 from aitne.core.cluster.gpu_forecast import GpuCapacity, capacity
 from aitne.core.models.base import Frozen, UtcTime
-from aitne.core.ports.store import GpuStore
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.platform.fresh import TtlCache
+from aitne.store.gpus import GpuStore
 
 FRESH_S = 5.0
 """Seconds for which one computed result is reused for all requests, such as those of open

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Protocol
 
 from aitne.core.errors import InvalidInput, NotFound, NotSupported
 from aitne.core.models.administration import NodeEvent
@@ -15,7 +14,6 @@ from aitne.core.models.cluster_load import LoadPeriod
 from aitne.core.models.node import Cluster, Node, NodeState, Partition, SchedulerStatus
 from aitne.core.models.user import Actor
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.ports.store import AdministrationStore, ClusterStore, LoadStore, Page, WaitSums
 from aitne.core.settings import Settings
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.cluster.load import INTERVALS, LOAD_FRESH_S, LoadHistory, load_history
@@ -27,6 +25,9 @@ from aitne.services.cluster.queues import (
     queue_report,
 )
 from aitne.services.platform.fresh import TtlCache
+from aitne.store import Store
+from aitne.store.load import WaitSums
+from aitne.store.paging import Page
 from aitne_train.topology.hostlist import compress_hostlist
 
 _STALE_POLLS = 5
@@ -96,12 +97,6 @@ class PartitionSummary(Frozen):
     """QOS that jobs may name; None means all."""
 
 
-class NodeStore(ClusterStore, AdministrationStore, LoadStore, Protocol):
-    """Interface of the parts of the store that ``ClusterService`` needs: the cluster, its load over time, and the
-    history of its nodes.
-    """
-
-
 class ClusterService:
     """Service that reads the state of the cluster from the store, and drains and resumes nodes in
     the scheduler.
@@ -109,7 +104,7 @@ class ClusterService:
 
     def __init__(
         self,
-        store: NodeStore,
+        store: Store,
         scheduler: Scheduler | None,
         settings: Settings,
         clock: Callable[[], datetime],

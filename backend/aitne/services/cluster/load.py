@@ -10,7 +10,7 @@ from pydantic import Field
 
 from aitne.core.models.base import Frozen
 from aitne.core.models.cluster_load import LOAD_VALUES, ClusterLoad, LoadPeriod
-from aitne.core.ports.store import LoadSums
+from aitne.store.load import LoadSums
 
 INTERVALS = {
     LoadPeriod.DAY: (timedelta(days=1), timedelta(minutes=10)),

@@ -15,10 +15,10 @@ from aitne.core.jobs.states import ACTIVE
 from aitne.core.models.job import Job
 from aitne.core.models.node_report import ReportedNode
 from aitne.core.models.topology import StoredTopology, TopologyOrigin
-from aitne.core.ports.store import TopologyStore
 from aitne.core.settings import TopologySettings
 from aitne.services.cluster.topology import PYTHON_CONFIRMED, ClusterTopologies
-from aitne_train.topology.node import link_weight
+from aitne.store.topologies import TopologyStore
+from aitne_train.topology.node import weigh_link
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +179,7 @@ def _agreed(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
         known = links.get((one, other), kind)
         if known != kind and known.startswith("NV") == kind.startswith("NV"):
             return None
-        links[one, other] = max(known, kind, key=link_weight)
+        links[one, other] = max(known, kind, key=weigh_link)
     both = {**old_node, "links": [[*pair, kind] for pair, kind in links.items()]}
     return {**new, "nodes": [both], "owner": before["owner"]}
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.cluster_load import LoadPeriod
-from aitne.core.ports.store import QueuedJobs, WaitSums
+from aitne.store.load import QueuedJobs, WaitSums
 
 WAIT_BOUNDS_S = (60, 600, 3_600, 6 * 3_600)
 """Bounds between which wait times are counted, in seconds."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from aitne.core.models.node import Cluster, Node
 from aitne.core.models.topology import (
@@ -19,16 +18,16 @@ from aitne.core.models.topology import (
     TopologySwitch,
 )
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import JobStore, TopologyStore
 from aitne.core.settings import TopologySettings
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.platform.fresh import TtlCache
+from aitne.store import Store
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import NodeTopology, cpu_text, merged_node
+from aitne_train.topology.node import NodeTopology, format_cpu_list, merge_node
 from aitne_train.topology.parts import Topology, TopologyPart
-from aitne_train.topology.record import from_record
-from aitne_train.topology.slurm import conf_text
-from aitne_train.topology.tree import Switch, TopologyTree, merged
+from aitne_train.topology.record import part_from_record
+from aitne_train.topology.slurm import format_conf
+from aitne_train.topology.tree import Switch, TopologyTree, merge_trees
 
 FRESH_S = 1.0
 """Seconds for which the rows of the store are not compared again."""
@@ -49,10 +48,6 @@ class KnownTopology:
     """Origins of the switches; empty: no source describes the network."""
 
 
-class TopologyJobStore(TopologyStore, JobStore, Protocol):
-    """Interface of the parts of the store that ``ClusterTopologies`` needs."""
-
-
 @dataclass
 class _Rows:
     """Copy of the topology rows in the database, up to ``version``."""
@@ -67,7 +62,7 @@ class ClusterTopologies:
 
     def __init__(
         self,
-        store: TopologyJobStore,
+        store: Store,
         cluster: ClusterService,
         settings: TopologySettings,
         *,
@@ -122,7 +117,7 @@ class ClusterTopologies:
             self._rows.stored[key] = row
             self._rows.parts.pop(key, None)
             if row.content is not None:
-                self._rows.parts[key] = from_record(row.content)
+                self._rows.parts[key] = part_from_record(row.content)
             self._rows.version = row.version
         return combined(self._rows.stored, self._rows.parts, self._order)
 
@@ -134,7 +129,7 @@ class ClusterTopologies:
         tree = known.topology.tree
         if tree is None or not known.network_from - {TopologyOrigin.SCHEDULER}:
             return None
-        return conf_text(tree)
+        return format_conf(tree)
 
     async def view(self, actor: Actor) -> ClusterTopology:
         """Return the switches and nodes of the cluster for ``actor``. Nodes that run jobs of the
@@ -181,7 +176,7 @@ def combined(
         problem = row.problem
         try:
             if part is not None and part.switches:
-                tree = merged([*used, part.switches])
+                tree = merge_trees([*used, part.switches])
                 used.append(part.switches)
                 origins.add(origin)
             for node in () if part is None else part.nodes:
@@ -216,7 +211,7 @@ def _add(nodes: dict[str, NodeTopology], node: NodeTopology, *, keeps_links: boo
     if known is None:
         nodes[node.name] = node
         return
-    merged_description = merged_node([known, node])
+    merged_description = merge_node([known, node])
     if keeps_links:
         links = {**merged_description.links, **known.links}
         merged_description = replace(merged_description, links=links)
@@ -233,7 +228,7 @@ def _view(known: KnownTopology, cluster: Cluster, mine: set[str]) -> ClusterTopo
             for node in cluster.nodes
         ),
         sources=known.sources,
-        unknown_nodes=() if tree is None else tuple(tree.unknown(names)),
+        unknown_nodes=() if tree is None else tuple(tree.list_unknown(names)),
     )
 
 
@@ -250,7 +245,7 @@ def _switches(tree: TopologyTree) -> Iterator[TopologySwitch]:
 def _node(
     node: Node, tree: TopologyTree | None, part: NodeTopology | None, mine: bool
 ) -> TopologyNode:
-    switch = None if tree is None else tree.leaf(node.name)
+    switch = None if tree is None else tree.find_leaf(node.name)
     gpus = sum(gpu.total for gpu in node.gpus)
     free = sum(max(0, gpu.total - gpu.used) for gpu in node.gpus) if node.state.usable else 0
     return TopologyNode(
@@ -273,7 +268,7 @@ def _node(
 def _numa_nodes(part: NodeTopology) -> Iterator[NumaView]:
     for numa in part.numa_nodes:
         near = [index for index, gpu in enumerate(part.gpus) if gpu.numa == numa.index]
-        yield NumaView(index=numa.index, cpus=cpu_text(numa.cpus), gpus=tuple(near))
+        yield NumaView(index=numa.index, cpus=format_cpu_list(numa.cpus), gpus=tuple(near))
 
 
 def _links(part: NodeTopology) -> tuple[tuple[str | None, ...], ...]:

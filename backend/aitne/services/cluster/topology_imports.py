@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 from aitne.core.errors import InvalidInput, NotFound
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import TopologyStore
 from aitne.core.users.policy import PolicyAction, require
+from aitne.store.topologies import TopologyStore
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.parts import TopologyPart, combined
-from aitne_train.topology.record import from_record, to_record
+from aitne_train.topology.parts import TopologyPart, combine_parts
+from aitne_train.topology.record import part_from_record, part_to_record
 from aitne_train.topology.tree import SourceLine
 
 ReadFile = Callable[[Path], TopologyPart]
@@ -49,11 +49,11 @@ class TopologyImports:
         ]
         try:
             part = await asyncio.to_thread(self._read, name, text, node)
-            parts = [from_record(row.content) for row in others if row.content is not None]
-            await asyncio.to_thread(combined, [*parts, part])
+            parts = [part_from_record(row.content) for row in others if row.content is not None]
+            await asyncio.to_thread(combine_parts, [*parts, part])
         except TopologyError as error:
             raise InvalidInput(str(error)) from error
-        await self._store.save_topology(TopologyOrigin.IMPORT, name, to_record(part))
+        await self._store.save_topology(TopologyOrigin.IMPORT, name, part_to_record(part))
 
     async def remove(self, actor: Actor, name: str) -> None:
         """Remove an import. If there is no import with this name, remove the description that jobs

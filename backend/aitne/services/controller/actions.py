@@ -22,11 +22,12 @@ from aitne.core.errors import (
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.ports.outside import OutsideAction, OutsideJobs
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.ports.store import OutboxItem, OutboxKind, Store
 from aitne.core.units import parse_array
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.outside import run_of as outside_run
 from aitne.services.controller.runs import run_of
+from aitne.store import Store
+from aitne.store.outbox import OutboxItem, OutboxKind
 
 log = logging.getLogger(__name__)
 

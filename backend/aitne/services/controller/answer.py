@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.ports.store import OutboxItem, TransitionRequest
+from aitne.store.outbox import OutboxItem
+from aitne.store.transitions import TransitionRequest
 
 OPEN = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN})
 """States of a job before the outcome of its submission is stored."""

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from aitne.core.errors import Conflict, DeliveryFailed
 from aitne.core.models.audit import AuditFilter
-from aitne.core.ports.store import Store
 from aitne.services.controller.leader import Leader
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

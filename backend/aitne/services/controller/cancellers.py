@@ -12,9 +12,9 @@ from aitne.core.errors import SchedulerUnavailable
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
-from aitne.core.ports.store import JobStore
 from aitne.services.controller.live import LiveJob, LiveJobs
 from aitne.services.controller.runs import records_by_job, run_of
+from aitne.store.jobs import JobStore
 
 log = logging.getLogger(__name__)
 

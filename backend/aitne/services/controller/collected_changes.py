@@ -12,12 +12,13 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.node import Cluster
 from aitne.core.platform.metric_names import RECONCILE
 from aitne.core.ports.files import ProgramOutcome
-from aitne.core.ports.store import Store, TransitionRequest
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.dependents import explained, is_unexplained
 from aitne.services.controller.failed_nodes import excluding
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
+from aitne.store import Store
+from aitne.store.transitions import TransitionRequest
 
 log = logging.getLogger(__name__)
 

@@ -23,11 +23,11 @@ from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.ports.hub import Hub
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.ports.store import Store
 from aitne.core.sessions.names import server_name, session_url
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.runs import run_of
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

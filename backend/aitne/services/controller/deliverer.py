@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from aitne.core.errors import DeliveryFailed, NotFound
 from aitne.core.models.notification import WEBHOOK, Delivery, DeliveryState
 from aitne.core.ports.channel import Channel, ChannelRecipient
-from aitne.core.ports.store import Store
 from aitne.services.controller.leader import Leader
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

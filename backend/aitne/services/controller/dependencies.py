@@ -10,7 +10,7 @@ from aitne.core.jobs.arrays import task_id
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job
 from aitne.core.models.job_options import DEPENDENCIES
-from aitne.core.ports.store import Store
+from aitne.store import Store
 
 _SATISFIED_BY = {
     "after": (True, False),

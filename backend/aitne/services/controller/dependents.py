@@ -10,8 +10,9 @@ from uuid import UUID
 
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.ports.store import Store, TransitionRequest
 from aitne.services.controller.dependencies import judge, named, with_culprits
+from aitne.store import Store
+from aitne.store.transitions import TransitionRequest
 
 _FAILED = TerminationReason.DEPENDENCY_FAILED
 

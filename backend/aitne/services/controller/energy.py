@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from aitne.core.errors import AitneError, NotSupported
 from aitne.core.ports.accounting import Accounting
-from aitne.core.ports.store import Store
 from aitne.services.controller.leader import Leader
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,11 @@ from aitne.core.models.administration import Maintenance
 from aitne.core.models.job import JobChanges
 from aitne.core.models.node import Node, NodeState
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.ports.store import Store, TransitionRequest
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 from aitne.services.platform.maintenance import held_because
+from aitne.store import Store
+from aitne.store.transitions import TransitionRequest
 
 log = logging.getLogger(__name__)
 

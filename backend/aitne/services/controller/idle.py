@@ -13,10 +13,10 @@ from aitne.core.errors import Conflict, NotFound, StaleEpoch
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.notification import SessionActivity
-from aitne.core.ports.store import Store
 from aitne.core.units import describe_duration
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.sample import Sample
 from aitne.core.notifications.settings import IdleSettings
-from aitne.core.ports.store import Store
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 from aitne.services.notifications.notices import GPU_IDLE
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,9 @@ import asyncio
 import logging
 
 from aitne.core.errors import StaleEpoch, StoreUnavailable
-from aitne.core.ports.store import Lease, Store
 from aitne.services.controller.counts import ControllerCounters
+from aitne.store import Store
+from aitne.store.cluster import Lease
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from aitne.core.models.event import Event
 from aitne.core.models.limits import HeldLimit, HeldLimits, LimitUsage, ProjectLayers
 from aitne.core.ports.accounting import Accounting
 from aitne.core.ports.scheduler import LimitHolder, Scheduler
-from aitne.core.ports.store import Store
 from aitne.core.projects.limits import held_to, tightest
 from aitne.services.controller.leader import Leader
 from aitne.services.projects.balance import month_of, months_between
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.ports.store import Store
 from aitne.core.units import parse_array
 from aitne.services.controller.runs import Key, indices_of, key_of
+from aitne.store import Store
 
 SUBMITTED = LIVE - {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCERTAIN}
 """States of jobs that the scheduler has, as far as the platform knows."""

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 
 from aitne.core.models.cluster_load import ClusterLoad
 from aitne.core.models.node import Node
-from aitne.core.ports.store import Store
 from aitne.services.controller.leader import Leader
+from aitne.store import Store
 
 SAMPLE_EVERY_S = 60.0
 OUTDATED = timedelta(minutes=2)

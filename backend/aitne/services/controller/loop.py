@@ -13,7 +13,6 @@ from aitne.core.ports.accounting import Accounting
 from aitne.core.ports.files import JobFiles
 from aitne.core.ports.hub import Hub
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.ports.store import Store
 from aitne.core.retention import RetentionSettings
 from aitne.services.controller.actions import OutboxActions
 from aitne.services.controller.connector import SessionConnector
@@ -37,6 +36,7 @@ from aitne.services.controller.timetable import ScheduleWatch
 from aitne.services.controller.topology import TopologyConfig, TopologyWatch
 from aitne.services.jobs.render import Renderer
 from aitne.services.projects.usage_months import UsageMonths
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

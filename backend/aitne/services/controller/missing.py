@@ -23,9 +23,9 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.node import Cluster, NodeState
 from aitne.core.ports.files import CLOSED, Fence, JobFiles, JobLocation, ProgramOutcome
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
-from aitne.core.ports.store import Store
 from aitne.services.controller.judge import named, state_from_agent
 from aitne.services.controller.runs import records_of, run_of
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -28,9 +28,9 @@ from aitne.core.models.notification import (
 )
 from aitne.core.ports.channel import Channel, ChannelRecipient
 from aitne.core.ports.files import JobFiles, JobLocation
-from aitne.core.ports.store import Store
 from aitne.services.controller.leader import Leader
 from aitne.services.notifications import notices
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

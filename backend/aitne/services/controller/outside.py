@@ -30,8 +30,10 @@ from aitne.core.jobs.states import TRANSITIONS, JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges, JobOrigin, JobSpec, JobType
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.ports.outside import OutsideJob, OutsideJobs, OutsideRun
-from aitne.core.ports.store import JobOwner, Store, TransitionRequest
 from aitne.services.controller.leader import Leader
+from aitne.store import Store
+from aitne.store.outside_jobs import JobOwner
+from aitne.store.transitions import TransitionRequest
 
 log = logging.getLogger(__name__)
 

@@ -18,11 +18,11 @@ from aitne.core.errors import AitneError, StaleEpoch, StoreUnavailable, Unavaila
 from aitne.core.models.job import Job
 from aitne.core.platform.metric_names import RECONCILE
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob
-from aitne.core.ports.store import Store
 from aitne.core.together import together
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.doubt import StaleStateCheck
 from aitne.services.controller.runs import indices_of, is_of, task_record
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

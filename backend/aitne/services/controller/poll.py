@@ -26,7 +26,6 @@ from aitne.core.models.node import Cluster, SchedulerStatus
 from aitne.core.platform.metric_names import RECONCILE, SCHEDULER_LAST_POLL
 from aitne.core.ports.files import JobFiles, JobLocation
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
-from aitne.core.ports.store import Store
 from aitne.core.together import together
 from aitne.services.controller.cancellers import with_cancellers
 from aitne.services.controller.collected_changes import CollectedChanges
@@ -55,6 +54,7 @@ from aitne.services.controller.runs import (
 )
 from aitne.services.controller.state_loss import StateLoss
 from aitne.services.controller.task_groups import ABSENCES, TaskGroups, without_tasks
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from aitne.core.errors import AitneError, IllegalTransition, StaleEpoch, StoreUnavailable
 from aitne.core.models.project import Step
 from aitne.core.models.user import Project
-from aitne.core.ports.store import Store
 from aitne.services.controller.leader import Leader
 from aitne.services.projects.balance import bounds, counted_months, month_of, months_between
 from aitne.services.projects.usage_months import UsageMonths, settled
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

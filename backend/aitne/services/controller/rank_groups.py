@@ -11,8 +11,8 @@ from aitne.core.errors import NotFound
 from aitne.core.jobs.states import ACTIVE, WAITING, JobState
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobType
-from aitne.core.ports.store import Store
 from aitne.services.controller.live import LiveJobs
+from aitne.store import Store
 
 
 class RankGroupWatch:

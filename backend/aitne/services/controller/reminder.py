@@ -10,8 +10,8 @@ from uuid import UUID
 
 from aitne.core.errors import NotFound
 from aitne.core.models.job import Job, JobType
-from aitne.core.ports.store import Store
 from aitne.services.controller.live import LiveJobs
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

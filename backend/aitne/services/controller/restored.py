@@ -13,7 +13,7 @@ from uuid import UUID
 
 from aitne.core.models.audit import RESTORE, AuditFilter
 from aitne.core.models.job import Job
-from aitne.core.ports.store import Store
+from aitne.store import Store
 
 
 class RestoredJobs:

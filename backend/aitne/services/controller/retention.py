@@ -15,10 +15,10 @@ from aitne.core.errors import AitneError, StaleEpoch, StoreUnavailable, Unavaila
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job
 from aitne.core.ports.files import FolderSize, JobFiles, JobLocation
-from aitne.core.ports.store import Store
-from aitne.core.ports.store.deletion import FolderResult
 from aitne.core.retention import RetentionSettings, keep_times
 from aitne.services.controller.leader import Leader
+from aitne.store import Store
+from aitne.store.job_folders import FolderResult
 
 log = logging.getLogger(__name__)
 

@@ -15,12 +15,12 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.platform.metric_names import RECONCILE
 from aitne.core.ports.files import CLOSED, JobFiles
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
-from aitne.core.ports.store import OutboxItem
 from aitne.core.units import parse_array
 from aitne.services.controller.answer import OPEN, RETRY_S, SubmissionOutcome, accepted
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.runs import best, records_by_job, run_of
 from aitne.services.jobs.render import Renderer
+from aitne.store.outbox import OutboxItem
 
 log = logging.getLogger(__name__)
 

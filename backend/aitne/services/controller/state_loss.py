@@ -6,8 +6,8 @@ import logging
 from datetime import datetime
 
 from aitne.core.platform.metric_names import SCHEDULER_STATE_LOST
-from aitne.core.ports.store import Store
 from aitne.services.controller.counts import ControllerCounters
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

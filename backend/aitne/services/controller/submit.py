@@ -36,7 +36,6 @@ from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.platform.metric_names import SUBMISSIONS
 from aitne.core.ports.files import JobFiles
 from aitne.core.ports.scheduler import Scheduler, SubmitRequest
-from aitne.core.ports.store import OutboxItem, OutboxKind, Store, TransitionRequest
 from aitne.services.controller.answer import RETRY_S, SubmissionOutcome, accepted, move_of
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.dependencies import judge, named, with_culprits
@@ -47,6 +46,9 @@ from aitne.services.controller.rank_groups import released_because
 from aitne.services.controller.restored import RestoredJobs
 from aitne.services.controller.search import SubmissionSearch
 from aitne.services.jobs.render import Renderer
+from aitne.store import Store
+from aitne.store.outbox import OutboxItem, OutboxKind
+from aitne.store.transitions import TransitionRequest
 
 log = logging.getLogger(__name__)
 

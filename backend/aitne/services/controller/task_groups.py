@@ -10,10 +10,10 @@ from uuid import UUID
 
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.ports.store import JobStore
 from aitne.core.units import ArrayRange
 from aitne.services.controller.live import LiveJob, LiveJobs
 from aitne.services.controller.runs import indices_of, task_record
+from aitne.store import Store
 
 News = list[tuple[LiveJob, list[SchedulerJob]]]
 
@@ -34,7 +34,7 @@ class TaskGroups:
     database rows of their own.
     """
 
-    def __init__(self, store: JobStore, live: LiveJobs, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: Store, live: LiveJobs, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._live = live
         self._clock = clock

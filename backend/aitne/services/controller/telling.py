@@ -11,7 +11,6 @@ from aitne.core.models.job import Job
 from aitne.core.notifications.settings import IdleSettings
 from aitne.core.ports.channel import Channel
 from aitne.core.ports.files import JobFiles, JobLocation
-from aitne.core.ports.store import Store
 from aitne.services.controller.audit_forwarder import AuditForwarder, LineReceiver
 from aitne.services.controller.deliverer import NotificationDispatcher
 from aitne.services.controller.idle import IdleWatch
@@ -19,6 +18,7 @@ from aitne.services.controller.idle_gpus import GpuWatch
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.notifier import NotificationCreator
+from aitne.store import Store
 
 
 @dataclass(frozen=True, slots=True)

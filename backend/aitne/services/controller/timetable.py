@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from aitne.core.ports.store import Store
+from aitne.store import Store
 
 LOOK_EVERY_S = 5.0
 LEADER_GONE = timedelta(minutes=1)

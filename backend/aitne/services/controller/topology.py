@@ -16,13 +16,13 @@ from aitne.core.errors import AitneError, SchedulerUnavailable
 from aitne.core.models.node import Cluster
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.ports.scheduler import Scheduler, TopologyReporter
-from aitne.core.ports.store import Store
 from aitne.core.settings import TopologySettings
 from aitne.services.controller.leader import Leader
+from aitne.store import Store
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.parts import TopologyPart
-from aitne_train.topology.record import to_record
-from aitne_train.topology.slurm import MAX_BYTES, read_shown
+from aitne_train.topology.record import part_to_record
+from aitne_train.topology.slurm import MAX_BYTES, parse_shown_topology
 from aitne_train.topology.tree import TopologyTree
 
 log = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ class TopologyWatch:
         except (AitneError, TopologyError) as error:
             await self._note(origin, "", str(error))
         else:
-            await self._save(origin, "", None if part is None else to_record(part))
+            await self._save(origin, "", None if part is None else part_to_record(part))
         self._read[origin] = (basis, self._clock())
 
     async def _read_settings_file(self, path: Path, stamp: object) -> None:
@@ -136,7 +136,7 @@ class TopologyWatch:
         except TopologyError as error:
             await self._note(origin, str(path), str(error))
         else:
-            await self._save(origin, str(path), to_record(part))
+            await self._save(origin, str(path), part_to_record(part))
         self._read[origin] = (stamp, self._clock())
 
     def _checked_file(self, path: Path) -> TopologyPart:
@@ -171,7 +171,7 @@ def _part_of_scheduler(text: str) -> TopologyPart | None:
             f"the scheduler's topology has more than {MAX_BYTES >> 20} MiB",
             "Check the configuration of the scheduler.",
         )
-    switches = read_shown(text)
+    switches = parse_shown_topology(text)
     if not switches:
         return None
     TopologyTree(switches)

@@ -19,6 +19,7 @@ from aitne.core.errors import (
     NotAllowed,
     NotFound,
 )
+from aitne.core.jobs.parameters import suggestion
 from aitne.core.models.dataset import (
     Dataset,
     DatasetFile,
@@ -28,10 +29,9 @@ from aitne.core.models.dataset import (
 )
 from aitne.core.models.user import Actor
 from aitne.core.ports.catalogue_files import Manifests
-from aitne.core.ports.store import CatalogStore
 from aitne.core.users.policy import PolicyAction, decide, require
 from aitne.services.datasets.paths import DatasetPaths
-from aitne.services.jobs.parameters import suggestion
+from aitne.store.datasets import DatasetStore
 
 
 class NewDataset(DatasetFile):
@@ -45,7 +45,7 @@ class DatasetService:
 
     def __init__(
         self,
-        store: CatalogStore,
+        store: DatasetStore,
         manifests: Manifests,
         paths: DatasetPaths,
         clock: Callable[[], datetime],

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aitne.core.errors import FieldProblem
+from aitne.core.jobs.parameters import suggestion
 from aitne.core.models.image import BARE, Image, ImageState, ImageUse
 from aitne.core.ports.runtime import Runtime
 from aitne.core.storage.settings import ContainerSettings
-from aitne.services.jobs.parameters import suggestion
 
 FIRST = "apptainer"
 """Preferred runtime if the site has not configured one, because it needs no daemon."""

@@ -25,8 +25,8 @@ from aitne.core.models.image import (
 )
 from aitne.core.models.user import Actor
 from aitne.core.ports.catalogue_files import ImageFiles
-from aitne.core.ports.store import CatalogStore
 from aitne.core.users.policy import PolicyAction, decide, require
+from aitne.store.images import ImageStore
 
 _MOST_PACKAGES = 20_000
 _Line = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -82,9 +82,7 @@ class NewImage(Strict):
 class ImageService:
     """Service for the image catalogue: users read it, administrators change it."""
 
-    def __init__(
-        self, store: CatalogStore, files: ImageFiles, clock: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, store: ImageStore, files: ImageFiles, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._files = files
         self._clock = clock

@@ -6,64 +6,111 @@ Nothing is stored.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID, uuid4
 
 from aitne.core.cluster.capacity import Fit
 from aitne.core.cluster.job_limits import max_live_jobs
-from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from aitne.core.errors import Conflict, InvalidInput, NotAllowed
 from aitne.core.jobs.arrays import array_id, task_group_id
 from aitne.core.jobs.states import JobState
-from aitne.core.models.job import Job, JobSpec, JobType, RankGroupSpec, ResubmitOptions
+from aitne.core.models.image import BARE
+from aitne.core.models.job import Job, JobSpec, RankGroupSpec, ResubmitOptions
 from aitne.core.models.job_file import JobFile
-from aitne.core.models.job_options import DEPENDENCIES
-from aitne.core.models.node import Cluster
 from aitne.core.models.user import Actor
 from aitne.core.ports.accounts import Accounts, UnixAccount
-from aitne.core.ports.store import Store
 from aitne.core.ports.topology import CurrentTopology
 from aitne.core.settings import Settings
 from aitne.core.units import ArrayRange, parse_array
-from aitne.core.users.policy import PolicyAction, decide, not_in_session, require
+from aitne.core.users.policy import PolicyAction, decide
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.jobs.amounts import with_defaults
-from aitne.services.jobs.beside_session import session_problems
-from aitne.services.jobs.cluster_check import (
-    ClusterRequest,
-    Problems,
-    check_cluster,
-    check_platform_limits,
-)
+from aitne.services.jobs.cluster_check import ClusterRequest, check_platform_limits, fit_cluster
 from aitne.services.jobs.enforcement import hold
+from aitne.services.jobs.job_checks import (
+    CheckSources,
+    JobRequest,
+    check_account,
+    check_dependencies,
+    check_files,
+    check_ranks_python,
+    check_secrets,
+    check_session,
+    check_session_token,
+)
+from aitne.services.jobs.job_file_checks import (
+    check_amounts,
+    check_array,
+    check_cluster,
+    check_commands,
+    check_datasets_and_tree,
+    check_distributed,
+    check_duration,
+    check_image,
+    check_inactivity,
+    check_notebook,
+    check_placement,
+    check_slurm,
+    check_source,
+    check_sweep,
+    check_template,
+    check_template_parameters,
+    check_type,
+)
 from aitne.services.jobs.offers import AvailabilityService
 from aitne.services.jobs.placement import with_leaves
-from aitne.services.jobs.rank_python import needs_ranks_python, python_problems
+from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.render import Renderer
-from aitne.services.jobs.resolve import image_reference, resolve
+from aitne.services.jobs.resolve import Offer, resolve, specify, template_name
 from aitne.services.jobs.templates import TemplateCatalog
 from aitne.services.projects.limits import LimitCheck
 from aitne.services.users.secrets import UserSecretService
+from aitne.store import Store
 from aitne_train.topology.tree import TopologyTree
 
 NO_ID = UUID(int=0)
 """UUID that stands for the job's ID in the batch script of a plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobRequest:
-    """Job in which the names of templates, images and other objects are resolved, but whose limits
-    are not checked yet.
-    """
+FileCheck = Callable[[JobFile, Offer, Problems], None]
+JobCheck = Callable[[JobRequest, CheckSources, Problems], Awaitable[None]]
 
-    spec: JobSpec
-    account: UnixAccount
-    """Unix account that the job is to run as."""
-    fitting: Fit
-    """How the cluster can run the job."""
-    cluster: Cluster
-    """State of the cluster with which the job was compared."""
+CHECKS: tuple[FileCheck, ...] = (
+    check_template,
+    check_template_parameters,
+    check_commands,
+    check_type,
+    check_source,
+    check_notebook,
+    check_image,
+    check_datasets_and_tree,
+    check_amounts,
+    check_duration,
+    check_inactivity,
+    check_sweep,
+    check_array,
+    check_slurm,
+    check_distributed,
+    check_placement,
+    check_cluster,
+)
+"""Checks of a job file, in the order of their problems, which the user sees together."""
+
+NEW_JOB_CHECKS: tuple[JobCheck, ...] = (check_secrets, check_session)
+"""Checks of a new job whose file has passed ``CHECKS``; their problems are shown together too."""
+
+JOB_CHECKS: tuple[JobCheck, ...] = (
+    check_account,
+    check_session_token,
+    check_ranks_python,
+    check_files,
+    check_dependencies,
+)
+"""Checks of a job that is new or repeats another one; the first that finds problems ends them. The
+limits of its project come last, in ``Admission.within_limits``.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +162,7 @@ class Admission:
         self._secrets = secrets
         self._clock = clock
         self._topology = topology
+        self._sources = CheckSources(store, secrets, topology, offers)
 
     async def of_file(
         self,
@@ -133,27 +181,39 @@ class Admission:
         """
         account = await self._account(actor)
         project = await self._project(actor, file.project, action)
-        reference = image_reference(file, self._templates)
+        template = self._templates.find(template_name(file))
         cluster = (await self._cluster.look()).cluster
-        spec, fitting = resolve(
+        available = await self._offers.of(
+            actor,
+            project,
+            account,
+            reference=file.image or (BARE if template is None else template.image),
+            datasets=file.datasets,
+            tree=file.tree,
+        )
+        offer = resolve(
             file,
+            template,
+            available,
             project=project,
             templates=self._templates,
             chooser=self._offers.chooser,
-            offer=await self._offers.of(actor, file, reference, project, account),
             settings=self._settings,
             cluster=cluster,
             longest_s=await self._limits.longest_s(project, file.slurm, actor.name, account.name),
         )
+        problems = Problems()
+        for check in CHECKS:
+            check(file, offer, problems)
+        problems.check()
+        spec, fitting = specify(file, offer)
         if rank_group is not None:
             spec = spec.model_copy(update={"rank_group": rank_group, "commands": ()})
-        problems = Problems()
-        problems.extend(await self._secrets.missing(actor.name, spec.secrets))
-        if rank_group is not None:
-            session = await self._store.get_job(rank_group.session)
-            problems.extend(session_problems(spec, session, fitting.able))
+        request = JobRequest(actor, spec, account, fitting, cluster)
+        for check_job in NEW_JOB_CHECKS:
+            await check_job(request, self._sources, problems)
         problems.check()
-        return await self._admitted(actor, JobRequest(spec, account, fitting, cluster))
+        return await self._admitted(request)
 
     async def again(
         self,
@@ -172,13 +232,13 @@ class Admission:
                 no longer a member of its project.
             NotAllowed: the credential may not create jobs.
         """
-        resolved_job, problems = await self.renewed(actor, old, options)
+        request, problems = await self.renewed(actor, old, options)
         problems.check()
         if continues:
             lineage = old.spec.lineage or old.id
-            spec = resolved_job.spec.model_copy(update={"continues": old.id, "lineage": lineage})
-            resolved_job = replace(resolved_job, spec=spec)
-        return await self._admitted(actor, resolved_job)
+            spec = request.spec.model_copy(update={"continues": old.id, "lineage": lineage})
+            request = replace(request, spec=spec)
+        return await self._admitted(request)
 
     async def renewed(
         self, actor: Actor, old: Job, options: ResubmitOptions | None = None
@@ -207,8 +267,8 @@ class Admission:
         longest_s = await self._limits.longest_s(project, spec.slurm, actor.name, account.name)
         spec = with_defaults(spec, self._settings, cluster, longest_s)
         check_platform_limits(spec, self._settings, cluster, problems)
-        fitting = check_cluster(ClusterRequest.of(spec), cluster, self._settings, problems)
-        return JobRequest(spec, account, fitting, cluster), problems
+        fitting = fit_cluster(ClusterRequest.of(spec), cluster, self._settings, problems)
+        return JobRequest(actor, spec, account, fitting, cluster), problems
 
     def draft(self, actor: Actor, admitted: AdmittedJob, job_id: UUID = NO_ID) -> Job:
         """Return the database row of an admitted job without storing it.
@@ -292,78 +352,29 @@ class Admission:
         problems.check()
         return verdict.waits_for
 
-    async def _admitted(self, actor: Actor, resolved_job: JobRequest) -> AdmittedJob:
-        await self._check_charged(actor, resolved_job.spec)
-        await self._check_session_token(actor, resolved_job.spec)
-        spec, limits = hold(resolved_job.spec, resolved_job.cluster, self._settings)
-        fitting = resolved_job.fitting
-        if needs_ranks_python(spec):
-            problems = Problems()
-            pythons = await self._topology.pythons(actor.name)
-            problems.extend(python_problems(spec, fitting.able, pythons))
+    async def _admitted(self, request: JobRequest) -> AdmittedJob:
+        """Run the checks that new and repeated jobs share."""
+        problems = Problems()
+        for check in JOB_CHECKS:
+            await check(request, self._sources, problems)
             problems.check()
-        tree = await self._tree(spec)
+        spec, limits = hold(request.spec, request.cluster, self._settings)
+        fitting = request.fitting
+        # Switches do not matter to a job on one node.
+        tree = None if spec.resources.nodes == 1 else (await self._topology.current()).tree
         spec, notes = with_leaves(
-            spec, fitting.able, tree, resolved_job.cluster, self._settings.capabilities
+            spec, fitting.able, tree, request.cluster, self._settings.capabilities
         )
         return AdmittedJob(
             spec=spec,
-            account=resolved_job.account,
+            account=request.account,
             fitting=replace(fitting, notes=(*fitting.notes, *notes)),
             tree=tree,
             limits=limits,
-            unseen=await self._offers.look(actor, spec, resolved_job.account),
-            after=await self._dependencies(actor, spec),
-            max_live_jobs=max_live_jobs(self._settings, resolved_job.cluster),
+            unseen=tuple(request.unseen),
+            after=request.after,
+            max_live_jobs=max_live_jobs(self._settings, request.cluster),
         )
-
-    async def _tree(self, spec: JobSpec) -> TopologyTree | None:
-        """Return the tree of switches above the cluster's nodes. None: the job has one node, or no
-        tree is known.
-        """
-        if spec.resources.nodes == 1:
-            return None
-        return (await self._topology.current()).tree
-
-    async def _check_charged(self, actor: Actor, spec: JobSpec) -> None:
-        """Check that a project's Slurm account is charged only by members of the project and by
-        administrators; each project has a Slurm account of the same name.
-
-        Raises ``InvalidInput`` if the job names the account of a project of which the actor is not a
-        member.
-        """
-        charged = spec.slurm.account
-        if charged is None or charged in actor.projects or actor.is_admin:
-            return
-        if await self._store.standing(charged) is not None:
-            raise InvalidInput.field(
-                "slurm.account",
-                f"it is the project {charged}, and you are no member of it",
-                value=charged,
-                allowed=", ".join(sorted(actor.projects)),
-            )
-
-    async def _check_session_token(self, actor: Actor, spec: JobSpec) -> None:
-        """Check that the job gives the bearer of a session token no more access than the session
-        has.
-
-        With a session token, jobs can neither be further sessions, whose tokens would be valid for
-        longer, nor use secrets that the session does not have.
-
-        Raises:
-            NotAllowed: the job would be such a session or use such secrets.
-        """
-        if actor.session is None:
-            return
-        if spec.type is JobType.SESSION:
-            raise NotAllowed(not_in_session("start another session"))
-        own = (await self._store.get_job(actor.session)).spec.secrets
-        if other := sorted(set(spec.secrets) - set(own)):
-            raise NotAllowed(
-                not_in_session(
-                    f"give a job the secrets {', '.join(other)}, which the session lacks"
-                )
-            )
 
     async def _account(self, actor: Actor) -> UnixAccount:
         # A slow directory service must not block other requests.
@@ -386,64 +397,3 @@ class Admission:
         if not decision.allowed:
             raise NotAllowed(decision.reason)
         return project
-
-    async def _dependencies(self, actor: Actor, spec: JobSpec) -> Sequence[Job]:
-        """Return the jobs that the new job depends on.
-
-        Raises ``InvalidInput`` if one is unknown or a dependency can never be satisfied.
-        """
-        problems = Problems()
-        dependencies = []
-        for kind in DEPENDENCIES:
-            for job_id in getattr(spec, kind):
-                try:
-                    job = await self._store.get_job(job_id)
-                    require(
-                        PolicyAction.JOB_READ,
-                        actor,
-                        "job",
-                        job_id,
-                        owner=job.owner,
-                        project=job.project,
-                    )
-                except NotFound:
-                    problems.add(kind, f"there is no job {job_id}", job_id, "jobs that you may see")
-                    continue
-                if job.is_outside:
-                    problems.add(
-                        kind,
-                        f"job {job_id} was submitted outside the platform, which cannot guarantee "
-                        "this dependency",
-                        job_id,
-                        "jobs of the platform",
-                    )
-                _check_dependency(kind, job, problems)
-                dependencies.append(job)
-        problems.check()
-        return dependencies
-
-
-def _check_dependency(kind: str, job: Job, problems: Problems) -> None:
-    """Add a problem if a dependency of this kind on the job can never be satisfied."""
-    completed = job.state is JobState.COMPLETED
-    if job.delete_requested_at is not None:
-        problems.add(kind, f"job {job.id} is being deleted", job.id, "jobs that are kept")
-    if kind == "aftercorr" and (not job.is_array or job.spec.retry.max):
-        what = (
-            "has retries, which are other jobs for the scheduler" if job.is_array else "is no array"
-        )
-        problems.add(kind, f"job {job.id} {what}", job.id, "array jobs without retries")
-    elif kind in ("after", "aftercorr") and job.state.terminal and not completed:
-        problems.add(
-            kind,
-            f"job {job.id} ended {job.state}, so this one would never start",
-            job.id,
-            "jobs that completed or have not ended",
-        )
-    elif kind == "afternotok" and completed:
-        problems.add(
-            kind,
-            f"job {job.id} completed, so this one would never start",
-            job.id,
-            "jobs that have not completed",
-        )

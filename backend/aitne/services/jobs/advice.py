@@ -13,11 +13,11 @@ from aitne.core.models.job import Job, JobFilter
 from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.job_search import JobSort
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import Store
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.cluster.capacity import CapacityService
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.projects.limits import judge
+from aitne.store import Store
 
 _MOST_NAMED = 5
 _MOST_COMPARED = 200

@@ -26,7 +26,6 @@ from aitne.core.jobs.states import ACTIVE, JobState
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.profile import MOST_BYTES, Profile
-from aitne.core.ports.store import JobStore, Store
 from aitne.services.cluster.node_reports import NodeReports
 from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.jobs.snapshots import SnapshotService
@@ -35,6 +34,8 @@ from aitne.services.platform.events import EventHub
 from aitne.services.platform.secrets import hashed
 from aitne.services.sweeps import SweepService
 from aitne.services.users.secrets import UserSecretService
+from aitne.store import Store
+from aitne.store.job_data import JobDataStore
 
 log = logging.getLogger(__name__)
 
@@ -321,7 +322,7 @@ class AgentService:
         )
 
 
-async def job_of_token(store: JobStore, token: str, job_id: UUID) -> Job:
+async def job_of_token(store: JobDataStore, token: str, job_id: UUID) -> Job:
     """Return the job of the job token ``token``. ``job_id`` is its id, or that of its array job.
 
     Raises ``NotAuthenticated`` if the token is not the job's, or the job has ended.

@@ -1,4 +1,4 @@
-"""Resources and time limit of a job, within the limits of its template and of the platform."""
+"""Resources and time limit of a job, with the defaults of its template and of the scheduler."""
 
 from __future__ import annotations
 
@@ -8,70 +8,52 @@ from typing import Literal
 
 from aitne.core.cluster.queue_defaults import NO_LIMIT_S, QueueDefaults, whole_memory_bytes
 from aitne.core.models.job import JobSpec
-from aitne.core.models.job_file import JobFile
 from aitne.core.models.node import Cluster, Node
-from aitne.core.models.resources import ALL, GpuRequest, MemoryRequest, Resources
-from aitne.core.models.template import Template, TemplateResources
-from aitne.core.settings import LimitSettings, Settings
-from aitne.core.sizes import describe_bytes
+from aitne.core.models.resources import ALL, GpuRequest, MemoryRequest, Resources, ResourcesFile
+from aitne.core.models.template import TemplateResources
+from aitne.core.settings import Settings
 from aitne.core.units import format_duration
-from aitne.services.jobs.cluster_check import Problems, check_most
 
-_FREE = TemplateResources()
-"""Resources of a job without a template; only the platform's limits apply to them."""
 _MEMORY = 2 << 30
 _DURATION_S = 4 * 3_600
 """Default memory on each node and time limit with a scheduler that has no defaults of its own."""
 
 
 def resources_of(
-    file: JobFile,
-    template: Template | None,
-    limits: LimitSettings,
-    problems: Problems,
+    requested: ResourcesFile,
+    offered: TemplateResources,
     *,
     queue: QueueDefaults | None,
     nodes: Sequence[Node],
 ) -> Resources:
-    """Return the number of nodes and the resources on each node that the job requests; wrong values
-    are added to ``problems``.
+    """Return the number of nodes and the resources on each node that the job requests.
 
     Args:
+        requested: resources in the job file.
+        offered: resources of the job's template.
         queue: defaults that the scheduler applies to jobs; None: it has none.
         nodes: nodes of the cluster.
     """
-    request = file.resources
-    offered = template.resources if template else _FREE
-    count = request.nodes or offered.nodes.default
-    tasks, cpus_per_task = request.tasks_per_node, request.cpus_per_task
-    if tasks is not None and request.cpu is not None:
-        cpus_per_task = request.cpu // tasks
-    cpu = request.cpu or offered.cpu.default
+    tasks, cpus_per_task = requested.tasks_per_node, requested.cpus_per_task
+    if tasks is not None and requested.cpu is not None:
+        cpus_per_task = requested.cpu // tasks
+    cpu = requested.cpu or offered.cpu.default
     if tasks is not None or cpus_per_task is not None:
         cpu = (tasks or 1) * (cpus_per_task or 1)
-    memory = request.memory or offered.memory.default
-    if memory is None and queue is None:
-        memory = _MEMORY
-    gpu = request.gpu or offered.gpu.default
-    if template is not None:
-        _between("resources.nodes", count, offered.nodes.min, offered.nodes.max, problems)
-        _between("resources.cpu", cpu, offered.cpu.min, offered.cpu.max, problems)
-        _check_memory(memory, template, problems)
-        check_most("resources.gpu", gpu.count, offered.gpu.max, problems, shown=str(gpu))
-    check_most("resources.nodes", count, limits.max_nodes, problems)
+    memory = memory_of(requested, offered, queue)
+    gpu = requested.gpu or offered.gpu.default
     if gpu.count == 0 and gpu.type is not None:
         gpu = GpuRequest(count=0)
-    gres = request.gres or {}
     resources = Resources(
-        nodes=count,
+        nodes=requested.nodes or offered.nodes.default,
         cpu=cpu,
         tasks_per_node=tasks,
         cpus_per_task=cpus_per_task,
         memory_bytes=memory if isinstance(memory, int) else 0,
         memory_request=MemoryRequest.AMOUNT,
         gpu=gpu,
-        gres=gres,
-        sbatch_options=request.sbatch_options,
+        gres=requested.gres or {},
+        sbatch_options=requested.sbatch_options,
     )
     if isinstance(memory, int):
         return resources
@@ -80,26 +62,14 @@ def resources_of(
     return resources.model_copy(update=_decided(resources, queue, whole=memory == ALL))
 
 
-def _check_memory(
-    memory: int | Literal["all"] | None, template: Template, problems: Problems
-) -> None:
-    low, high = template.resources.memory.min, template.resources.memory.max
-    if memory is None or (memory == ALL and high is None):
-        return
-    if memory == ALL or memory < low or (high is not None and memory > high):
-        upper_bound = "" if high is None else f", at most {describe_bytes(high, 'down')}"
-        problems.add(
-            "resources.memory",
-            f"template {template.name} does not offer that",
-            memory if memory == ALL else describe_bytes(memory),
-            f"at least {describe_bytes(low, 'up')}{upper_bound}",
-        )
-
-
-def _between(name: str, value: int, low: int, high: int | None, problems: Problems) -> None:
-    if value < low:
-        problems.add(name, f"{value} is less than this template takes", value, f"at least {low}")
-    check_most(name, value, high, problems)
+def memory_of(
+    requested: ResourcesFile, offered: TemplateResources, queue: QueueDefaults | None
+) -> int | Literal["all"] | None:
+    """Return the memory on each node in bytes that the job requests; ``ALL``: the node's whole
+    memory; None: the scheduler decides.
+    """
+    memory = requested.memory or offered.memory.default
+    return _MEMORY if memory is None and queue is None else memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,33 +84,21 @@ class TimeLimit:
 
 
 def duration_of(
-    file: JobFile,
-    template: Template | None,
-    limits: LimitSettings,
-    problems: Problems,
-    *,
-    queue: QueueDefaults | None,
+    requested: int | None, offered: int | None, longest: int, queue: QueueDefaults | None
 ) -> TimeLimit:
-    """Return the time limit of the job; a wrong value is added to ``problems``.
+    """Return the time limit of the job; all values are in seconds.
 
-    ``queue`` are the defaults that the scheduler applies to jobs; None: it has none.
+    Args:
+        requested: time limit in the job file.
+        offered: default of the job's template.
+        longest: longest time limit that the template and the platform permit.
+        queue: defaults that the scheduler applies to jobs; None: it has none.
     """
-    offered = (template.resources if template else _FREE).max_duration
-    max_duration = limits.max_duration
-    if template is not None and offered.max is not None:
-        max_duration = min(max_duration, offered.max)
-    if file.max_duration is None and offered.default is None and queue is not None:
-        return _default_limit(queue, max_duration)
-    if file.max_duration is None:
-        return TimeLimit(min(offered.default or _DURATION_S, max_duration))
-    if file.max_duration > max_duration:
-        problems.add(
-            "max_duration",
-            "it is longer than allowed",
-            format_duration(file.max_duration),
-            f"at most {format_duration(max_duration)}",
-        )
-    return TimeLimit(file.max_duration)
+    if requested is not None:
+        return TimeLimit(requested)
+    if offered is None and queue is not None:
+        return _default_limit(queue, longest)
+    return TimeLimit(min(offered or _DURATION_S, longest))
 
 
 def with_defaults(

@@ -14,9 +14,9 @@ from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import JobStore
 from aitne.core.users.policy import PolicyAction, decide
 from aitne.services.jobs.jobs import JobService
+from aitne.store import Store
 
 MOST = 1_000
 """Maximum number of jobs in one request."""
@@ -77,7 +77,7 @@ class BulkCancel:
     does not affect the others.
     """
 
-    def __init__(self, jobs: JobService, store: JobStore, clock: Callable[[], datetime]) -> None:
+    def __init__(self, jobs: JobService, store: Store, clock: Callable[[], datetime]) -> None:
         self._jobs = jobs
         self._store = store
         self._clock = clock

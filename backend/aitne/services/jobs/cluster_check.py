@@ -6,14 +6,13 @@ The checks have no side effects. They collect all problems, so that a user sees 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from aitne.core import images as drivers
 from aitne.core.cluster.capacity import Fit, able
 from aitne.core.cluster.job_limits import max_array_tasks
 from aitne.core.cluster.queues import choose_queue
-from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job import JobSpec
 from aitne.core.models.job_options import SlurmOptions
@@ -23,36 +22,8 @@ from aitne.core.models.resources import Resources
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, parse_array
 from aitne.services.jobs.placement import fit_placed, unknown_nodes
+from aitne.services.jobs.problems import Problems
 from aitne_train.topology.hostlist import compress_hostlist
-
-
-@dataclass(slots=True)
-class Problems:
-    """Problems with the fields of a request, collected so that the user sees all of them at
-    once.
-    """
-
-    found: list[FieldProblem] = field(default_factory=list)
-
-    def add(self, name: str, message: str, value: object, allowed: str | None) -> None:
-        """Add a problem with the field ``name``; ``allowed`` describes the permitted values, if
-        they are known.
-        """
-        shown = None if value is None else str(value)
-        self.found.append(FieldProblem(name, message, shown, allowed))
-
-    def extend(self, problems: Iterable[FieldProblem]) -> None:
-        """Add several problems; a field keeps the first one."""
-        known_fields = {problem.field for problem in self.found}
-        self.found.extend(problem for problem in problems if problem.field not in known_fields)
-
-    def check(self) -> None:
-        """Raise ``InvalidInput`` with all problems that were added; return if there are none."""
-        if self.found:
-            raise InvalidInput(
-                "; ".join(f"{problem.field}: {problem.message}" for problem in self.found),
-                self.found,
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +55,7 @@ class ClusterRequest:
         )
 
 
-def check_cluster(
+def fit_cluster(
     request: ClusterRequest, cluster: Cluster, settings: Settings, problems: Problems
 ) -> Fit:
     """Return how the cluster can run the job (``request``), and add problems for resources that its
@@ -166,7 +137,7 @@ def check_most(
         problems.add(name, f"{value} is more than the limit", shown or value, f"at most {maximum}")
 
 
-def check_array(array: str | None, maximum: int, problems: Problems) -> None:
+def check_array_size(array: str | None, maximum: int, problems: Problems) -> None:
     """Add a problem if the array has more than ``maximum`` tasks."""
     if array is not None and (tasks := len(parse_array(array).indices)) > maximum:
         problems.add(
@@ -192,4 +163,4 @@ def check_platform_limits(
             format_duration(spec.max_duration_s),
             f"at most {format_duration(limits.max_duration)}",
         )
-    check_array(spec.array, max_array_tasks(settings, cluster), problems)
+    check_array_size(spec.array, max_array_tasks(settings, cluster), problems)

@@ -11,11 +11,11 @@ from aitne.core.jobs.env_values import with_visible_env
 from aitne.core.models.comparison import Comparison
 from aitne.core.models.snapshot import Snapshot
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import Store
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.images.images import ImageService
 from aitne.services.jobs.outside import check_not_outside
 from aitne.services.jobs.snapshots import SnapshotService
+from aitne.store import Store
 
 _SAMPLES = 2_000
 

@@ -12,11 +12,12 @@ from aitne.core.jobs.states import TERMINAL, JobState
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobFilter
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import Store
-from aitne.core.ports.store.deletion import DeleteRefusal, JobFolders
 from aitne.core.users.policy import PolicyAction, decide, require
 from aitne.services.jobs.bulk import expected_jobs
 from aitne.services.jobs.jobs import JobService
+from aitne.store import Store
+from aitne.store.deletion import DeleteRefusal
+from aitne.store.job_folders import JobFolders
 
 
 class DeleteOutcome(StrEnum):

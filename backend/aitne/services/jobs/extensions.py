@@ -9,12 +9,12 @@ from uuid import UUID
 from aitne.core.errors import Conflict, InvalidInput
 from aitne.core.models.job import Job, JobType
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.jobs.outside import check_not_outside
 from aitne.services.projects.limits import judge
+from aitne.store import Store
 
 EXTENDED = "job.extended"
 """Event kind of an extension; the event contains the user who extended the job."""

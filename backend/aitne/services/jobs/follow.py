@@ -12,7 +12,7 @@ from aitne.core.jobs.states import retries
 from aitne.core.models.job import Job
 from aitne.core.ports.files import JobFiles, JobLocation, LogChunk
 from aitne.core.ports.outside import OutsideJobs, OutsideLog
-from aitne.core.ports.store import Store
+from aitne.store import Store
 
 GROWTH_INTERVAL_S = 0.2
 """Seconds between two checks of the size of a log that is being streamed."""

@@ -16,12 +16,13 @@ from aitne.core.models.job_placement import (
     ReportedPlacement,
 )
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import DocumentKind, Store
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.cluster.topology import ClusterTopologies
+from aitne.store import Store
+from aitne.store.snapshots import DocumentKind
 from aitne_train.topology import mesh as meshes
 from aitne_train.topology.network import Cost, Network
-from aitne_train.topology.order import rank_order, ring
+from aitne_train.topology.order import build_ring, order_ranks
 from aitne_train.topology.tree import TopologyTree
 
 MOST_IMPROVED = 512
@@ -71,7 +72,7 @@ def _placement(
     order = job.nodes if reported is None else reported.order
     leaves = {}
     if tree is not None:
-        leaves = {name: leaf for name in given if (leaf := tree.leaf(name)) is not None}
+        leaves = {name: leaf for name in given if (leaf := tree.find_leaf(name)) is not None}
     costs = None if tree is None or not leaves else _costs(job, tree, given, order)
     crossings: PlacementCosts | None
     uplink: PlacementCosts | None
@@ -101,16 +102,16 @@ def _costs(
     if job.spec.placement.mesh is not None and job.spec.distributed is not None:
         mesh, per_node = job.spec.placement.mesh.sizes, job.spec.distributed.ranks_per_node
     count = len(given)
-    edges = meshes.edges(mesh, count, per_node) if mesh else ring(count)
+    edges = meshes.count_edges(mesh, count, per_node) if mesh else build_ring(count)
     network = Network(tree, given)
     position = {name: index for index, name in enumerate(given)}
     costs = [
-        network.cost(range(count), edges),
-        network.cost([position[name] for name in order], edges),
+        network.compute_cost(range(count), edges),
+        network.compute_cost([position[name] for name in order], edges),
     ]
     best = min(costs)
     if not mesh or count <= MOST_IMPROVED:
-        found = rank_order(tree, given, mesh=mesh, ranks_per_node=per_node)
+        found = order_ranks(tree, given, mesh=mesh, ranks_per_node=per_node)
         best = min(best, found.chosen)
     return {"given": costs[0], "chosen": costs[1], "best": best}
 
@@ -126,7 +127,7 @@ def _unverified(pair: ReportedCosts | None) -> PlacementCosts | None:
 
 
 def _switches(tree: TopologyTree, leaves: set[str]) -> tuple[PlacementSwitch, ...]:
-    above = {name for leaf in leaves for name in tree.path(leaf)}
+    above = {name for leaf in leaves for name in tree.find_path(leaf)}
     return tuple(
         PlacementSwitch(name=name, parent=tree.parents.get(name))
         for name in tree.switches

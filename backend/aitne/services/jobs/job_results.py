@@ -11,10 +11,10 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
 from aitne.core.ports.files import JobFiles, JobLocation
-from aitne.core.ports.store import Store
 from aitne.core.sizes import describe_bytes
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.jobs.file_parts import FileParts, open_parts
+from aitne.store import Store
 
 
 class JobResultService:

@@ -30,7 +30,6 @@ from aitne.core.models.sample import Sample
 from aitne.core.models.user import Actor
 from aitne.core.ports.files import JobFiles, LogChunk
 from aitne.core.ports.outside import OutsideJobs
-from aitne.core.ports.store import CreatedJob, Idempotency, NewJob, Page, Store
 from aitne.core.sweeps import expand
 from aitne.core.users.policy import PolicyAction, decide, require
 from aitne.services.jobs.admission import Admission, AdmittedJob
@@ -41,6 +40,9 @@ from aitne.services.jobs.placement import advice
 from aitne.services.jobs.render import Renderer
 from aitne.services.platform.maintenance import held_because, reaches_into
 from aitne.services.users.session_tokens import own_jobs
+from aitne.store import Store
+from aitne.store.new_jobs import CreatedJob, Idempotency, NewJob
+from aitne.store.paging import Page
 
 MAX_LOG_READ = 8 << 20
 

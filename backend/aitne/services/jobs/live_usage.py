@@ -9,16 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple
 from uuid import UUID
 
 from aitne.core.jobs.agent_protocol import AgentSample
+from aitne.core.jobs.sample_values import SAMPLE_VALUES, SampleValue
 from aitne.core.models.job import Job
 
 MOST_JOBS = 10_000
 """Maximum number of jobs whose usage is kept; further jobs are only counted."""
 MOST_GPUS_PER_NODE = 64
-_Number = TypeVar("_Number", int, float)
 _MOST = 1e18
 """Upper bound of all numbers, which the job's own program could send."""
 _STALE_AFTER_S = 300.0
@@ -40,15 +40,19 @@ class LiveJobUsage:
     cpus: float
     memory_bytes: int
     processes: int
-    gpu_utilization: float | None
-    gpu_memory_bytes: float | None
-    gpu_power_w: float | None
-    gpu_energy_j: float | None
-    cpu_energy_j: float | None
-    read_bytes: int | None
-    written_bytes: int | None
+    values: tuple[float | None, ...]
+    """Number of each of ``SAMPLE_VALUES``."""
     communication: float | None
     """Share of the training steps in which a collective ran."""
+
+
+class _Combined(NamedTuple):
+    """Combination of several numbers of one value."""
+
+    number: float
+    """Their sum, or the greatest of them."""
+    amount: int
+    """How many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +62,10 @@ class _NodeUsage:
     cpus: float
     memory_bytes: int
     processes: int
-    gpu_utilizations: tuple[float, ...]
-    gpu_memory_bytes: float | None
-    gpu_power_w: float | None
-    gpu_energy_j: float | None
-    cpu_energy_j: float | None
     cpu_power_w: float | None
     """Power of the whole node's CPUs and memory."""
-    read_bytes: int | None
-    written_bytes: int | None
+    values: tuple[_Combined | None, ...]
+    """For each of ``SAMPLE_VALUES``, what its numbers give."""
 
 
 @dataclass(slots=True)
@@ -199,14 +198,11 @@ def _node_usage(sample: AgentSample) -> _NodeUsage:
         cpus=min(_MOST, sample.cpu),
         memory_bytes=sample.memory_bytes,
         processes=sample.processes,
-        gpu_utilizations=tuple(_numbers(sample, "utilization")),
-        gpu_memory_bytes=_total(_numbers(sample, "memory_bytes")),
-        gpu_power_w=_total(_numbers(sample, "power_w")),
-        gpu_energy_j=_total(_numbers(sample, "energy_j")),
-        cpu_energy_j=sample.cpu_energy_j,
         cpu_power_w=sample.node_cpu_power_w,
-        read_bytes=sample.read_bytes,
-        written_bytes=sample.written_bytes,
+        values=tuple(
+            _combined(value, [_Combined(number, 1) for number in _numbers(sample, value)])
+            for value in SAMPLE_VALUES
+        ),
     )
 
 
@@ -215,7 +211,6 @@ def _usage(entry: _Entry) -> LiveJobUsage | None:
     if entry.jobid is None or not nodes:
         return None
     cpus, memory_bytes, gpus = entry.allocated
-    utilizations = [share for node in nodes for share in node.gpu_utilizations]
     return LiveJobUsage(
         jobid=entry.jobid,
         cpus_allocated=cpus,
@@ -224,30 +219,42 @@ def _usage(entry: _Entry) -> LiveJobUsage | None:
         cpus=sum(node.cpus for node in nodes),
         memory_bytes=sum(node.memory_bytes for node in nodes),
         processes=sum(node.processes for node in nodes),
-        gpu_utilization=sum(utilizations) / len(utilizations) if utilizations else None,
-        gpu_memory_bytes=_total(node.gpu_memory_bytes for node in nodes),
-        gpu_power_w=_total(node.gpu_power_w for node in nodes),
-        gpu_energy_j=_total(node.gpu_energy_j for node in nodes),
-        cpu_energy_j=_total(node.cpu_energy_j for node in nodes),
-        read_bytes=_total(node.read_bytes for node in nodes),
-        written_bytes=_total(node.written_bytes for node in nodes),
+        values=tuple(
+            _number(value, [node.values[index] for node in nodes])
+            for index, value in enumerate(SAMPLE_VALUES)
+        ),
         communication=entry.communication,
     )
 
 
-def _numbers(sample: AgentSample, name: str) -> list[float]:
-    """Return the numbers that the GPUs report under ``name``; other values are ignored, since the
-    job's own program could send them.
+def _numbers(sample: AgentSample, value: SampleValue) -> list[float]:
+    """Return the numbers of the value that the sample contains: one for each GPU that measures it, or
+    one. Others of GPUs are ignored, since the job's own program could send them.
     """
-    values = (gpu.get(name) for gpu in sample.gpu[:MOST_GPUS_PER_NODE])
+    if value.source == "node":
+        number: float | None = getattr(sample, value.name)
+        return [] if number is None else [number]
+    found = (gpu.get(value.name) for gpu in sample.gpu[:MOST_GPUS_PER_NODE])
     return [
-        float(value)
-        for value in values
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST
+        float(number)
+        for number in found
+        if isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number < _MOST
     ]
 
 
-def _total(numbers: Iterable[_Number | None]) -> _Number | None:
-    """Return the sum of the numbers that are known; None if there are none."""
-    known = [number for number in numbers if number is not None]
-    return sum(known[1:], start=known[0]) if known else None
+def _combined(value: SampleValue, parts: Iterable[_Combined | None]) -> _Combined | None:
+    """Return what the parts give together; None if there are none."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    combine = max if value.combination == "max" else sum
+    return _Combined(combine(part.number for part in known), sum(part.amount for part in known))
+
+
+def _number(value: SampleValue, nodes: Iterable[_Combined | None]) -> float | None:
+    """Return the number of the job whose nodes have these; None: not measured."""
+    total = _combined(value, nodes)
+    if total is None:
+        return None
+    mean = value.combination == "mean"
+    return total.number / total.amount if mean else total.number

@@ -8,7 +8,6 @@ from dataclasses import replace
 from aitne.core.errors import FieldProblem, InvalidInput, NotAllowed, Unavailable
 from aitne.core.models.image import BARE
 from aitne.core.models.job import JobSpec
-from aitne.core.models.job_file import JobFile
 from aitne.core.models.storage import Area, PathFacts
 from aitne.core.models.user import Actor
 from aitne.core.ports.accounts import UnixAccount
@@ -18,9 +17,9 @@ from aitne.core.storage.areas import areas_of, cache_folder, owner_of, within
 from aitne.services.datasets.datasets import DatasetService
 from aitne.services.images.choice import ImageChooser, ImageRequest
 from aitne.services.images.images import ImageService
-from aitne.services.jobs.cluster_check import Problems
 from aitne.services.jobs.containers import own_roots
 from aitne.services.jobs.paths import judge, named_paths
+from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.resolve import AvailableResources
 from aitne.services.jobs.trees import TreeService
 from aitne.services.storage import StorageService
@@ -50,15 +49,24 @@ class AvailabilityService:
         self._settings = settings
 
     async def of(
-        self, actor: Actor, file: JobFile, reference: str, project: str, account: UnixAccount
+        self,
+        actor: Actor,
+        project: str,
+        account: UnixAccount,
+        *,
+        reference: str,
+        datasets: Sequence[str],
+        tree: str | None,
     ) -> AvailableResources:
         """Return the images, datasets, folders and uploaded tree that are available to the job.
         Datasets and trees that are not available are added to the ``problems`` of the result.
 
         Args:
-            reference: name of the job's image.
             project: name of the job's project.
             account: Unix account that the job is to run as.
+            reference: name of the job's image.
+            datasets: names of datasets, each with or without a version.
+            tree: digest of the uploaded tree; None: the job has none.
 
         Raises:
             NotAllowed: the token does not permit reading.
@@ -69,10 +77,10 @@ class AvailabilityService:
             reference=reference,
             images=await self._images.candidates(actor) if named else (),
         )
-        if file.tree is not None:
-            tree, missing = await self._trees.find(actor.name, file.tree)
-            offer = replace(offer, tree=tree, problems=tuple(missing))
-        return await self._with_datasets(offer, actor, file.datasets, project)
+        if tree is not None:
+            use, missing = await self._trees.find(actor.name, tree)
+            offer = replace(offer, tree=use, problems=tuple(missing))
+        return await self._with_datasets(offer, actor, datasets, project)
 
     async def renew(
         self, actor: Actor, spec: JobSpec, account: UnixAccount

@@ -8,7 +8,6 @@ from dataclasses import replace
 from aitne.core.cluster.capacity import Fit, fit, free_now, gpus_of
 from aitne.core.errors import FieldProblem
 from aitne.core.models.job import DistributedSpec, JobSpec
-from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Node
 from aitne.core.models.placement import (
@@ -35,8 +34,8 @@ from aitne.core.placement.select import (
 )
 from aitne.core.ports.scheduler import SchedulerCapabilities
 from aitne.core.units import format_duration
-from aitne_train.topology.hostlist import compress_hostlist, natural_key
-from aitne_train.topology.order import RankOrder, rank_order
+from aitne_train.topology.hostlist import compress_hostlist, make_natural_key
+from aitne_train.topology.order import RankOrder, order_ranks
 from aitne_train.topology.tree import TopologyTree
 
 PREFER_WAIT_S = 300
@@ -49,13 +48,15 @@ _MOST_PATHS = 1_000
 
 
 def placement_problems(
-    file: JobFile, resources: Resources, ranks: DistributedSpec | None
+    placement: PlacementSpec,
+    slurm: SlurmOptions,
+    resources: Resources,
+    ranks: DistributedSpec | None,
 ) -> Iterator[FieldProblem]:
-    """Yield each conflict between ``placement`` and the job's resources, ranks and Slurm options.
+    """Yield each conflict between ``placement`` and the job's Slurm options, resources and ranks.
 
     ``ranks`` is None if the job is not distributed.
     """
-    placement = file.placement
     if len(placement.node_names) > resources.nodes:
         yield FieldProblem(
             "placement.nodes",
@@ -77,7 +78,7 @@ def placement_problems(
                 " x ".join(map(str, placement.mesh.sizes)),
                 f"sizes whose product is {count}" if count else "no mesh, or distributed",
             )
-    yield from _contradictions(file.slurm, placement)
+    yield from _contradictions(slurm, placement)
 
 
 def _contradictions(slurm: SlurmOptions, placement: PlacementSpec) -> Iterator[FieldProblem]:
@@ -94,7 +95,7 @@ def _contradictions(slurm: SlurmOptions, placement: PlacementSpec) -> Iterator[F
             ",".join(placement.exclude),
             "all nodes in placement.exclude, and no slurm.exclude",
         )
-    if both := sorted(excluded & set(placement.node_names), key=natural_key):
+    if both := sorted(excluded & set(placement.node_names), key=make_natural_key):
         yield FieldProblem(
             "placement.nodes", f"slurm.exclude names {both[0]}", both[0], "other nodes"
         )
@@ -131,7 +132,7 @@ def unknown_nodes(placement: PlacementSpec, nodes: Sequence[Node]) -> Iterator[F
                 if len(unknown) == 1
                 else f"there are no nodes {_list(unknown)}",
                 _list(unknown),
-                _list(sorted(known, key=natural_key)),
+                _list(sorted(known, key=make_natural_key)),
             )
 
 
@@ -198,7 +199,9 @@ def with_leaves(
     paths = None
     if tree is not None and not capabilities.topology and len(names) <= _MOST_PATHS:
         paths = {
-            name: tree.path(leaf) for name in names if (leaf := tree.leaf(name)) is not None
+            name: tree.find_path(leaf)
+            for name in names
+            if (leaf := tree.find_leaf(name)) is not None
         } or None
     return spec.model_copy(update={"leaves": leaves, "node_paths": paths}), tuple(notes)
 
@@ -289,7 +292,7 @@ def _alternative(candidate: Candidate) -> PlacementAlternative:
 
 
 def _plan(spec: JobSpec, tree: TopologyTree, found: Placement) -> PlacementPlan:
-    names = tuple(sorted(found.order.order, key=natural_key))
+    names = tuple(sorted(found.order.order, key=make_natural_key))
     order = _order(spec, tree, names)
     chosen = order.given if spec.placement.order == "given" else order.chosen
     from_file = spec.placement.order.startswith(FROM_FILE)
@@ -313,8 +316,8 @@ def _plan(spec: JobSpec, tree: TopologyTree, found: Placement) -> PlacementPlan:
 def _order(spec: JobSpec, tree: TopologyTree, names: Sequence[str]) -> RankOrder:
     mesh, ranks = spec.placement.mesh, spec.distributed
     if mesh is None or ranks is None:
-        return rank_order(tree, names)
-    return rank_order(tree, names, mesh=mesh.sizes, ranks_per_node=ranks.ranks_per_node)
+        return order_ranks(tree, names)
+    return order_ranks(tree, names, mesh=mesh.sizes, ranks_per_node=ranks.ranks_per_node)
 
 
 def _uses(candidate: Candidate) -> tuple[LeafUse, ...]:

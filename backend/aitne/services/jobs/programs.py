@@ -7,9 +7,9 @@ from uuid import UUID
 from aitne.core.errors import NotAuthenticated, NotFound
 from aitne.core.jobs.agent_protocol import ProgramStatus
 from aitne.core.models.job import Job
-from aitne.core.ports.store import Store
 from aitne.services.notifications.notices import MESSAGE
 from aitne.services.platform.secrets import hashed
+from aitne.store import Store
 
 
 class ProgramService:

@@ -20,7 +20,6 @@ from aitne.core.models.snapshot import EnvironmentKind, Taken
 from aitne.core.models.storage import PathFacts
 from aitne.core.models.user import Actor
 from aitne.core.ports.storage import UserFolders
-from aitne.core.ports.store import CreatedJob, Store
 from aitne.core.sessions.names import goes_on
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.datasets.datasets import DatasetService
@@ -29,6 +28,8 @@ from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.outside import check_not_outside
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.jobs.templates import TemplateCatalog
+from aitne.store import Store
+from aitne.store.new_jobs import CreatedJob
 
 _MOST_SESSIONS = 200
 
@@ -87,7 +88,7 @@ class RerunService:
             PolicyAction.JOB_RESUBMIT, actor, "job", job_id, owner=job.owner, project=job.project
         )
         check_not_outside(job, "resubmitted")
-        resolved_job, problems = await self._admission.renewed(actor, job)
+        request, problems = await self._admission.renewed(actor, job)
         snapshot = await self._snapshots.of(job)
         changes = [*await self._newer_datasets(actor, job), *self._newer_template(job)]
         notes: list[str] = []
@@ -103,7 +104,7 @@ class RerunService:
                     f"It ran commit {commit}. {repo.ref} is fetched again, and may be another one now."
                 )
                 taken = taken.model_copy(update={"git": None})  # the clone is fetched anew
-            differences, unseen = await self._look(taken, resolved_job.account.name)
+            differences, unseen = await self._look(taken, request.account.name)
             changes += differences
             notes += unseen
         return Rerun(

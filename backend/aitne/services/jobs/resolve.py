@@ -1,19 +1,19 @@
-"""Resolution of a job file to a specification: defaults are filled in and all limits are checked.
+"""Resolution of a job file to a specification, with the defaults of the template, of the scheduler and
+of the site.
 
-Has no side effects, but reads the files of the catalogue. All problems are reported together, by
-field.
+Has no side effects. Nothing is checked: ``Admission`` runs its checks on the job file and the ``Offer``
+before the specification is made of the two.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aitne.core.cluster.capacity import Fit
-from aitne.core.cluster.job_limits import max_array_tasks
 from aitne.core.cluster.queue_defaults import QueueDefaults
-from aitne.core.errors import FieldProblem, InvalidInput, NotFound
+from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import BARE, Image
 from aitne.core.models.job import (
@@ -22,132 +22,32 @@ from aitne.core.models.job import (
     JobSpec,
     JobType,
     RetryPolicy,
+    Scalar,
 )
 from aitne.core.models.job_file import JobFile
-from aitne.core.models.job_options import EnvironmentOptions, JobOptions, SlurmOptions
+from aitne.core.models.job_options import JobOptions
 from aitne.core.models.node import Cluster
+from aitne.core.models.notebook import NotebookOptions
 from aitne.core.models.resources import Resources
 from aitne.core.models.storage import Area
 from aitne.core.models.sweep import SweepSpec
-from aitne.core.models.template import Template
+from aitne.core.models.template import Template, TemplateResources
 from aitne.core.models.tree import TreeUse
 from aitne.core.settings import Settings
 from aitne.core.sweeps import array_of, expand
 from aitne.services.images.choice import ImageChoice, ImageChooser, ImageRequest
 from aitne.services.jobs import distributed
-from aitne.services.jobs.amounts import cpu_notes, duration_of, resources_of
-from aitne.services.jobs.cluster_check import ClusterRequest, Problems, check_array, check_cluster
-from aitne.services.jobs.parameters import suggestion
-from aitne.services.jobs.placement import placement_problems
+from aitne.services.jobs.amounts import TimeLimit, cpu_notes, duration_of, resources_of
+from aitne.services.jobs.cluster_check import ClusterRequest, fit_cluster
+from aitne.services.jobs.inactivity import inactivity
+from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.templates import ExpandedTemplate, TemplateCatalog
-from aitne.services.sessions.inactivity import inactivity
 
 DEFAULT_SESSION_TEMPLATE = "jupyterlab"
 NOTEBOOK_APP = "jupyterlab"
 """App that an image must have to run notebooks, because it comes with what executes them."""
-
-
-def resolve(
-    file: JobFile,
-    *,
-    project: str,
-    templates: TemplateCatalog,
-    chooser: ImageChooser,
-    offer: AvailableResources,
-    settings: Settings,
-    cluster: Cluster,
-    longest_s: int | None = None,
-) -> tuple[JobSpec, Fit]:
-    """Resolve a job file to a complete specification, with the defaults of the template and the
-    site.
-
-    Returns the specification, and how the cluster can run it. ``offer`` contains the images,
-    datasets and folders that the job can use. ``longest_s`` is the longest time limit in seconds that
-    its account and QOS permit; None: any.
-
-    Raises:
-        InvalidInput: fields are wrong; there is one problem for each.
-    """
-    problems = Problems()
-    limits = settings.limits
-    template = _template(file, templates, problems)
-    kind = file.type
-    if template is not None and "type" not in file.model_fields_set:
-        kind = template.type
-    expanded = _expand(file, template, templates, problems)
-    _check_kind(file, kind, template, problems)
-    _check_source(file, kind, expanded, problems)
-    _check_notebook(file, kind, template, problems)
-    choice = _choose_image(file, template, project, chooser, offer, problems)
-    problems.extend(offer.problems)
-    queue = (
-        QueueDefaults.of(file.slurm, cluster, longest_s)
-        if settings.capabilities.decides_amounts
-        else None
-    )
-    resources = resources_of(file, template, limits, problems, queue=queue, nodes=cluster.nodes)
-    limit = duration_of(file, template, limits, problems, queue=queue)
-    inactivity_s = inactivity(file, kind, template, settings.idle, problems)
-    sweep, array = _sweep(file, kind, template, problems)
-    check_array(array, max_array_tasks(settings, cluster), problems)
-    _check_slurm(file, settings, problems)
-    ranks = _distributed(file, kind, template, expanded, resources, problems)
-    problems.extend(placement_problems(file, resources, ranks))
-    fitting = check_cluster(
-        ClusterRequest(
-            project,
-            resources,
-            limit.seconds if limit.requested else None,
-            array,
-            file.slurm,
-            file.placement,
-            choice.use,
-        ),
-        cluster,
-        settings,
-        problems,
-    )
-    problems.check()
-    spec = JobSpec(
-        **{name: getattr(file, name) for name in JobOptions.model_fields},
-        type=kind,
-        name=file.name or _default_name(file, template),
-        project=project,
-        template=template.name if template else None,
-        template_version=template.version if template else None,
-        parameters=expanded.parameters,
-        image=choice.use.reference if choice.use else BARE,
-        runtime=choice.runtime,
-        image_use=choice.use,
-        datasets=offer.datasets,
-        home=offer.home,
-        areas=offer.areas,
-        caches=offer.caches,
-        commands=tuple(template.commands if template else file.commands),
-        distributed=ranks,
-        apps=_apps(template, choice),
-        env={**expanded.env, **file.env},
-        workdir=file.workdir or expanded.workdir,
-        tree=offer.tree,
-        resources=resources,
-        max_duration_s=limit.seconds,
-        max_duration_requested=limit.requested,
-        inactivity_duration_s=inactivity_s,
-        retry=RetryPolicy(max=file.retry.max, on=frozenset(file.retry.on))
-        if file.retry
-        else RetryPolicy(),
-        array=array,
-        sweep=sweep,
-    )
-    notes = (
-        *_notes(spec),
-        *_task_notes(spec, settings),
-        *filter(None, [limit.note]),
-        *cpu_notes(resources, queue),
-        *fitting.notes,
-        *offer.notes,
-    )
-    return spec, replace(fitting, notes=notes)
+_NO_TEMPLATE = TemplateResources()
+"""Resources of a job without a template; only the platform's limits apply to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +75,174 @@ class AvailableResources:
     """Notes for the user about these folders."""
 
 
-def image_reference(file: JobFile, templates: TemplateCatalog) -> str:
-    """Return the name of the image that the job requests, directly or through its template."""
-    if file.image is not None or (name := template_name(file)) is None:
-        return file.image or BARE
-    try:
-        return templates.get(name).image
-    except NotFound:
-        return BARE
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a job file gets from its template, the scheduler, the site and the cluster. The values are
+    not checked yet.
+    """
+
+    settings: Settings
+    cluster: Cluster
+    template: Template | None
+    """Template of the job; None: it has none, or there is no template of that name."""
+    templates: TemplateCatalog
+    project: str
+    type: JobType
+    expanded: ExpandedTemplate
+    """Template with the parameters of the job; empty if the job has no template."""
+    parameter_problems: Sequence[FieldProblem]
+    """Problems of the values of the template's parameters."""
+    image: ImageChoice
+    available: AvailableResources
+    queue: QueueDefaults | None
+    """Defaults that the scheduler applies to the job; None: it has none."""
+    resources: Resources
+    max_duration_s: int
+    """Longest time limit in seconds that the template and the platform permit."""
+    limit: TimeLimit
+    inactivity_duration_s: int | None
+    """Seconds without activity after which a session ends; None: there is no limit."""
+    sweep: SweepSpec | None
+    array: str | None
+    """Indices of the array's tasks, also of those of a sweep; None: the job is not an array."""
+    ranks: DistributedSpec | None
+    """Ranks of the job; None: it is not distributed."""
+    fit: Fit
+    """How the cluster can run the job."""
+    cluster_problems: Sequence[FieldProblem]
+    """Reasons why the cluster can never run the job."""
+
+    @property
+    def bounds(self) -> TemplateResources:
+        """Return the defaults and bounds of the template; without one there are no bounds."""
+        return _NO_TEMPLATE if self.template is None else self.template.resources
+
+
+def resolve(
+    file: JobFile,
+    template: Template | None,
+    available: AvailableResources,
+    *,
+    project: str,
+    templates: TemplateCatalog,
+    chooser: ImageChooser,
+    settings: Settings,
+    cluster: Cluster,
+    longest_s: int | None = None,
+) -> Offer:
+    """Return what the job file gets for the values that it omits.
+
+    Args:
+        template: template of the job; None: it has none, or there is no template of that name.
+        available: images, datasets and folders that the job can use.
+        longest_s: longest time limit in seconds that its account and QOS permit; None: any.
+    """
+    bounds = _NO_TEMPLATE if template is None else template.resources
+    kind = file.type
+    if template is not None and "type" not in file.model_fields_set:
+        kind = template.type
+    expanded, parameter_problems = ExpandedTemplate({}, {}, None), list[FieldProblem]()
+    if template is not None:
+        try:
+            expanded = templates.expand(template, file.parameters)
+        except InvalidInput as error:
+            parameter_problems = list(error.problems)
+    apps = tuple(app.name for app in template.apps if not app.optional) if template else ()
+    if file.notebook is not None and not available.reference.startswith("/"):
+        apps = (NOTEBOOK_APP,)
+    request = ImageRequest(available.reference, file.container.runtime, project, apps)
+    image = chooser.choose(request, available.images)
+    queue = None
+    if settings.capabilities.decides_amounts:
+        queue = QueueDefaults.of(file.slurm, cluster, longest_s)
+    resources = resources_of(file.resources, bounds, queue=queue, nodes=cluster.nodes)
+    offered = bounds.max_duration
+    max_duration_s = min(settings.limits.max_duration, offered.max or settings.limits.max_duration)
+    limit = duration_of(file.max_duration, offered.default, max_duration_s, queue)
+    sweep = None if file.sweep is None else SweepSpec.of(file.sweep)
+    array = file.array if sweep is None else array_of(len(expand(sweep)), sweep.max_parallel)
+    cluster_problems = Problems()
+    cluster_request = ClusterRequest(
+        project,
+        resources,
+        limit.seconds if limit.requested else None,
+        array,
+        file.slurm,
+        file.placement,
+        image.use,
+    )
+    return Offer(
+        settings=settings,
+        cluster=cluster,
+        templates=templates,
+        template=template,
+        project=project,
+        type=kind,
+        expanded=expanded,
+        parameter_problems=parameter_problems,
+        image=image,
+        available=available,
+        queue=queue,
+        resources=resources,
+        max_duration_s=max_duration_s,
+        limit=limit,
+        inactivity_duration_s=inactivity(
+            file.inactivity_duration, bounds.inactivity_duration, settings.idle
+        )
+        if kind is JobType.SESSION
+        else None,
+        sweep=sweep,
+        array=array,
+        ranks=_ranks(file, template, kind, expanded.parameters, resources),
+        fit=fit_cluster(cluster_request, cluster, settings, cluster_problems),
+        cluster_problems=cluster_problems.found,
+    )
+
+
+def specify(file: JobFile, offer: Offer) -> tuple[JobSpec, Fit]:
+    """Return the specification of a job file that has passed the checks, and how the cluster can run
+    it.
+    """
+    template, image, available = offer.template, offer.image, offer.available
+    spec = JobSpec(
+        **{name: getattr(file, name) for name in JobOptions.model_fields},
+        type=offer.type,
+        name=file.name or _default_name(file.commands, file.notebook, template),
+        project=offer.project,
+        template=template.name if template else None,
+        template_version=template.version if template else None,
+        parameters=offer.expanded.parameters,
+        image=image.use.reference if image.use else BARE,
+        runtime=image.runtime,
+        image_use=image.use,
+        datasets=available.datasets,
+        home=available.home,
+        areas=available.areas,
+        caches=available.caches,
+        commands=tuple(template.commands if template else file.commands),
+        distributed=offer.ranks,
+        apps=_apps(template, image),
+        env={**offer.expanded.env, **file.env},
+        workdir=file.workdir or offer.expanded.workdir,
+        tree=available.tree,
+        resources=offer.resources,
+        max_duration_s=offer.limit.seconds,
+        max_duration_requested=offer.limit.requested,
+        inactivity_duration_s=offer.inactivity_duration_s,
+        retry=RetryPolicy(max=file.retry.max, on=frozenset(file.retry.on))
+        if file.retry
+        else RetryPolicy(),
+        array=offer.array,
+        sweep=offer.sweep,
+    )
+    notes = (
+        *_notes(spec, offer.settings),
+        *filter(None, [offer.limit.note]),
+        *cpu_notes(offer.resources, offer.queue),
+        *offer.fit.notes,
+        *available.notes,
+    )
+    return spec, replace(offer.fit, notes=notes)
 
 
 def template_name(file: JobFile) -> str | None:
@@ -192,56 +252,23 @@ def template_name(file: JobFile) -> str | None:
     return file.template
 
 
-def _apps(template: Template | None, choice: ImageChoice) -> tuple[AppSpec, ...]:
+def _apps(template: Template | None, image: ImageChoice) -> tuple[AppSpec, ...]:
     """Return the apps of the template, without optional apps that the image does not have."""
     return tuple(
         AppSpec.model_validate(app.model_dump())
         for app in (template.apps if template else ())
-        if not app.optional or choice.apps is None or app.name in choice.apps
+        if not app.optional or image.apps is None or app.name in image.apps
     )
 
 
-def _choose_image(
+def _ranks(
     file: JobFile,
     template: Template | None,
-    project: str,
-    chooser: ImageChooser,
-    offer: AvailableResources,
-    problems: Problems,
-) -> ImageChoice:
-    apps = tuple(app.name for app in template.apps if not app.optional) if template else ()
-    if file.notebook is not None and not offer.reference.startswith("/"):
-        apps = (NOTEBOOK_APP,)
-    request = ImageRequest(
-        reference=offer.reference,
-        runtime=file.container.runtime,
-        project=project,
-        apps=apps,
-    )
-    choice = chooser.choose(request, offer.images)
-    if choice.problem is not None:
-        problems.extend([choice.problem])
-    if request.reference == BARE:
-        if file.container.writable or not file.container.network:
-            problems.add("container", "without an image there is no container", None, "an image")
-    elif file.environment != EnvironmentOptions():
-        problems.add(
-            "environment",
-            f"modules and environments of the node are not visible in the image {request.reference}",
-            None,
-            "either an image or an environment",
-        )
-    return choice
-
-
-def _distributed(
-    file: JobFile,
     kind: JobType,
-    template: Template | None,
-    expanded: ExpandedTemplate,
+    parameters: Mapping[str, Scalar],
     resources: Resources,
-    problems: Problems,
 ) -> DistributedSpec | None:
+    """Return the ranks of the job; None if it is not distributed, or its template offers none."""
     offered = template.distributed if template is not None else None
     # The nodes of a session or notebook are there for its ranks.
     interactive = kind is JobType.SESSION or file.notebook is not None
@@ -249,197 +276,28 @@ def _distributed(
     if file.distributed is None and offered is None and not several_nodes:
         return None
     if kind is JobType.SESSION and template is not None and not template.offers_ranks:
-        problems.add(
-            "distributed",
-            f"sessions of template {template.name} have no ranks",
-            None,
-            "only for jobs, and for sessions with notebooks such as those of jupyterlab",
-        )
         return None
     options = file.distributed.model_dump(exclude_unset=True) if file.distributed else {}
     if offered is not None:
         for field in ("ranks_per_node", "backend"):
             name = getattr(offered, f"{field}_from")
-            if name in expanded.parameters:
-                options.setdefault(field, expanded.parameters[name])
+            if name in parameters:
+                options.setdefault(field, parameters[name])
     # A form has no empty number: 0 means that it was omitted.
     options["ranks_per_node"] = options.get("ranks_per_node") or max(1, resources.gpu.count)
-    spec = DistributedSpec.model_validate(options)
-    problems.extend(distributed.problems(spec, resources))
-    return spec
+    return DistributedSpec.model_validate(options)
 
 
-def _sweep(
-    file: JobFile, kind: JobType, template: Template | None, problems: Problems
-) -> tuple[SweepSpec | None, str | None]:
-    """Return the sweep that the job file defines, and the array indices of its tasks; both are None
-    without a sweep.
-    """
-    if file.sweep is None:
-        return None, file.array
-    if kind is JobType.SESSION:
-        problems.add(
-            "sweep", "a session is interactive and cannot be a sweep", None, "only for jobs"
-        )
-    if file.array is not None:
-        problems.add("sweep", "a sweep creates the array itself", file.array, "sweep or array")
-    template_names = (
-        {parameter.name.upper() for parameter in template.parameters} if template else set[str]()
-    )
-    for name in file.sweep.parameters:
-        if name.upper() in template_names:
-            problems.add(
-                f"sweep.parameters.{name}",
-                "the template has a parameter of that name, and both would be one variable",
-                name,
-                "another name",
-            )
-    sweep = SweepSpec.of(file.sweep)
-    return sweep, array_of(len(expand(sweep)), sweep.max_parallel)
-
-
-def _check_slurm(file: JobFile, settings: Settings, problems: Problems) -> None:
-    if file.slurm != SlurmOptions() and not settings.capabilities.slurm_options:
-        problems.add(
-            "slurm",
-            f"this platform's scheduler is {settings.scheduler}, not Slurm",
-            None,
-            "no slurm section",
-        )
-
-
-def _template(file: JobFile, templates: TemplateCatalog, problems: Problems) -> Template | None:
-    name = template_name(file)
-    if name is None:
-        return None
-    try:
-        return templates.get(name)
-    except NotFound:
-        names = [template.name for template in templates.templates()]
-        problems.add(
-            "template",
-            f"there is no template {name!r}{suggestion(name, names)}",
-            name,
-            ", ".join(names) or "none",
-        )
-        # Without its template nothing else can be checked.
-        problems.check()
-        raise
-
-
-def _expand(
-    file: JobFile, template: Template | None, templates: TemplateCatalog, problems: Problems
-) -> ExpandedTemplate:
-    if template is not None:
-        try:
-            return templates.expand(template, file.parameters)
-        except InvalidInput as error:
-            problems.extend(error.problems)
-    else:
-        for name, value in file.parameters.items():
-            problems.add(f"parameters.{name}", "only a template has parameters", value, "none")
-    return ExpandedTemplate({}, {}, None)
-
-
-def _check_kind(
-    file: JobFile, kind: JobType, template: Template | None, problems: Problems
-) -> None:
-    if template is None:
-        if not file.commands and file.notebook is None:
-            problems.add("commands", "a job without a template needs at least one", None, None)
-    else:
-        if template.type is not kind:
-            problems.add(
-                "type", f"template {template.name} is a {template.type}", kind, template.type
-            )
-        if file.commands:
-            problems.add(
-                "commands",
-                f"template {template.name} has its own; omit these or the template",
-                file.commands[0],
-                "none with a template",
-            )
-    for name, value in (("args", file.args[:1]), ("script_path", file.script_path)):
-        if value and not file.commands:
-            problems.add(name, "the job file has no commands", None, "only with commands")
-    if file.aftercorr and file.array is None and file.sweep is None:
-        problems.add(
-            "aftercorr",
-            "only the tasks of an array have corresponding tasks",
-            file.aftercorr[0],
-            "with array or sweep",
-        )
-    if kind is JobType.SESSION:
-        if not file.container.network:
-            problems.add(
-                "container.network",
-                "without a network the session could not be reached",
-                "false",
-                "true; false is for jobs",
-            )
-        if file.array is not None:
-            problems.add("array", "a session cannot be an array", file.array, "only for jobs")
-
-
-def _check_notebook(
-    file: JobFile, kind: JobType, template: Template | None, problems: Problems
-) -> None:
-    if file.notebook is None:
-        return
-    if kind is JobType.SESSION:
-        problems.add("notebook", "in a session its owner runs the notebooks", None, "only for jobs")
-    elif template is not None:
-        problems.add("notebook", f"template {template.name} has its own commands", None, "neither")
-    elif file.commands:
-        problems.add("notebook", "the job has commands already", None, "commands or notebook")
-    for field in ("array", "sweep"):
-        if getattr(file, field) is not None:
-            problems.add(field, "a notebook runs once", None, "not with notebook")
-    path = file.notebook.path
-    if path.startswith(("/", "~")) and (file.tree is not None or file.repo is not None):
-        problems.add(
-            "notebook.path", "the job runs in other files", path, "a path in the tree or repository"
-        )
-
-
-def _check_source(
-    file: JobFile, kind: JobType, expanded: ExpandedTemplate, problems: Problems
-) -> None:
-    """Add a problem if more than one of tree, repo and workdir is given, as each determines the
-    working folder.
-    """
-    sources = [name for name in ("tree", "repo") if getattr(file, name) is not None]
-    if not sources:
-        return
-    name = sources[0]
-    if len(sources) > 1:
-        problems.add("repo", "the job has a tree (--sync) already", None, "tree or repo")
-    if kind is JobType.SESSION:
-        problems.add(name, "a session works in the folders of its owner", None, "only for jobs")
-    workdir = file.workdir or expanded.workdir
-    if workdir is not None:
-        problems.add(
-            "workdir", f"the job runs in its {name}", workdir, "no workdir, or a script with cd"
-        )
-
-
-def _default_name(file: JobFile, template: Template | None) -> str:
+def _default_name(
+    commands: Sequence[str], notebook: NotebookOptions | None, template: Template | None
+) -> str:
     if template is not None:
         return template.title
-    if file.notebook is not None:
-        return file.notebook.path.rpartition("/")[2][:200]
-    lines = [line.strip() for line in file.commands[0].splitlines()] if file.commands else []
+    if notebook is not None:
+        return notebook.path.rpartition("/")[2][:200]
+    lines = [line.strip() for line in commands[0].splitlines()] if commands else []
     texts = [line for line in lines if line and not line.startswith("#")]
     return texts[0][:60].strip() if texts else "job"
-
-
-def _task_notes(spec: JobSpec, settings: Settings) -> tuple[str, ...]:
-    if spec.resources.tasks_per_node is None or settings.capabilities.slurm_options:
-        return ()
-    return (
-        f"srun belongs to Slurm, and this platform's scheduler is {settings.scheduler}: it reserves the "
-        "CPUs of the tasks, and the commands run once and must start the tasks themselves.",
-    )
 
 
 _STARTS_TASKS = re.compile(
@@ -448,7 +306,7 @@ _STARTS_TASKS = re.compile(
 """A command that starts programs on all nodes of a job."""
 
 
-def _notes(spec: JobSpec) -> tuple[str, ...]:
+def _notes(spec: JobSpec, settings: Settings) -> tuple[str, ...]:
     notes: list[str] = []
     if spec.distributed is not None:
         notes += distributed.warnings(spec.distributed, spec.resources)
@@ -465,5 +323,10 @@ def _notes(spec: JobSpec) -> tuple[str, ...]:
         notes.append(
             "Without an image the datasets are links: only the permissions of the file system protect "
             "them from changes."
+        )
+    if spec.resources.tasks_per_node is not None and not settings.capabilities.slurm_options:
+        notes.append(
+            f"srun belongs to Slurm, and this platform's scheduler is {settings.scheduler}: it reserves the "
+            "CPUs of the tasks, and the commands run once and must start the tasks themselves."
         )
     return tuple(notes)

@@ -19,9 +19,10 @@ from aitne.core.models.profile import Profile
 from aitne.core.models.snapshot import MOST_BYTES, Snapshot, Taken, WrittenFiles
 from aitne.core.models.sweep import Results
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import DocumentKind, Store
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.jobs.rank_metrics import RankMetrics, points_for, rank_metrics
+from aitne.store import Store
+from aitne.store.snapshots import DocumentKind
 
 log = logging.getLogger(__name__)
 

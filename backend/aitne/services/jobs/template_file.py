@@ -10,9 +10,8 @@ import yaml
 from pydantic import ValidationError
 
 from aitne.core.errors import TemplateError
-from aitne.core.models.template import Template
+from aitne.core.models.template import Limit, Template
 from aitne.core.validation import explain
-from aitne.services.jobs.parameters import check_value
 
 MAX_BYTES = 1 << 20
 
@@ -90,30 +89,12 @@ def _inconsistencies(template: Template) -> Iterator[tuple[Sequence[str | int], 
     for index, parameter in enumerate(template.parameters):
         if parameter.default is not None:
             try:
-                check_value(parameter, parameter.default)
+                parameter.check(parameter.default)
             except ValueError as error:
                 yield ("parameters", index, "default"), str(error)
-    resources = template.resources
-    for name, limit in (
-        ("nodes", resources.nodes),
-        ("cpu", resources.cpu),
-        ("memory", resources.memory),
-    ):
-        if limit.default is None:
-            continue
-        if limit.default < limit.min:
-            yield ("resources", name, "default"), f"{limit.default} is less than min ({limit.min})"
-        if limit.max is not None and limit.default > limit.max:
-            yield ("resources", name, "default"), f"{limit.default} is more than max ({limit.max})"
-    gpu, duration = resources.gpu, resources.max_duration
-    if gpu.max is not None and gpu.default.count > gpu.max:
-        yield ("resources", "gpu", "default"), f"{gpu.default} is more than max ({gpu.max})"
-    most, usual = duration.max, duration.default
-    if most is not None and usual is not None and usual > most:
-        yield (
-            ("resources", "max_duration", "default"),
-            f"{usual} s is more than max ({most} s)",
-        )
+    for name, limit in template.resources:
+        if isinstance(limit, Limit) and limit.problem is not None:
+            yield ("resources", name, "default"), limit.problem
 
 
 def _steps(

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aitne.core.errors import InvalidInput, NotFound, TemplateError
+from aitne.core.jobs.parameters import check_parameters
 from aitne.core.models.job import Scalar
 from aitne.core.models.template import Template
 from aitne.host.folders import shipped
-from aitne.services.jobs.parameters import check_parameters
 from aitne.services.jobs.template_file import load_template
 
 RECHECK_S = 1.0
@@ -76,10 +76,14 @@ class TemplateCatalog:
         Raises:
             NotFound: there is none, or its file was refused.
         """
-        loaded = self._fresh().templates
-        if name not in loaded:
+        template = self.find(name)
+        if template is None:
             raise NotFound("template", name)
-        return loaded[name]
+        return template
+
+    def find(self, name: str | None) -> Template | None:
+        """Return the template called ``name``; None: there is none, or its file was refused."""
+        return None if name is None else self._fresh().templates.get(name)
 
     def expand(self, template: Template, parameters: dict[str, Scalar]) -> ExpandedTemplate:
         """Check the values against the parameters' types and limits and fill in the defaults.

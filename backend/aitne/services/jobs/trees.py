@@ -10,11 +10,11 @@ from functools import partial
 from aitne.core.errors import FieldProblem
 from aitne.core.models.tree import TreeLimits, TreeStatus, TreeUse
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import Store
 from aitne.core.ports.trees import TreeStorage
 from aitne.core.storage.settings import TreeSettings
 from aitne.core.trees import MOST_ENTRIES
 from aitne.core.users.policy import PolicyAction, require
+from aitne.store import Store
 
 EXPIRE_EVERY = timedelta(hours=1)
 UNUSED_S = 3_600.0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from aitne.core.models.alert import AlertmanagerAlert, AlertmanagerMessage, PlatformAlert
-from aitne.core.ports.store.alerts import AlertStore
+from aitne.store.alerts import AlertStore
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,10 @@ from datetime import datetime
 from aitne.core.errors import Conflict, InvalidInput, NotFound
 from aitne.core.models.administration import Announcement, Severity
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import AdministrationStore, Check, Page
 from aitne.core.users.policy import PolicyAction, refuse_impersonation, require
+from aitne.store.administration import AdministrationStore
+from aitne.store.base import Check
+from aitne.store.paging import Page
 
 
 class AnnouncementService:

@@ -26,10 +26,12 @@ from aitne.core.models.notification import (
 from aitne.core.models.user import Actor
 from aitne.core.notifications.settings import mail_address
 from aitne.core.notifications.webhooks import SECRET_KEY, check_url, derive_secret
-from aitne.core.ports.store import Check, Page, Store
 from aitne.core.settings import Settings
 from aitne.core.users.policy import PolicyAction, require, require_recent_authentication
 from aitne.services.platform.secrets import read_secret
+from aitne.store import Store
+from aitne.store.base import Check
+from aitne.store.paging import Page
 
 MOST_WEBHOOKS = 10
 SHOWN_DELIVERIES = 20

@@ -1,1 +1,1 @@
-"""Use cases of the platform itself: health, maintenance, events, certificates, secrets."""
+"""Use cases of the platform itself: maintenance, events, certificates, secrets, records of its state."""

@@ -16,8 +16,9 @@ from aitne.core.errors import InvalidInput
 from aitne.core.models.administration import Maintenance
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import AdministrationStore, Check
 from aitne.core.users.policy import PolicyAction, require
+from aitne.store.administration import AdministrationStore
+from aitne.store.base import Check
 
 
 class Phase(StrEnum):

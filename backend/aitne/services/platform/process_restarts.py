@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 
 from aitne.core.models.audit import AuditDraft, Outcome
-from aitne.core.ports.store import Store
 from aitne.host import hung_processes
+from aitne.store import Store
 
 EVENT = "process.restarted"
 

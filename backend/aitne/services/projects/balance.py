@@ -10,8 +10,8 @@ from pydantic import Field
 
 from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 from aitne.core.models.project import Budget, ProjectState, ProjectStatus
-from aitne.core.ports.store import GroupStore
-from aitne.core.ports.store.groups import StoredMonth
+from aitne.store import Store
+from aitne.store.usage import StoredMonth
 
 MOST_MONTHS = 240
 """Maximum number of months that a total budget counts."""
@@ -118,7 +118,7 @@ class ProjectGate:
     left.
     """
 
-    def __init__(self, store: GroupStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
 
     async def refusal(self, project: str, now: datetime, *, gpus: bool) -> str | None:

@@ -12,8 +12,8 @@ from aitne.core.errors import AitneError, Conflict, NotSupported, SchedulerRejec
 from aitne.core.models.base import ProjectName, UserName
 from aitne.core.models.user import Project, User
 from aitne.core.ports.accounting import ROOT, Accounting, Associations
-from aitne.core.ports.store import Store
 from aitne.services.projects.sync import UnixName, all_users
+from aitne.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 from aitne.core.models.limits import Membership
 from aitne.core.models.project import Invitation, ProjectRole, ProjectState
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import Store
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.platform.secrets import hashed, new_secret
+from aitne.store import Store
 
 _UNKNOWN = "No invitation has this link. Check that it was copied completely, or ask for a new one."
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from aitne.core.models.limits import Usage
-from aitne.core.ports.store import GroupStore
-from aitne.core.ports.store.groups import JobTime
+from aitne.store.usage import JobTime, UsageStore
 
 
 class JobUsage:
@@ -17,7 +16,7 @@ class JobUsage:
     job; for clusters without accounting.
     """
 
-    def __init__(self, store: GroupStore, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: UsageStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 

@@ -10,13 +10,14 @@ from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.models.limits import Limits
 from aitne.core.models.project import Budget, ExtensionRequest, ProjectState, Retention, Step
 from aitne.core.models.user import Actor, Project
-from aitne.core.ports.store import Check, Store
-from aitne.core.ports.store.groups import ProjectChange
 from aitne.core.projects.settings import ProjectSettings
 from aitne.core.retention import RetentionSettings, exceeding
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.projects.balance import month_of
 from aitne.services.projects.limits import LimitSupport
+from aitne.store import Store
+from aitne.store.base import Check
+from aitne.store.project_life_cycle import ProjectChange
 
 MOST_REQUESTS = 5
 """Maximum number of requested projects of one user that are not approved or declined yet."""

@@ -15,9 +15,9 @@ from aitne.core.models.job import JobSpec
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.limits import Limits, LimitsApplied, LimitUsage
 from aitne.core.ports.scheduler import SchedulerCapabilities
-from aitne.core.ports.store import Store
 from aitne.core.projects.limit_check import DEFAULT_QOS, LimitRequest, LimitVerdict, compare
 from aitne.services.projects.balance import ProjectGate
+from aitne.store import Store
 
 _KEPT_FOR = timedelta(seconds=1)
 

@@ -21,11 +21,12 @@ from aitne.core.models.limits import (
 )
 from aitne.core.models.project import ProjectRole, ProjectState
 from aitne.core.models.user import Actor, Project
-from aitne.core.ports.store import Check, Store
 from aitne.core.projects.limit_check import summary
 from aitne.core.projects.limits import exceeding, tightest
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.projects.limits import LimitSupport
+from aitne.store import Store
+from aitne.store.base import Check
 
 _BY_TRES = {GPU_TRES: "max_gpus", "cpu": "max_cpus", "node": "max_nodes", "mem": "max_memory_bytes"}
 

@@ -13,11 +13,12 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 from aitne.core.models.job import Job, JobFilter
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import Page, Store
-from aitne.core.ports.store.groups import StoredMonth, WaitTime
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.projects.balance import Balance, bounds, month_of, months_between
 from aitne.services.projects.usage import UsageReport, UsageRow, UsageService
+from aitne.store import Store
+from aitne.store.paging import Page
+from aitne.store.usage import StoredMonth, WaitTime
 
 WAITING = frozenset(
     {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCERTAIN, JobState.QUEUED}

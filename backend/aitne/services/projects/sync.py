@@ -28,12 +28,12 @@ from aitne.core.ports.accounting import (
     SetLimit,
     SetQos,
 )
-from aitne.core.ports.store import Store
 from aitne.core.projects.limits import held_to, tightest
 from aitne.core.projects.slurm_accounts import SINGLE, AccountingTarget, difference, lowered_names
 from aitne.core.sizes import describe_bytes
 from aitne.core.units import format_duration
 from aitne.core.users.policy import PolicyAction, require
+from aitne.store import Store
 
 UnixName = Callable[[str], str]
 """Function that returns a user's Unix account; raises an ``AitneError`` with the reason if there is

@@ -13,7 +13,6 @@ from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.limits import Usage
 from aitne.core.models.project import MONTH
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import Store
 from aitne.core.users.policy import PolicyAction, decide, require
 from aitne.services.projects.balance import (
     Balance,
@@ -24,6 +23,7 @@ from aitne.services.projects.balance import (
     months_between,
 )
 from aitne.services.projects.usage_months import UsageMonths
+from aitne.store import Store
 
 _MONTH = re.compile(MONTH)
 _CSV_MONTHS = 36

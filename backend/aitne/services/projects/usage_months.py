@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 
 from aitne.core.errors import NotSupported
 from aitne.core.ports.accounting import Accounting
-from aitne.core.ports.store import Store
-from aitne.core.ports.store.groups import StoredMonth
 from aitne.services.projects.balance import bounds
 from aitne.services.projects.job_usage import JobUsage
+from aitne.store import Store
+from aitne.store.usage import StoredMonth
 
 log = logging.getLogger(__name__)
 

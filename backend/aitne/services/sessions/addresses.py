@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from aitne.core.errors import Unavailable
 from aitne.core.models.job import Job
 from aitne.core.models.node import Node
-from aitne.core.ports.store import ClusterStore
 from aitne.core.settings import Settings
+from aitne.store.cluster import ClusterStore
 
 LOWEST_PORT = 1_024
 Resolve = Callable[[str], Awaitable[Sequence[str]]]

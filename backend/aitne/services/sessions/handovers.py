@@ -12,13 +12,13 @@ from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.agent_protocol import CertificateRequest, Handover
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobType
-from aitne.core.ports.store import Store
 from aitne.core.sessions import session_tokens
 from aitne.services.jobs.agents import job_of_token
 from aitne.services.platform.encryption import Cipher
 from aitne.services.platform.events import EventHub
 from aitne.services.platform.secrets import hashed, new_secret
 from aitne.services.sessions.addresses import NodeAddresses
+from aitne.store import Store
 
 LONGEST_WAIT_S = 30.0
 SignRequest = Callable[[str, str, str], str]

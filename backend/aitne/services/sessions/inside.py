@@ -13,8 +13,8 @@ from aitne.core.jobs.agent_protocol import AttachedRanks, SessionStatus
 from aitne.core.jobs.states import LIVE
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.user import Actor, Scope
-from aitne.core.ports.store import Store
 from aitne.services.platform.secrets import hashed
+from aitne.store import Store
 
 _MEASURED_WITHIN_S = 300.0
 """Maximum age in seconds of a resource usage sample that counts as the current one."""

@@ -20,13 +20,14 @@ from aitne.core.models.job_file import DistributedFile, JobFile, is_reserved
 from aitne.core.models.ranks import RanksFile
 from aitne.core.models.resources import GpuRequest, ResourcesFile
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import CreatedJob, Store
 from aitne.core.sizes import describe_bytes
 from aitne.core.units import format_duration, format_memory
 from aitne.core.users.policy import PolicyAction, require
-from aitne.services.jobs.cluster_check import Problems
 from aitne.services.jobs.jobs import JobService
+from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.render import ENGINE
+from aitne.store import Store
+from aitne.store.new_jobs import CreatedJob
 
 RUNS = frozenset({JobState.STARTING, JobState.RUNNING, JobState.READY})
 """States of a session for which ranks can be started."""

@@ -25,7 +25,6 @@ from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
 from aitne.core.ports.accounts import Accounts
 from aitne.core.ports.attach import Attacher, AttachTarget
-from aitne.core.ports.store import Store
 from aitne.core.sessions.attach_protocol import ShellStart, SshStart
 from aitne.core.users.credentials import EndedCredentials
 from aitne.core.users.policy import PolicyAction, require
@@ -34,6 +33,7 @@ from aitne.services.jobs.outside import check_not_outside
 from aitne.services.jobs.render import Renderer
 from aitne.services.platform.secrets import hashed, new_secret
 from aitne.services.sessions.terminal import Terminal, open_terminal
+from aitne.store import Store
 
 TICKET_LIFETIME_S = 60
 HOLD_S = 60.0

@@ -11,7 +11,6 @@ from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotAuthenticat
 from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Actor, Role, User
 from aitne.core.ports.identity import PasswordHasher
-from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.users.policy import (
     PolicyAction,
@@ -28,6 +27,7 @@ from aitne.services.users.login_links import LoginLinks
 from aitne.services.users.login_results import OneTimeLink
 from aitne.services.users.passwords import check_new_password
 from aitne.services.users.second_factor import Enrolment, FactorState, SecondFactors
+from aitne.store import Store
 
 IMPERSONATION_S = 3_600
 _RESET = "password_reset"

@@ -22,10 +22,11 @@ from aitne.core.ports.identity import (
     LoginDenied,
     RedirectSource,
 )
-from aitne.core.ports.store import Store, UserStore
 from aitne.core.settings import Settings
 from aitne.core.users.names import account_of, identity_key
 from aitne.services.users.shared_account import check_another_user
+from aitne.store import Store
+from aitne.store.directory import DirectoryStore
 
 log = logging.getLogger(__name__)
 
@@ -284,7 +285,7 @@ def default_project_of(name: str) -> str:
     return project if project[0].isalpha() else f"u{project}"[:64]
 
 
-async def free_project(store: UserStore, user: str) -> str:
+async def free_project(store: DirectoryStore, user: str) -> str:
     """Return an unused name for the project of a new user.
 
     The project of an existing name is never used: the user must not become its member only because

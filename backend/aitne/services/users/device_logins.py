@@ -25,7 +25,6 @@ from aitne.core.errors import (
 )
 from aitne.core.models.sign_in import DeviceLoginRequest
 from aitne.core.models.user import Actor, Scope, Token
-from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration
 from aitne.core.users.policy import PolicyAction, require
@@ -35,6 +34,7 @@ from aitne.services.users.identity import network_of
 from aitne.services.users.login_results import RequestOrigin
 from aitne.services.users.second_factor import KEY_NAME
 from aitne.services.users.users import UserService
+from aitne.store import Store
 
 LIFETIME_S = 600
 DEFAULT_TOKEN_LIFETIME_S = 90 * 86_400

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from aitne.core.errors import StoreUnavailable
-from aitne.core.ports.store import SignInStore
 from aitne.core.users.credentials import EndedCredentials
+from aitne.store.credential_expiry import CredentialExpiryStore
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class ExpiryWatch:
 
     def __init__(
         self,
-        store: SignInStore,
+        store: CredentialExpiryStore,
         clock: Callable[[], datetime],
         ended: Callable[[EndedCredentials], Awaitable[None]],
     ) -> None:

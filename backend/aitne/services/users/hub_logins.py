@@ -9,7 +9,7 @@ from datetime import datetime
 
 from aitne.core.errors import HubUnavailable, StoreUnavailable
 from aitne.core.ports.hub import HubLogins
-from aitne.core.ports.store import SignInStore
+from aitne.store.credential_expiry import CredentialExpiryStore
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,9 @@ class HubLogouts:
     The task sleeps until ``wake`` is called. While JupyterHub does not answer, it retries.
     """
 
-    def __init__(self, store: SignInStore, hub: HubLogins, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, store: CredentialExpiryStore, hub: HubLogins, clock: Callable[[], datetime]
+    ) -> None:
         self._store = store
         self._hub = hub
         self._clock = clock

@@ -14,7 +14,6 @@ from aitne.core.models.project import ProjectRole
 from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Actor, Scope, User
 from aitne.core.ports.identity import LoginDenied
-from aitne.core.ports.store import Store
 from aitne.core.sessions import session_tokens
 from aitne.core.settings import Settings
 from aitne.core.users.names import name_key, without_domain
@@ -33,6 +32,7 @@ from aitne.services.users.login_results import (
 )
 from aitne.services.users.second_factor import SecondFactors
 from aitne.services.users.session_tokens import owner_of
+from aitne.store import Store
 
 TOKEN_PREFIX = "aitne_pat_"  # noqa: S105 - how a token begins
 TICKET_LIFETIME_S = 300

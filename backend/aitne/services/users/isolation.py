@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aitne.core.ports.store import UserStore
 from aitne.core.settings import Settings
 from aitne.services.users.shared_account import shared_account
+from aitne.store.directory import DirectoryStore
 
 SHARED_ORIGIN = (
     "Sessions of all users share one origin: users of this platform must trust each other. Set "
@@ -14,7 +14,7 @@ SHARED_ORIGIN = (
 )
 
 
-async def isolation_notes(store: UserStore, settings: Settings) -> Sequence[str]:
+async def isolation_notes(store: DirectoryStore, settings: Settings) -> Sequence[str]:
     """List warnings about users who are not separated from each other on the machine or in
     browsers; empty if there is only one user.
     """

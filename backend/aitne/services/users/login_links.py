@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 
 from aitne.core.errors import NotAllowed
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.users.policy import refuse_impersonation, require_full_login
 from aitne.services.platform.secrets import hashed, new_secret
 from aitne.services.users.login_results import OneTimeLink
+from aitne.store import Store
 
 _PURPOSE = "login_link"
 _IN_ADDRESS = "link="

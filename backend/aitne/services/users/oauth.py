@@ -17,9 +17,9 @@ from datetime import datetime, timedelta
 from aitne.core.errors import AitneError, InvalidInput, NotAuthenticated, NotFound
 from aitne.core.models.base import Frozen
 from aitne.core.models.user import Actor, Role, User
-from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.services.platform.secrets import hashed, new_secret, read_secret
+from aitne.store import Store
 
 CLIENT_ID = "jupyterhub"
 CODE_LIFETIME_S = 60

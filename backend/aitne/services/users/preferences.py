@@ -7,9 +7,10 @@ from typing import Any
 from aitne.core.models.base import Strict
 from aitne.core.models.preferences import MODELS
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import Check, PreferenceStore
 from aitne.core.users.policy import PolicyAction, require
 from aitne.host.state_file import state_of
+from aitne.store.base import Check
+from aitne.store.preferences import PreferenceStore
 
 
 class PreferenceService:

@@ -18,9 +18,9 @@ from datetime import datetime
 from aitne.core.errors import Conflict, NotAuthenticated, RateLimited
 from aitne.core.models.sign_in import SecondFactor
 from aitne.core.models.user import Role, User
-from aitne.core.ports.store import SignInStore
 from aitne.core.settings import Settings
 from aitne.services.platform.secrets import read_secret
+from aitne.store.second_factors import SecondFactorStore
 
 KEY_NAME = "second_factor_key"
 STEP_S = 30
@@ -65,7 +65,7 @@ class SecondFactors:
     """
 
     def __init__(
-        self, store: SignInStore, settings: Settings, clock: Callable[[], datetime]
+        self, store: SecondFactorStore, settings: Settings, clock: Callable[[], datetime]
     ) -> None:
         self._store = store
         self._settings = settings

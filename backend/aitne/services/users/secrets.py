@@ -9,9 +9,9 @@ from aitne.core.errors import Conflict, FieldProblem, InvalidInput
 from aitne.core.models.job_file import RESERVED_ENV
 from aitne.core.models.user import Actor
 from aitne.core.models.user_secret import MOST_SECRETS, UserSecret
-from aitne.core.ports.store import UserSecretStore
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.platform.encryption import Cipher
+from aitne.store.user_secrets import UserSecretStore
 
 
 class UserSecretService:

@@ -7,9 +7,9 @@ from uuid import UUID
 from aitne.core.errors import NotAllowed, NotAuthenticated
 from aitne.core.models.job import JobFilter
 from aitne.core.models.user import Actor, User
-from aitne.core.ports.store import Store
 from aitne.core.users.policy import not_in_session
 from aitne.services.platform.secrets import hashed
+from aitne.store import Store
 
 
 async def owner_of(store: Store, token: str) -> tuple[User, UUID]:

@@ -5,9 +5,9 @@ platform's secrets and the files of all users.
 from __future__ import annotations
 
 from aitne.core.errors import Conflict
-from aitne.core.ports.store import UserStore
 from aitne.core.settings import Settings
 from aitne.host.account import own_account_name
+from aitne.store.directory import DirectoryStore
 
 
 def shared_account(settings: Settings) -> str | None:
@@ -17,7 +17,7 @@ def shared_account(settings: Settings) -> str | None:
     return None if settings.capabilities.runs_as_users else own_account_name()
 
 
-async def check_another_user(store: UserStore, settings: Settings) -> None:
+async def check_another_user(store: DirectoryStore, settings: Settings) -> None:
     """Check that one more user may be added to the platform.
 
     Raises:

@@ -11,7 +11,6 @@ from aitne.core.models.directory import ProjectSearch, UserListItem, UserSearch,
 from aitne.core.models.job import JobType
 from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
 from aitne.core.ports.identity import PasswordHasher
-from aitne.core.ports.store import Check, Page, Store
 from aitne.core.settings import Settings
 from aitne.core.users.names import account_of
 from aitne.core.users.policy import (
@@ -26,6 +25,9 @@ from aitne.services.users.arrivals import OWN, free_project
 from aitne.services.users.identity import TOKEN_PREFIX
 from aitne.services.users.passwords import check_new_password
 from aitne.services.users.shared_account import check_another_user
+from aitne.store import Store
+from aitne.store.base import Check
+from aitne.store.paging import Page
 
 MOST_GUESSES, GUESSES_WITHIN_S = 10, 300.0
 """Maximum number of attempts at the current password, and the period in seconds in which they are

@@ -1,9 +1,9 @@
-import { Button, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
+import { PasswordInput, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { CommandLine } from "@/components/CommandLine";
-import { FormModal } from "@/components/FormModal";
+import { FormDialog } from "@/components/FormDialog";
 import { useLogout } from "@/hooks/use-logout";
 import { accountQuery, reauthenticateWith } from "./account";
 import { CodeField } from "./CodeField";
@@ -22,17 +22,14 @@ export function ReauthenticationForm({ onConfirmed, onClose }: { onConfirmed: ()
   });
   if (proof === "login") {
     return (
-      <FormModal title={t("Log in again")} action={t("Log out")} busy={false} error={null} onClose={onClose} onSubmit={() => void logout()}>
+      <FormDialog title={t("Log in again")} action={t("Log out")} busy={false} error={null} cancels onClose={onClose} onSubmit={() => void logout()}>
         <Text size="sm">{t("This change requires a recent login. Log out and log in again.")}</Text>
-        <Button variant="default" onClick={onClose}>
-          {t("Cancel")}
-        </Button>
-      </FormModal>
+      </FormDialog>
     );
   }
   if (proof === "none") {
     return (
-      <FormModal title={t("Set a password first")} action={t("Close")} busy={false} error={null} onClose={onClose} onSubmit={onClose}>
+      <FormDialog title={t("Set a password first")} action={t("Close")} busy={false} error={null} onClose={onClose} onSubmit={onClose}>
         <Text size="sm">
           {t("You were logged in by a link, and your account has no password with which to confirm this change. Ask an administrator for a link that sets one.")}
         </Text>
@@ -40,11 +37,11 @@ export function ReauthenticationForm({ onConfirmed, onClose }: { onConfirmed: ()
           <Text size="sm" c="dimmed">{t("The administrator's command:")}</Text>
           <CommandLine command={`aitne admin user reset-link ${account?.name ?? ""}`} />
         </Stack>
-      </FormModal>
+      </FormDialog>
     );
   }
   return (
-    <FormModal
+    <FormDialog
       title={t("Confirm your identity")}
       action={t("Confirm")}
       testId="reauthenticate"
@@ -85,6 +82,6 @@ export function ReauthenticationForm({ onConfirmed, onClose }: { onConfirmed: ()
           />
         </>
       )}
-    </FormModal>
+    </FormDialog>
   );
 }

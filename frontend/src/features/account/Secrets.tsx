@@ -1,16 +1,17 @@
-import { Alert, Group, Stack, Text, Textarea, TextInput } from "@mantine/core";
+import { Group, Text, Textarea, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { LockKeyhole, Plus } from "lucide-react";
-import { type SubmitEvent, useState } from "react";
+import { useState } from "react";
 import { Trans, useTranslation } from "react-i18next";
-import { ApiProblem, messageOf } from "@/api/problem";
+import { ApiProblem } from "@/api/problem";
 import { ChangeButton } from "@/components/ChangeButton";
-import { CodeText } from "@/components/CodeText";
 import { Confirm } from "@/components/Confirm";
+import { DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
-import { Modal } from "@/components/Modal";
+import { FormDialog } from "@/components/FormDialog";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { QueryCard } from "@/components/QueryCard";
+import type { Column } from "@/components/table";
 import { RelativeTime } from "@/components/Time";
 import { deleteSecret, putSecret, type Secret, secretsQuery } from "./secrets";
 import classes from "@/components/table.module.css";
@@ -63,43 +64,29 @@ function SecretTable({ secrets, onReplace }: { secrets: readonly Secret[]; onRep
       void cache.invalidateQueries({ queryKey: secretsQuery.queryKey });
     },
   });
+  const columns: Column<Secret>[] = [
+    { header: t("Name"), className: classes.name, cell: ({ name }) => <strong className="mono">{name}</strong> },
+    { header: t("Created"), cell: ({ created_at }) => <RelativeTime at={created_at} /> },
+    { header: t("Changed"), cell: ({ updated_at }) => <RelativeTime at={updated_at} /> },
+  ];
   return (
-    <div className={classes.wrap}>
-      <table className={classes.table}>
-        <thead>
-          <tr>
-            <th scope="col">{t("Name")}</th>
-            <th scope="col">{t("Created")}</th>
-            <th scope="col">{t("Changed")}</th>
-            <th scope="col">
-              <span className="visually-hidden">{t("Actions")}</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {secrets.map(({ name, created_at, updated_at }) => (
-            <tr key={name} data-testid="secret-row">
-              <td className={classes.name}>
-                <strong className="mono">{name}</strong>
-              </td>
-              <td data-label={t("Created")}>
-                <RelativeTime at={created_at} />
-              </td>
-              <td data-label={t("Changed")}>
-                <RelativeTime at={updated_at} />
-              </td>
-              <td className={classes.num}>
-                <ChangeButton variant="subtle" size="compact-sm" onClick={() => onReplace(name)} aria-label={t("Replace {{name}}", { name })}>
-                  {t("Replace")}
-                </ChangeButton>
-                <ChangeButton variant="subtle" color="red" size="compact-sm" onClick={() => setDeleting(name)} aria-label={t("Delete {{name}}", { name })}>
-                  {t("Delete")}
-                </ChangeButton>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+    <>
+      <DataTable
+        columns={columns}
+        rows={secrets}
+        rowKey={({ name }) => name}
+        rowTestId="secret-row"
+        actions={({ name }) => (
+          <>
+            <ChangeButton variant="subtle" size="compact-sm" onClick={() => onReplace(name)} aria-label={t("Replace {{name}}", { name })}>
+              {t("Replace")}
+            </ChangeButton>
+            <ChangeButton variant="subtle" color="red" size="compact-sm" onClick={() => setDeleting(name)} aria-label={t("Delete {{name}}", { name })}>
+              {t("Delete")}
+            </ChangeButton>
+          </>
+        )}
+      />
       <Confirm
         opened={deleting !== null}
         title={t("Delete {{name}}?", { name: deleting ?? "" })}
@@ -112,7 +99,7 @@ function SecretTable({ secrets, onReplace }: { secrets: readonly Secret[]; onRep
       >
         {t("Running jobs keep the secret. Pending jobs that use it fail. This cannot be undone.")}
       </Confirm>
-    </div>
+    </>
   );
 }
 
@@ -129,57 +116,50 @@ function SecretModal({ name: existingName, onClose }: { name: string; onClose: (
       onClose();
     },
   });
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
-    save.mutate();
-  };
   const problems = save.error instanceof ApiProblem ? save.error.problems : [];
   const nameProblem = problems.find((problem) => problem.field.endsWith("name"))?.message;
   return (
-    <Modal opened onClose={onClose} title={<strong>{existingName === "" ? t("New secret") : t("Replace {{name}}", { name: existingName })}</strong>}>
-      <form onSubmit={submit}>
-        <Stack gap="md">
-          {save.error !== null && nameProblem === undefined && (
-            <Alert color="red" role="alert">
-              <CodeText>{messageOf(save.error)}</CodeText>
-            </Alert>
-          )}
-          <TextInput
-            label={t("Name")}
-            description={t("Name of the environment variable in jobs.")}
-            placeholder={EXAMPLE}
-            value={name}
-            onChange={(event) => setName(event.currentTarget.value)}
-            error={nameProblem}
-            maxLength={128}
-            disabled={existingName !== ""}
-            required
-            spellCheck={false}
-            autoCapitalize="characters"
-            data-autofocus={existingName === "" || undefined}
-            data-testid="secret-name"
-          />
-          <Textarea
-            label={t("Value")}
-            description={t("Stored encrypted and not shown again.")}
-            value={value}
-            onChange={(event) => setValue(event.currentTarget.value)}
-            maxLength={32_768}
-            minRows={2}
-            maxRows={8}
-            autosize
-            required
-            spellCheck={false}
-            autoComplete="off"
-            autoCapitalize="none"
-            data-autofocus={existingName !== "" || undefined}
-            data-testid="secret-value"
-          />
-          <ChangeButton type="submit" loading={save.isPending} disabled={name.trim() === "" || value === ""} data-testid="secret-save">
-            {t("Save secret")}
-          </ChangeButton>
-        </Stack>
-      </form>
-    </Modal>
+    <FormDialog
+      title={existingName === "" ? t("New secret") : t("Replace {{name}}", { name: existingName })}
+      action={t("Save secret")}
+      testId="secret-save"
+      busy={save.isPending}
+      disabled={name.trim() === "" || value === ""}
+      error={nameProblem === undefined ? save.error : null}
+      onClose={onClose}
+      onSubmit={save.mutate}
+    >
+      <TextInput
+        label={t("Name")}
+        description={t("Name of the environment variable in jobs.")}
+        placeholder={EXAMPLE}
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+        error={nameProblem}
+        maxLength={128}
+        disabled={existingName !== ""}
+        required
+        spellCheck={false}
+        autoCapitalize="characters"
+        data-autofocus={existingName === "" || undefined}
+        data-testid="secret-name"
+      />
+      <Textarea
+        label={t("Value")}
+        description={t("Stored encrypted and not shown again.")}
+        value={value}
+        onChange={(event) => setValue(event.currentTarget.value)}
+        maxLength={32_768}
+        minRows={2}
+        maxRows={8}
+        autosize
+        required
+        spellCheck={false}
+        autoComplete="off"
+        autoCapitalize="none"
+        data-autofocus={existingName !== "" || undefined}
+        data-testid="secret-value"
+      />
+    </FormDialog>
   );
 }

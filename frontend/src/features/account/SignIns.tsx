@@ -5,8 +5,10 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
+import { DataTable } from "@/components/DataTable";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { QueryCard } from "@/components/QueryCard";
+import type { Column } from "@/components/table";
 import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import { describeDevice } from "@/lib/device";
@@ -32,6 +34,26 @@ export function SignInsPage() {
   });
   const items = query.data?.items;
   const others = items?.some((each) => !each.current) ?? false;
+  const columns: Column<SignIn>[] = [
+    {
+      header: t("Browser"),
+      className: table.name,
+      cell: ({ device, current, source }) => (
+        <span className={classes.device}>
+          <Device name={device} />
+          <span>
+            <strong>{describeDevice(device)}</strong> {current && <ToneBadge tone="good">{t("current")}</ToneBadge>}
+            <Text size="xs" c="dimmed" component="div">
+              {t("with {{source}}", { source: sourceName(source) })}
+            </Text>
+          </span>
+        </span>
+      ),
+    },
+    { header: t("Address"), cell: ({ address }) => address ?? <span className={table.dim}>{t("unknown")}</span> },
+    { header: t("Logged in"), cell: ({ created_at }) => <RelativeTime at={created_at} /> },
+    { header: t("Last used"), cell: ({ last_seen_at }) => <RelativeTime at={last_seen_at} /> },
+  ];
   return (
     <>
       <Group justify="space-between" align="flex-start" mb="md">
@@ -51,26 +73,19 @@ export function SignInsPage() {
       </Group>
       <QueryCard query={query} items={items} rows={2} empty={null}>
         {(signIns) => (
-          <div className={table.wrap}>
-            <table className={table.table}>
-              <thead>
-                <tr>
-                  <th scope="col">{t("Browser")}</th>
-                  <th scope="col">{t("Address")}</th>
-                  <th scope="col">{t("Logged in")}</th>
-                  <th scope="col">{t("Last used")}</th>
-                  <th scope="col">
-                    <span className="visually-hidden">{t("Actions")}</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {signIns.map((each) => (
-                  <Row key={each.id} signIn={each} onEnd={() => setConfirming(each)} />
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <DataTable
+            columns={columns}
+            rows={signIns}
+            rowKey={({ id }) => id}
+            rowTestId="sign-in"
+            actions={(each) =>
+              !each.current && (
+                <ChangeButton variant="subtle" color="red" size="compact-sm" onClick={() => setConfirming(each)} aria-label={t("Log out {{device}}", { device: describeDevice(each.device) })}>
+                  {t("Log out")}
+                </ChangeButton>
+              )
+            }
+          />
         )}
       </QueryCard>
       <Confirm
@@ -89,48 +104,6 @@ export function SignInsPage() {
           : t("The browser must log in again. Jobs and sessions continue.")}
       </Confirm>
     </>
-  );
-}
-
-function Row({ signIn, onEnd }: { signIn: SignIn; onEnd: () => void }) {
-  const { t } = useTranslation();
-  return (
-    <tr data-testid="sign-in">
-      <td className={table.name}>
-        <span className={classes.device}>
-          <Device name={signIn.device} />
-          <span>
-            <strong>{describeDevice(signIn.device)}</strong>{" "}
-            {signIn.current && (
-              <ToneBadge tone="good">{t("current")}</ToneBadge>
-            )}
-            <Text size="xs" c="dimmed" component="div">
-              {t("with {{source}}", { source: sourceName(signIn.source) })}
-            </Text>
-          </span>
-        </span>
-      </td>
-      <td data-label={t("Address")}>{signIn.address ?? <span className={table.dim}>{t("unknown")}</span>}</td>
-      <td data-label={t("Logged in")}>
-        <RelativeTime at={signIn.created_at} />
-      </td>
-      <td data-label={t("Last used")}>
-        <RelativeTime at={signIn.last_seen_at} />
-      </td>
-      <td className={table.num}>
-        {!signIn.current && (
-          <ChangeButton
-            variant="subtle"
-            color="red"
-            size="compact-sm"
-            onClick={onEnd}
-            aria-label={t("Log out {{device}}", { device: describeDevice(signIn.device) })}
-          >
-            {t("Log out")}
-          </ChangeButton>
-        )}
-      </td>
-    </tr>
   );
 }
 

@@ -1,22 +1,23 @@
 import { Alert, Button, Checkbox, Code, Group, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { KeyRound, Plus } from "lucide-react";
-import { type SubmitEvent, useState } from "react";
+import { useState } from "react";
 import { Trans, useTranslation } from "react-i18next";
 import { createToken, revokeToken } from "@/api/actions";
-import { ApiProblem, messageOf } from "@/api/problem";
+import { ApiProblem } from "@/api/problem";
 import { keys, meQuery, tokensQuery } from "@/api/queries";
 import type { NewToken, Token } from "@/api/types";
 import { ChangeButton } from "@/components/ChangeButton";
-import { CodeText } from "@/components/CodeText";
 import { Confirm } from "@/components/Confirm";
 import { CopyButton } from "@/components/CopyButton";
+import { DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
-import { Modal } from "@/components/Modal";
+import { FormDialog } from "@/components/FormDialog";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { QueryCard } from "@/components/QueryCard";
-import { msg } from "@/i18n/msg";
+import type { Column } from "@/components/table";
 import { RelativeTime } from "@/components/Time";
+import { msg } from "@/i18n/msg";
 import classes from "@/components/table.module.css";
 
 export function TokensPage() {
@@ -48,7 +49,7 @@ export function TokensPage() {
       >
         {(tokens) => <TokenTable tokens={tokens} />}
       </QueryCard>
-      <NewTokenModal opened={creating} onClose={() => setCreating(false)} />
+      {creating && <NewTokenModal onClose={() => setCreating(false)} />}
     </>
   );
 }
@@ -66,51 +67,39 @@ function TokenTable({ tokens }: { tokens: readonly Token[] }) {
       void cache.invalidateQueries({ queryKey: keys.tokens });
     },
   });
+  const columns: Column<Token>[] = [
+    {
+      header: t("Name"),
+      className: classes.name,
+      cell: ({ name, created_by }) => (
+        <>
+          <strong>{name}</strong>
+          {created_by !== null && (
+            <Text size="xs" c="dimmed">
+              {t("Created by {{name}}.", { name: created_by })}
+            </Text>
+          )}
+        </>
+      ),
+    },
+    { header: t("Scopes"), cell: ({ scopes }) => [...scopes].sort().map((scope) => t(SCOPES[scope])).join(", ") },
+    { header: t("Created"), cell: ({ created_at }) => <RelativeTime at={created_at} /> },
+    { header: t("Last used"), cell: ({ last_used_at }) => <TimeOrNever at={last_used_at} /> },
+    { header: t("Expires"), cell: ({ expires_at }) => <TimeOrNever at={expires_at} /> },
+  ];
   return (
-    <div className={classes.wrap}>
-      <table className={classes.table}>
-        <thead>
-          <tr>
-            <th scope="col">{t("Name")}</th>
-            <th scope="col">{t("Scopes")}</th>
-            <th scope="col">{t("Created")}</th>
-            <th scope="col">{t("Last used")}</th>
-            <th scope="col">{t("Expires")}</th>
-            <th scope="col">
-              <span className="visually-hidden">{t("Actions")}</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {tokens.map((token) => (
-            <tr key={token.id} data-testid="token-row">
-              <td className={classes.name}>
-                <strong>{token.name}</strong>
-                {token.created_by !== null && (
-                  <Text size="xs" c="dimmed">
-                    {t("Created by {{name}}.", { name: token.created_by })}
-                  </Text>
-                )}
-              </td>
-              <td data-label={t("Scopes")}>{[...token.scopes].sort().map((scope) => t(SCOPES[scope])).join(", ")}</td>
-              <td data-label={t("Created")}>
-                <RelativeTime at={token.created_at} />
-              </td>
-              <td data-label={t("Last used")}>
-                {token.last_used_at === null ? <span className={classes.dim}>{t("never")}</span> : <RelativeTime at={token.last_used_at} />}
-              </td>
-              <td data-label={t("Expires")}>
-                {token.expires_at === null ? <span className={classes.dim}>{t("never")}</span> : <RelativeTime at={token.expires_at} />}
-              </td>
-              <td className={classes.num}>
-                <ChangeButton variant="subtle" color="red" size="compact-sm" onClick={() => setRevoking(token)} aria-label={t("Revoke {{name}}", { name: token.name })}>
-                  {t("Revoke")}
-                </ChangeButton>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+    <>
+      <DataTable
+        columns={columns}
+        rows={tokens}
+        rowKey={({ id }) => id}
+        rowTestId="token-row"
+        actions={(token) => (
+          <ChangeButton variant="subtle" color="red" size="compact-sm" onClick={() => setRevoking(token)} aria-label={t("Revoke {{name}}", { name: token.name })}>
+            {t("Revoke")}
+          </ChangeButton>
+        )}
+      />
       <Confirm
         opened={revoking !== null}
         title={t("Revoke {{name}}?", { name: revoking?.name ?? "" })}
@@ -123,8 +112,13 @@ function TokenTable({ tokens }: { tokens: readonly Token[] }) {
       >
         {t("Clients that use this token lose access immediately. This cannot be undone.")}
       </Confirm>
-    </div>
+    </>
   );
+}
+
+function TimeOrNever({ at }: { at: string | null }) {
+  const { t } = useTranslation();
+  return at === null ? <span className={classes.dim}>{t("never")}</span> : <RelativeTime at={at} />;
 }
 
 const SCOPES = { read: msg("read"), write: msg("write"), admin: msg("admin") } as const;
@@ -137,7 +131,7 @@ const LIFETIMES = [
   { value: "never", label: msg("Never") },
 ];
 
-function NewTokenModal({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+function NewTokenModal({ onClose }: { onClose: () => void }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const { data: me } = useSuspenseQuery(meQuery);
@@ -145,72 +139,57 @@ function NewTokenModal({ opened, onClose }: { opened: boolean; onClose: () => vo
   const [scopes, setScopes] = useState<string[]>(["read", "write"]);
   const [lifetime, setLifetime] = useState("30d");
   const create = useMutation({
-    mutationFn: (body: NewToken) => createToken(body),
+    mutationFn: () => createToken({ name: name.trim(), scopes: scopes as NewToken["scopes"], expires_in: lifetime === "never" ? null : lifetime }),
     onSuccess: () => void cache.invalidateQueries({ queryKey: keys.tokens }),
   });
-  const close = () => {
-    onClose();
-    create.reset();
-    setName("");
-  };
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
-    create.mutate({
-      name: name.trim(),
-      scopes: scopes as NewToken["scopes"],
-      expires_in: lifetime === "never" ? null : lifetime,
-    });
-  };
   const problems = create.error instanceof ApiProblem ? create.error.problems : [];
   const nameProblem = problems.find((problem) => problem.field.endsWith("name"))?.message;
   return (
-    <Modal opened={opened} onClose={close} title={<strong>{t("New access token")}</strong>} closeOnClickOutside={create.data === undefined}>
-      {create.data ? (
-        <Stack gap="md">
-          <Alert color="moon" title={t("Copy the token now")}>
-            {t("The token is shown only once. Only its hash is stored.")}
-          </Alert>
-          <Group wrap="nowrap" gap="xs">
-            <Code block style={{ flex: 1, background: "var(--well)", overflowWrap: "anywhere", whiteSpace: "pre-wrap" }} data-testid="token-secret">
-              {create.data.token}
-            </Code>
-            <CopyButton what={t("the token")} text={create.data.token} />
-          </Group>
-          <Button onClick={close}>{t("Done")}</Button>
+    <FormDialog
+      title={t("New access token")}
+      action={t("Create token")}
+      testId="token-create"
+      busy={create.isPending}
+      disabled={name.trim() === "" || scopes.length === 0}
+      error={nameProblem === undefined ? create.error : null}
+      onClose={onClose}
+      onSubmit={create.mutate}
+      result={
+        create.data && (
+          <>
+            <Alert color="moon" title={t("Copy the token now")}>
+              {t("The token is shown only once. Only its hash is stored.")}
+            </Alert>
+            <Group wrap="nowrap" gap="xs">
+              <Code block style={{ flex: 1, background: "var(--well)", overflowWrap: "anywhere", whiteSpace: "pre-wrap" }} data-testid="token-secret">
+                {create.data.token}
+              </Code>
+              <CopyButton what={t("the token")} text={create.data.token} />
+            </Group>
+            <Button onClick={onClose}>{t("Done")}</Button>
+          </>
+        )
+      }
+    >
+      <TextInput
+        label={t("Name")}
+        placeholder={t("Laptop")}
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+        error={nameProblem}
+        maxLength={100}
+        required
+        data-autofocus
+        data-testid="token-name"
+      />
+      <Checkbox.Group label={t("Scopes")} value={scopes} onChange={setScopes}>
+        <Stack gap={8} mt={8}>
+          <Checkbox value="read" label={t("Read: view jobs, logs and nodes")} />
+          <Checkbox value="write" label={t("Write: launch, stop and change")} />
+          {me.user.role === "admin" && <Checkbox value="admin" label={t("Admin: manage jobs and accounts of other users")} />}
         </Stack>
-      ) : (
-        <form onSubmit={submit}>
-          <Stack gap="md">
-            {create.error !== null && nameProblem === undefined && (
-              <Alert color="red" role="alert">
-                <CodeText>{messageOf(create.error)}</CodeText>
-              </Alert>
-            )}
-            <TextInput
-              label={t("Name")}
-              placeholder={t("Laptop")}
-              value={name}
-              onChange={(event) => setName(event.currentTarget.value)}
-              error={nameProblem}
-              maxLength={100}
-              required
-              data-autofocus
-              data-testid="token-name"
-            />
-            <Checkbox.Group label={t("Scopes")} value={scopes} onChange={setScopes}>
-              <Stack gap={8} mt={8}>
-                <Checkbox value="read" label={t("Read: view jobs, logs and nodes")} />
-                <Checkbox value="write" label={t("Write: launch, stop and change")} />
-                {me.user.role === "admin" && <Checkbox value="admin" label={t("Admin: manage jobs and accounts of other users")} />}
-              </Stack>
-            </Checkbox.Group>
-            <Select label={t("Expiration")} data={LIFETIMES.map(({ value, label }) => ({ value, label: t(label) }))} value={lifetime} onChange={(value) => setLifetime(value ?? "30d")} allowDeselect={false} />
-            <ChangeButton type="submit" loading={create.isPending} disabled={name.trim() === "" || scopes.length === 0} data-testid="token-create">
-              {t("Create token")}
-            </ChangeButton>
-          </Stack>
-        </form>
-      )}
-    </Modal>
+      </Checkbox.Group>
+      <Select label={t("Expiration")} data={LIFETIMES.map(({ value, label }) => ({ value, label: t(label) }))} value={lifetime} onChange={(value) => setLifetime(value ?? "30d")} allowDeselect={false} />
+    </FormDialog>
   );
 }

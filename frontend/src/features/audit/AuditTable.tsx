@@ -2,6 +2,8 @@ import { Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 import type { AuditEntry, Outcome } from "@/api/admin";
+import { DataTable } from "@/components/DataTable";
+import type { Column } from "@/components/table";
 import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import { msg } from "@/i18n/msg";
@@ -9,8 +11,7 @@ import { known } from "@/lib/known";
 import type { Tone } from "@/lib/states";
 import { auditAction } from "./audit-actions";
 import { type AuditTarget, shortTarget, targetOf } from "./audit-target";
-import classes from "@/components/table.module.css";
-import own from "@/components/Admin.module.css";
+import classes from "@/components/Admin.module.css";
 
 /** The labels are translation keys: `t(outcome.label)`. */
 export const OUTCOMES: Record<Outcome, { label: string; tone: Tone }> = {
@@ -32,68 +33,44 @@ interface Props {
 
 export function AuditTable({ entries, jobNames, onOpen }: Props) {
   const { t } = useTranslation();
-  return (
-    <div className={classes.wrap}>
-      <table className={classes.table}>
-        <thead>
-          <tr>
-            <th scope="col">{t("Time")}</th>
-            <th scope="col">{t("Actor")}</th>
-            <th scope="col">{t("Action")}</th>
-            <th scope="col">{t("Target")}</th>
-            <th scope="col">{t("Result")}</th>
-            <th scope="col">{t("Address")}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {entries.map((entry) => (
-            <tr key={entry.id} data-testid="audit-row">
-              <td className={classes.nowrap}>
-                <RelativeTime at={entry.time} />
-              </td>
-              <td data-label={t("Actor")}>
-                <Actor entry={entry} />
-              </td>
-              <td data-label={t("Action")} className={own.action}>
-                {onOpen === undefined ? (
-                  <span title={entry.action}>{t(auditAction(entry.action))}</span>
-                ) : (
-                  <button
-                    type="button"
-                    className={own.linklike}
-                    title={entry.action}
-                    onClick={() => onOpen(entry)}
-                    aria-label={t("Entry {{id}}: {{action}}", { id: entry.id, action: t(auditAction(entry.action)) })}
-                  >
-                    {t(auditAction(entry.action))}
-                  </button>
-                )}
-              </td>
-              <TargetCell target={targetOf(entry, jobNames)} />
-              <td data-label={t("Result")}>
-                <ToneBadge tone={outcomeLook(entry.outcome).tone}>{t(outcomeLook(entry.outcome).label)}</ToneBadge>
-              </td>
-              <td data-label={t("Address")} className={classes.dim}>
-                {entry.address}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-function TargetCell({ target }: { target: AuditTarget | null }) {
-  const { t } = useTranslation();
-  if (target === null) return <td />;
-  return (
-    <td data-label={t("Target")}>
-      <span className={own.object}>
-        <Target target={target} />
-      </span>
-    </td>
-  );
+  const columns: Column<AuditEntry>[] = [
+    { header: t("Time"), nowrap: true, cell: ({ time }) => <RelativeTime at={time} /> },
+    { header: t("Actor"), cell: (entry) => <Actor entry={entry} /> },
+    {
+      header: t("Action"),
+      className: classes.action,
+      cell: (entry) =>
+        onOpen === undefined ? (
+          <span title={entry.action}>{t(auditAction(entry.action))}</span>
+        ) : (
+          <button
+            type="button"
+            className={classes.linklike}
+            title={entry.action}
+            onClick={() => onOpen(entry)}
+            aria-label={t("Entry {{id}}: {{action}}", { id: entry.id, action: t(auditAction(entry.action)) })}
+          >
+            {t(auditAction(entry.action))}
+          </button>
+        ),
+    },
+    {
+      header: t("Target"),
+      cell: (entry) => {
+        const target = targetOf(entry, jobNames);
+        return (
+          target && (
+            <span className={classes.object}>
+              <Target target={target} />
+            </span>
+          )
+        );
+      },
+    },
+    { header: t("Result"), cell: ({ outcome }) => <ToneBadge tone={outcomeLook(outcome).tone}>{t(outcomeLook(outcome).label)}</ToneBadge> },
+    { header: t("Address"), dim: true, cell: ({ address }) => address },
+  ];
+  return <DataTable columns={columns} rows={entries} rowKey={({ id }) => id} rowTestId="audit-row" />;
 }
 
 /** The target of an action by its name, with the start of its ID; the whole ID is in the tooltip. */
@@ -102,12 +79,12 @@ export function Target({ target }: { target: AuditTarget }) {
   return (
     <>
       {isJob && id !== null ? (
-        <Link to="/jobs/$jobId" params={{ jobId: id }} className={own.anchor} preload={false}>
+        <Link to="/jobs/$jobId" params={{ jobId: id }} className={classes.anchor} preload={false}>
           {name}
         </Link>
       ) : (
         name !== null && (
-          <span className={own.targetName} title={name}>
+          <span className={classes.targetName} title={name}>
             {name}
           </span>
         )

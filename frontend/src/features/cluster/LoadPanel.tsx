@@ -7,8 +7,10 @@ import { useTranslation } from "react-i18next";
 import { loadHistoryQuery } from "@/api/cluster";
 import { partitionsQuery } from "@/api/queries";
 import type { LoadHistory, LoadPeriod } from "@/api/types";
+import { DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
+import type { Column } from "@/components/table";
 import type { JobFilters } from "@/lib/job-filters";
 import { minuteOf } from "@/lib/job-views";
 import { DAY, formatClock, HOUR } from "@/lib/time";
@@ -201,35 +203,20 @@ function LoadTable({ history, seconds, hasGpus, jobs, search }: TableProps) {
   const { t } = useTranslation();
   const now = new Date();
   const of = (used: string, total: string) => t("{{used}} of {{total}}", { used, total });
-  return (
-    <div className={table.wrap}>
-      <table className={`${table.table ?? ""} tabular`}>
-        <caption className="visually-hidden">{t("Means of the cluster's load, newest first")}</caption>
-        <thead>
-          <tr>
-            <th scope="col">{t("From")}</th>
-            <th scope="col">{t("CPUs")}</th>
-            <th scope="col">{t("Memory")}</th>
-            {hasGpus && <th scope="col">{t("GPUs")}</th>}
-            <th scope="col">{t("Pending jobs and array tasks")}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {loadRows(history, seconds).map((row) => (
-            <tr key={row.time}>
-              <td>
-                <Link to={jobs} search={{ ...search, all: true, at: minuteOf(Date.parse(row.time) / 1000 + seconds / 2) }} className={table.plainLink}>
-                  {formatClock(new Date(row.time), now)}
-                </Link>
-              </td>
-              <td data-label={t("CPUs")}>{of(amountText(row.cpu_used), amountText(row.cpu_total))}</td>
-              <td data-label={t("Memory")}>{of(formatBytes(row.memory_used_bytes), formatBytes(row.memory_total_bytes))}</td>
-              {hasGpus && <td data-label={t("GPUs")}>{of(amountText(row.gpu_used), amountText(row.gpu_total))}</td>}
-              <td data-label={t("Pending jobs and array tasks")}>{amountText(row.waiting_jobs)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+  const rows = loadRows(history, seconds);
+  const columns: Column<(typeof rows)[number]>[] = [
+    {
+      header: t("From"),
+      cell: ({ time }) => (
+        <Link to={jobs} search={{ ...search, all: true, at: minuteOf(Date.parse(time) / 1000 + seconds / 2) }} className={table.plainLink}>
+          {formatClock(new Date(time), now)}
+        </Link>
+      ),
+    },
+    { header: t("CPUs"), cell: (row) => of(amountText(row.cpu_used), amountText(row.cpu_total)) },
+    { header: t("Memory"), cell: (row) => of(formatBytes(row.memory_used_bytes), formatBytes(row.memory_total_bytes)) },
+  ];
+  if (hasGpus) columns.push({ header: t("GPUs"), cell: (row) => of(amountText(row.gpu_used), amountText(row.gpu_total)) });
+  columns.push({ header: t("Pending jobs and array tasks"), cell: (row) => amountText(row.waiting_jobs) });
+  return <DataTable caption={t("Means of the cluster's load, newest first")} columns={columns} rows={rows} rowKey={({ time }) => time} />;
 }

@@ -1,12 +1,12 @@
-import { Button, Group, Text, TextInput } from "@mantine/core";
+import { Text, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { type SubmitEvent, useState } from "react";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { drainNode, resumeNode } from "@/api/actions";
 import { keys } from "@/api/queries";
 import type { ClusterNode } from "@/api/types";
 import { ChangeButton } from "@/components/ChangeButton";
-import { Modal } from "@/components/Modal";
+import { FormDialog } from "@/components/FormDialog";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { CLOSED } from "./nodes";
 
@@ -78,35 +78,30 @@ interface ModalProps {
 function DrainModal({ name, busy, onClose, onDrain }: ModalProps) {
   const { t } = useTranslation();
   const [reason, setReason] = useState("");
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
-    onDrain(reason.trim());
-  };
   return (
-    <Modal opened onClose={onClose} title={<strong>{t("Drain {{name}}?", { name })}</strong>} size="sm">
-      <form onSubmit={submit}>
-        <Text size="sm" mb="md">
-          {t("Running jobs continue. No new jobs start on this node until it is resumed.")}
-        </Text>
-        <TextInput
-          label={t("Reason")}
-          description={t("Visible to all users.")}
-          value={reason}
-          maxLength={200}
-          required
-          onChange={(event) => setReason(event.currentTarget.value)}
-          data-autofocus
-          data-testid="drain-reason"
-        />
-        <Group justify="flex-end" mt="lg" gap="xs">
-          <Button variant="default" onClick={onClose}>
-            {t("Cancel")}
-          </Button>
-          <ChangeButton type="submit" loading={busy} disabled={reason.trim() === ""} data-testid="drain-yes">
-            {t("Drain")}
-          </ChangeButton>
-        </Group>
-      </form>
-    </Modal>
+    <FormDialog
+      title={t("Drain {{name}}?", { name })}
+      action={t("Drain")}
+      testId="drain-yes"
+      size="sm"
+      busy={busy}
+      disabled={reason.trim() === ""}
+      error={null}
+      cancels
+      onClose={onClose}
+      onSubmit={() => onDrain(reason.trim())}
+    >
+      <Text size="sm">{t("Running jobs continue. No new jobs start on this node until it is resumed.")}</Text>
+      <TextInput
+        label={t("Reason")}
+        description={t("Visible to all users.")}
+        value={reason}
+        maxLength={200}
+        required
+        onChange={(event) => setReason(event.currentTarget.value)}
+        data-autofocus
+        data-testid="drain-reason"
+      />
+    </FormDialog>
   );
 }

@@ -4,12 +4,13 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { ClusterTopology, TopologyNode } from "@/api/topology";
+import { DataTable } from "@/components/DataTable";
 import { DetailRow } from "@/components/DetailRow";
 import { Drawer } from "@/components/Drawer";
+import type { Column } from "@/components/table";
 import { ToneBadge } from "@/components/ToneBadge";
 import { nodeLook } from "./nodes";
 import { pathOf, USAGES, usageOf } from "./topology";
-import table from "@/components/table.module.css";
 import job from "@/components/Job.module.css";
 import classes from "./Topology.module.css";
 
@@ -73,31 +74,18 @@ function NumaTable({ node }: { node: TopologyNode }) {
   const nics = node.nics ?? [];
   const known = new Set(node.numa_nodes?.map(({ index }) => index));
   const elsewhere = nics.filter(({ numa }) => numa === null || !known.has(numa));
+  const columns: Column<NonNullable<TopologyNode["numa_nodes"]>[number]>[] = [
+    { header: t("NUMA node"), label: t("NUMA node"), cell: ({ index }) => index },
+    { header: "CPUs", cell: ({ cpus }) => cpus || "–" },
+    { header: "GPUs", cell: ({ gpus }) => (gpus.length > 0 ? gpus.join(", ") : "–") },
+    { header: t("Network interfaces"), cell: ({ index }) => namesOf(nics.filter(({ numa }) => numa === index)) },
+  ];
   return (
     <section aria-labelledby="numa-title">
       <Title order={3} size="h6" mb={4} id="numa-title">
         {t("NUMA nodes")}
       </Title>
-      <table className={`${table.table ?? ""} ${classes.small ?? ""} tabular`}>
-        <thead>
-          <tr>
-            <th scope="col">{t("NUMA node")}</th>
-            <th scope="col">CPUs</th>
-            <th scope="col">GPUs</th>
-            <th scope="col">{t("Network interfaces")}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {node.numa_nodes?.map(({ index, cpus, gpus }) => (
-            <tr key={index}>
-              <td data-label={t("NUMA node")}>{index}</td>
-              <td data-label="CPUs">{cpus || "–"}</td>
-              <td data-label="GPUs">{gpus.length > 0 ? gpus.join(", ") : "–"}</td>
-              <td data-label={t("Network interfaces")}>{namesOf(nics.filter(({ numa }) => numa === index))}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <DataTable labelledBy="numa-title" columns={columns} rows={node.numa_nodes ?? []} rowKey={({ index }) => index} className={classes.small} />
       {elsewhere.length > 0 && (
         <Text size="sm" c="dimmed" mt={6}>
           {t("Network interfaces without a known NUMA node: {{names}}", { names: namesOf(elsewhere) })}

@@ -1,9 +1,11 @@
-import { Button, Group, Text } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import { type ReactNode, useState } from "react";
+import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { ClusterNode } from "@/api/types";
 import { UsageBar } from "@/components/Capacity";
+import { DataTable } from "@/components/DataTable";
+import type { Column } from "@/components/table";
 import { formatBytes } from "@/lib/units";
 import { NodeStateBadge } from "./NodeStateBadge";
 import classes from "@/components/table.module.css";
@@ -19,105 +21,81 @@ interface Props {
 
 export function NodeTable({ nodes, actions }: Props) {
   const { t } = useTranslation();
-  const [visible, setVisible] = useState(STEP);
+  const columns: Column<ClusterNode>[] = [
+    {
+      header: t("Node"),
+      cell: ({ name, partitions, features }) => (
+        <>
+          <Link to="/cluster/nodes/$name" params={{ name }} className={classes.plainLink}>
+            {name}
+          </Link>
+          <Note>{[...partitions, ...features.map((feature) => `#${feature}`)].join("  ")}</Note>
+        </>
+      ),
+    },
+    {
+      header: t("State"),
+      label: null,
+      cell: (node) => (
+        <>
+          <NodeStateBadge node={node} />
+          <Note>{node.reason}</Note>
+        </>
+      ),
+    },
+    { header: t("GPUs in use"), label: "GPUs", cell: (node) => <Devices node={node} /> },
+    {
+      header: t("CPUs in use"),
+      label: "CPUs",
+      cell: ({ name, cpu_used, cpu_total }) => (
+        <Usage used={cpu_used} total={cpu_total} text={t("{{used}} of {{total}}", { used: cpu_used, total: cpu_total })} label={t("{{what}} of {{name}}", { what: t("CPUs"), name })} />
+      ),
+    },
+    {
+      header: t("Memory in use"),
+      label: t("Memory"),
+      cell: ({ name, memory_used_bytes: used, memory_total_bytes: total }) => (
+        <Usage used={used} total={total} text={t("{{used}} of {{total}}", { used: formatBytes(used), total: formatBytes(total) })} label={t("{{what}} of {{name}}", { what: t("Memory"), name })} />
+      ),
+    },
+  ];
+  return <DataTable columns={columns} rows={nodes} rowKey={({ name }) => name} rowTestId="node-row" actions={actions} step={STEP} />;
+}
+
+/** The GPUs and the other generic resources of a node. */
+function Devices({ node }: { node: ClusterNode }) {
+  const { t } = useTranslation();
+  if (node.gpus.length === 0 && node.gres.length === 0) return <span className={classes.dim}>{t("none")}</span>;
   return (
-    <div className={classes.wrap}>
-      <table className={classes.table}>
-        <thead>
-          <tr>
-            <th scope="col">{t("Node")}</th>
-            <th scope="col">{t("State")}</th>
-            <th scope="col">{t("GPUs in use")}</th>
-            <th scope="col">{t("CPUs in use")}</th>
-            <th scope="col">{t("Memory in use")}</th>
-            {actions && (
-              <th scope="col">
-                <span className="visually-hidden">{t("Actions")}</span>
-              </th>
-            )}
-          </tr>
-        </thead>
-        <tbody>
-          {nodes.slice(0, visible).map((node) => (
-            <NodeRow key={node.name} node={node}>
-              {actions && <td className={classes.num}>{actions(node)}</td>}
-            </NodeRow>
-          ))}
-        </tbody>
-      </table>
-      {nodes.length > visible && (
-        <Group justify="center" p="md">
-          <Button variant="default" size="compact-md" onClick={() => setVisible((old) => old + STEP)}>
-            {t("Show more ({{left}} left)", { left: nodes.length - visible })}
-          </Button>
-        </Group>
-      )}
-    </div>
+    <>
+      {node.gpus.map((gpu) => (
+        <Usage
+          key={gpu.type ?? ""}
+          used={gpu.used}
+          total={gpu.total}
+          text={t("{{used}} of {{total}}", { used: gpu.used, total: `${gpu.total} ${gpu.type ?? ""}`.trim() })}
+          label={t("{{what}} of {{name}}", { what: gpu.type ?? t("GPUs"), name: node.name })}
+        />
+      ))}
+      {node.gres.map((gres) => (
+        <Usage
+          key={gres.name}
+          used={gres.used}
+          total={gres.total}
+          text={t("{{used}} of {{total}}", { used: gres.used, total: `${gres.total} ${gres.name}` })}
+          label={t("{{what}} of {{name}}", { what: gres.name, name: node.name })}
+        />
+      ))}
+    </>
   );
 }
 
-function NodeRow({ node, children }: { node: ClusterNode; children: ReactNode }) {
-  const { t } = useTranslation();
-  const labels = [...node.partitions, ...node.features.map((feature) => `#${feature}`)].join("  ");
+function Note({ children }: { children: string | null }) {
+  if (!children) return null;
   return (
-    <tr data-testid="node-row">
-      <td>
-        <Link to="/cluster/nodes/$name" params={{ name: node.name }} className={classes.plainLink}>
-          {node.name}
-        </Link>
-        {labels !== "" && (
-          <Text size="xs" c="dimmed" mt={2}>
-            {labels}
-          </Text>
-        )}
-      </td>
-      <td>
-        <NodeStateBadge node={node} />
-        {node.reason && (
-          <Text size="xs" c="dimmed" mt={2}>
-            {node.reason}
-          </Text>
-        )}
-      </td>
-      <td data-label="GPUs">
-        {node.gpus.length === 0 && node.gres.length === 0 && <span className={classes.dim}>{t("none")}</span>}
-        {node.gpus.map((gpu) => (
-          <Usage
-            key={gpu.type ?? ""}
-            used={gpu.used}
-            total={gpu.total}
-            text={t("{{used}} of {{total}}", { used: gpu.used, total: `${gpu.total} ${gpu.type ?? ""}`.trim() })}
-            label={t("{{what}} of {{name}}", { what: gpu.type ?? t("GPUs"), name: node.name })}
-          />
-        ))}
-        {node.gres.map((gres) => (
-          <Usage
-            key={gres.name}
-            used={gres.used}
-            total={gres.total}
-            text={t("{{used}} of {{total}}", { used: gres.used, total: `${gres.total} ${gres.name}` })}
-            label={t("{{what}} of {{name}}", { what: gres.name, name: node.name })}
-          />
-        ))}
-      </td>
-      <td data-label="CPUs">
-        <Usage
-          used={node.cpu_used}
-          total={node.cpu_total}
-          text={t("{{used}} of {{total}}", { used: node.cpu_used, total: node.cpu_total })}
-          label={t("{{what}} of {{name}}", { what: t("CPUs"), name: node.name })}
-        />
-      </td>
-      <td data-label={t("Memory")}>
-        <Usage
-          used={node.memory_used_bytes}
-          total={node.memory_total_bytes}
-          text={t("{{used}} of {{total}}", { used: formatBytes(node.memory_used_bytes), total: formatBytes(node.memory_total_bytes) })}
-          label={t("{{what}} of {{name}}", { what: t("Memory"), name: node.name })}
-        />
-      </td>
+    <Text size="xs" c="dimmed" mt={2}>
       {children}
-    </tr>
+    </Text>
   );
 }
 

@@ -6,9 +6,10 @@ import { useTranslation } from "react-i18next";
 import { queuesQuery } from "@/api/cluster";
 import { partitionsQuery } from "@/api/queries";
 import type { LoadPeriod, PartitionQueue } from "@/api/types";
+import { DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
-import { PageError } from "@/components/PageError";
-import { TableSkeleton } from "@/components/TableSkeleton";
+import { QueryContent } from "@/components/QueryContent";
+import type { Column } from "@/components/table";
 import { formatDuration, HOUR, MINUTE } from "@/lib/time";
 import { formatNumber, withUnit } from "@/lib/units";
 import { waitShares } from "./queues";
@@ -31,45 +32,43 @@ export function QueuePanel({ period, partition }: Props) {
       <div className={panel.head}>
         <h2 id="queues-title">{t("Queue and wait time")}</h2>
       </div>
-      {query.isPending ? (
-        <TableSkeleton rows={3} />
-      ) : items === undefined ? (
-        <PageError compact error={query.error} onRetry={() => query.refetch()} />
-      ) : items.length === 0 ? (
-        <EmptyState icon={ListOrdered} title={t("No jobs in this period")}>
-          {t("No job is pending or running, and none started in this period.")}
-        </EmptyState>
-      ) : (
-        <Queues items={items} />
-      )}
+      <QueryContent
+        query={query}
+        items={items}
+        rows={3}
+        compact
+        empty={
+          <EmptyState icon={ListOrdered} title={t("No jobs in this period")}>
+            {t("No job is pending or running, and none started in this period.")}
+          </EmptyState>
+        }
+      >
+        {(queues) => <Queues items={queues} />}
+      </QueryContent>
     </section>
   );
 }
 
 function Queues({ items }: { items: readonly PartitionQueue[] }) {
   const { t } = useTranslation();
+  const hasPartitions = (useQuery(partitionsQuery).data?.items.length ?? 0) > 0;
   const bounds = items[0]?.waits.map((wait) => wait.below_s) ?? [];
+  const jobsOf = ({ partition }: PartitionQueue, state: "waiting" | "running", count: number) => (
+    <Link to="/admin/jobs" search={{ all: true, ...(partition === null ? {} : { partition }), state }} className={table.plainLink}>
+      {formatNumber(count)}
+    </Link>
+  );
+  const columns: Column<PartitionQueue>[] = [
+    { header: t("Partition"), cell: ({ partition }) => partition ?? <span className={table.dim}>{hasPartitions ? t("not assigned") : t("All jobs")}</span> },
+    { header: t("Pending"), align: "right", cell: (queue) => jobsOf(queue, "waiting", queue.waiting_jobs) },
+    { header: t("Longest pending"), align: "right", cell: ({ oldest_wait_s }) => (oldest_wait_s === null ? "–" : formatDuration(oldest_wait_s)) },
+    { header: t("Running"), align: "right", cell: (queue) => jobsOf(queue, "running", queue.running_jobs) },
+    { header: t("Started"), align: "right", cell: ({ started_jobs }) => formatNumber(started_jobs) },
+    { header: t("Wait time of started jobs"), label: null, className: classes.waits, cell: (queue) => <Waits queue={queue} /> },
+  ];
   return (
     <>
-      <div className={`${table.wrap ?? ""} ${classes.wide ?? ""}`}>
-        <table className={`${table.table ?? ""} tabular`}>
-          <thead>
-            <tr>
-              <th scope="col">{t("Partition")}</th>
-              <th scope="col" className={table.num}>{t("Pending")}</th>
-              <th scope="col" className={table.num}>{t("Longest pending")}</th>
-              <th scope="col" className={table.num}>{t("Running")}</th>
-              <th scope="col" className={table.num}>{t("Started")}</th>
-              <th scope="col">{t("Wait time of started jobs")}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {items.map((queue) => (
-              <QueueRow key={queue.partition ?? ""} queue={queue} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <DataTable columns={columns} rows={items} rowKey={({ partition }) => partition ?? ""} rowTestId="queue-row" className={classes.wide} />
       <div className={classes.legend} aria-hidden>
         {bounds.map((bound, index) => (
           <span key={bound ?? "longer"}>
@@ -81,50 +80,24 @@ function Queues({ items }: { items: readonly PartitionQueue[] }) {
   );
 }
 
-function QueueRow({ queue }: { queue: PartitionQueue }) {
+/** How long the jobs of a queue waited, as a bar and in words. */
+function Waits({ queue }: { queue: PartitionQueue }) {
   const { t } = useTranslation();
-  const hasPartitions = (useQuery(partitionsQuery).data?.items.length ?? 0) > 0;
-  const jobs = { all: true, ...(queue.partition === null ? {} : { partition: queue.partition }) };
-  const shares = waitShares(queue);
+  if (queue.mean_wait_s === null) return <span className={table.dim}>{t("No job started in this period.")}</span>;
   return (
-    <tr data-testid="queue-row">
-      <td>{queue.partition ?? <span className={table.dim}>{hasPartitions ? t("not assigned") : t("All jobs")}</span>}</td>
-      <td className={table.num} data-label={t("Pending")}>
-        <Link to="/admin/jobs" search={{ ...jobs, state: "waiting" }} className={table.plainLink}>
-          {formatNumber(queue.waiting_jobs)}
-        </Link>
-      </td>
-      <td className={table.num} data-label={t("Longest pending")}>
-        {queue.oldest_wait_s === null ? "–" : formatDuration(queue.oldest_wait_s)}
-      </td>
-      <td className={table.num} data-label={t("Running")}>
-        <Link to="/admin/jobs" search={{ ...jobs, state: "running" }} className={table.plainLink}>
-          {formatNumber(queue.running_jobs)}
-        </Link>
-      </td>
-      <td className={table.num} data-label={t("Started")}>
-        {formatNumber(queue.started_jobs)}
-      </td>
-      <td className={classes.waits}>
-        {queue.mean_wait_s === null ? (
-          <span className={table.dim}>{t("No job started in this period.")}</span>
-        ) : (
-          <>
-            <span className={classes.bar} aria-hidden>
-              {shares.map((share, index) => (
-                <span key={index} style={{ ...shade(index), width: `${100 * share}%` }} />
-              ))}
-            </span>
-            <span className={classes.words}>
-              {t("avg {{mean}}", { mean: formatDuration(queue.mean_wait_s) })} · {t("at most {{time}}", { time: formatDuration(queue.longest_wait_s ?? 0) })}
-            </span>
-            <span className="visually-hidden">
-              {queue.waits.map((wait) => `${wait.below_s === null ? t("longer") : t("below {{time}}", { time: short(wait.below_s) })}: ${wait.jobs}`).join(", ")}
-            </span>
-          </>
-        )}
-      </td>
-    </tr>
+    <>
+      <span className={classes.bar} aria-hidden>
+        {waitShares(queue).map((share, index) => (
+          <span key={index} style={{ ...shade(index), width: `${100 * share}%` }} />
+        ))}
+      </span>
+      <span className={classes.words}>
+        {t("avg {{mean}}", { mean: formatDuration(queue.mean_wait_s) })} · {t("at most {{time}}", { time: formatDuration(queue.longest_wait_s ?? 0) })}
+      </span>
+      <span className="visually-hidden">
+        {queue.waits.map((wait) => `${wait.below_s === null ? t("longer") : t("below {{time}}", { time: short(wait.below_s) })}: ${wait.jobs}`).join(", ")}
+      </span>
+    </>
   );
 }
 

@@ -5,9 +5,11 @@ import { CalendarClock } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { maintenanceQuery } from "@/api/admin";
 import { partitionsQuery } from "@/api/queries";
+import { DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { NodeLinks } from "@/components/NodeLinks";
 import { PageError } from "@/components/PageError";
+import type { Column } from "@/components/table";
 import { useSlowNow } from "@/hooks/use-now";
 import { locale } from "@/i18n/locale";
 import { formatMoment, formatPeriod } from "@/lib/time";
@@ -51,51 +53,62 @@ function Calendar({ items, now }: { items: readonly Booking[]; now: Date }) {
   const days = calendarDays(now);
   const first = days[0] ?? now;
   const passed = (now.getTime() - first.getTime()) / ((days.at(-1) ?? now).getTime() - first.getTime());
+  const columns: Column<Booking>[] = [
+    {
+      header: t("Name"),
+      className: classes.name,
+      cell: (booking) => (
+        <>
+          {booking.kind === "maintenance" ? (
+            <Link to="/admin/announcements" className={table.plainLink}>
+              {t("Maintenance")}
+            </Link>
+          ) : (
+            <strong>{booking.name}</strong>
+          )}
+          <span className={classes.period}>{periodOf(booking, t("no end"))}</span>
+          {booking.kind === "maintenance" && booking.name !== "" && <span className={classes.period}>{booking.name}</span>}
+        </>
+      ),
+    },
+    {
+      header: t("Calendar"),
+      heading: <Days days={days} />,
+      label: null,
+      className: classes.line,
+      cell: (booking) => <Bar booking={booking} days={days} passed={passed} />,
+    },
+    {
+      header: t("Nodes"),
+      cell: ({ kind, nodes }) =>
+        kind === "maintenance" ? (
+          t("all")
+        ) : (
+          <span>
+            <NodeLinks nodes={nodes} short />
+          </span>
+        ),
+    },
+    { header: t("For"), cell: ({ holders }) => (holders.length === 0 ? "–" : holders.join(", ")) },
+  ];
+  return <DataTable columns={columns} rows={items} rowKey={({ kind, name }) => `${kind} ${name}`} rowTestId="booking" className={classes.wide} />;
+}
+
+/** The days above the bars. */
+function Days({ days }: { days: readonly Date[] }) {
+  const { t } = useTranslation();
   return (
-    <div className={`${table.wrap ?? ""} ${classes.wide ?? ""}`}>
-      <table className={table.table}>
-        <thead>
-          <tr>
-            <th scope="col">{t("Name")}</th>
-            <th scope="col" className={classes.line}>
-              <span className="visually-hidden">{t("Calendar")}</span>
-              <span className={classes.days} aria-hidden>
-                {days.slice(0, -1).map((day) => (
-                  <span key={day.getTime()} data-weekend={day.getDay() % 6 === 0 || undefined}>
-                    {day.toLocaleDateString(locale(), { day: "numeric" })}
-                    <small>{day.toLocaleDateString(locale(), { weekday: "narrow" })}</small>
-                  </span>
-                ))}
-              </span>
-            </th>
-            <th scope="col">{t("Nodes")}</th>
-            <th scope="col">{t("For")}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {items.map((booking) => (
-            <tr key={`${booking.kind} ${booking.name}`} data-testid="booking">
-              <td className={classes.name}>
-                {booking.kind === "maintenance" ? (
-                  <Link to="/admin/announcements" className={table.plainLink}>
-                    {t("Maintenance")}
-                  </Link>
-                ) : (
-                  <strong>{booking.name}</strong>
-                )}
-                <span className={classes.period}>{periodOf(booking, t("no end"))}</span>
-                {booking.kind === "maintenance" && booking.name !== "" && <span className={classes.period}>{booking.name}</span>}
-              </td>
-              <td className={classes.line}>
-                <Bar booking={booking} days={days} passed={passed} />
-              </td>
-              <td data-label={t("Nodes")}>{booking.kind === "maintenance" ? t("all") : <span><NodeLinks nodes={booking.nodes} short /></span>}</td>
-              <td data-label={t("For")}>{booking.holders.length === 0 ? "–" : booking.holders.join(", ")}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <>
+      <span className="visually-hidden">{t("Calendar")}</span>
+      <span className={classes.days} aria-hidden>
+        {days.slice(0, -1).map((day) => (
+          <span key={day.getTime()} data-weekend={day.getDay() % 6 === 0 || undefined}>
+            {day.toLocaleDateString(locale(), { day: "numeric" })}
+            <small>{day.toLocaleDateString(locale(), { weekday: "narrow" })}</small>
+          </span>
+        ))}
+      </span>
+    </>
   );
 }
 

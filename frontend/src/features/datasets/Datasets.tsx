@@ -6,6 +6,8 @@ import { useTranslation } from "react-i18next";
 import { type Dataset, datasetsQuery } from "@/api/catalog";
 import { CatalogList } from "@/components/CatalogList";
 import { CommandLine } from "@/components/CommandLine";
+import { DataTable } from "@/components/DataTable";
+import type { Column } from "@/components/table";
 import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import { formatBytes, formatNumber } from "@/lib/units";
@@ -47,64 +49,43 @@ export function DatasetsPage() {
 
 function DatasetTable({ datasets }: { datasets: readonly Dataset[] }) {
   const { t } = useTranslation();
-  return (
-    <div className={tableClasses.wrap}>
-      <table className={tableClasses.table}>
-        <thead>
-          <tr>
-            <th scope="col">{t("Dataset")}</th>
-            <th scope="col">{t("State")}</th>
-            <th scope="col">{t("Owner")}</th>
-            <th scope="col">{t("Added")}</th>
-            <th scope="col" className={tableClasses.num}>
-              {t("Files")}
-            </th>
-            <th scope="col" className={tableClasses.num}>
-              {t("Size")}
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {datasets.map((dataset) => (
-            <DatasetRow key={datasetReference(dataset)} dataset={dataset} />
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+  const columns: Column<Dataset>[] = [
+    {
+      header: t("Dataset"),
+      cell: ({ name, version, description }) => (
+        <>
+          <Link to="/datasets/$name/$version" params={{ name, version }} className={tableClasses.link}>
+            {name} <span style={{ fontWeight: 500 }}>{version}</span>
+          </Link>
+          {description !== "" && <div className={classes.about}>{firstLine(description)}</div>}
+        </>
+      ),
+    },
+    { header: t("State"), label: null, cell: (dataset) => <DatasetState dataset={dataset} /> },
+    { header: t("Owner"), dim: true, cell: ({ owner }) => owner },
+    {
+      header: t("Added"),
+      dim: true,
+      nowrap: true,
+      hideOnPhone: true,
+      cell: ({ created_at }) => (
+        <span className={tableClasses.above}>
+          <RelativeTime at={created_at} />
+        </span>
+      ),
+    },
+    { header: t("Files"), align: "right", dim: true, hideOnPhone: true, cell: ({ files }) => formatNumber(files) },
+    { header: t("Size"), align: "right", cell: ({ size_bytes }) => formatBytes(size_bytes) },
+  ];
+  return <DataTable columns={columns} rows={datasets} rowKey={datasetReference} linked rowTestId="dataset-row" rowProps={(dataset) => ({ "data-dataset": datasetReference(dataset) })} />;
 }
 
-function DatasetRow({ dataset }: { dataset: Dataset }) {
-  const { t } = useTranslation();
+function DatasetState({ dataset }: { dataset: Dataset }) {
   const look = datasetLook(dataset);
   return (
-    <tr className={tableClasses.row} data-testid="dataset-row" data-dataset={datasetReference(dataset)}>
-      <td>
-        <Link to="/datasets/$name/$version" params={{ name: dataset.name, version: dataset.version }} className={tableClasses.link}>
-          {dataset.name} <span style={{ fontWeight: 500 }}>{dataset.version}</span>
-        </Link>
-        {dataset.description !== "" && <div className={classes.about}>{firstLine(dataset.description)}</div>}
-      </td>
-      <td>
-        <ToneBadge tone={look.tone} dot>
-          {look.label}
-        </ToneBadge>
-      </td>
-      <td className={tableClasses.dim} data-label={t("Owner")}>
-        {dataset.owner}
-      </td>
-      <td className={`${tableClasses.dim ?? ""} ${tableClasses.nowrap ?? ""} ${tableClasses.wide ?? ""}`} data-label={t("Added")}>
-        <span className={tableClasses.above}>
-          <RelativeTime at={dataset.created_at} />
-        </span>
-      </td>
-      <td className={`${tableClasses.num ?? ""} ${tableClasses.wide ?? ""} tabular`} data-label={t("Files")}>
-        {formatNumber(dataset.files)}
-      </td>
-      <td className={`${tableClasses.num ?? ""} tabular`} data-label={t("Size")}>
-        {formatBytes(dataset.size_bytes)}
-      </td>
-    </tr>
+    <ToneBadge tone={look.tone} dot>
+      {look.label}
+    </ToneBadge>
   );
 }
 

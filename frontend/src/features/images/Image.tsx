@@ -1,4 +1,4 @@
-import { Alert, Button, Text, TextInput, Title } from "@mantine/core";
+import { Alert, Text, TextInput, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
@@ -10,18 +10,19 @@ import { meQuery } from "@/api/queries";
 import { CatalogHead } from "@/components/CatalogHead";
 import { ChangeButton } from "@/components/ChangeButton";
 import { CommandLine } from "@/components/CommandLine";
+import { DataTable } from "@/components/DataTable";
 import { DetailRow, Identifier } from "@/components/DetailRow";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { PageLoading } from "@/components/PageLoading";
 import { RetireButton } from "@/components/RetireButton";
+import type { Column } from "@/components/table";
 import { RelativeTime } from "@/components/Time";
 import { VersionList } from "@/components/VersionList";
 import { formatBytes } from "@/lib/units";
 import { ImageProjects } from "./ImageProjects";
 import { runtimeTitle } from "@/lib/runtimes";
 import { filterPackages, imageLook, imageReference, shortDigest } from "./images";
-import tableClasses from "@/components/table.module.css";
 import jobClasses from "@/components/Job.module.css";
 import classes from "@/components/Catalog.module.css";
 
@@ -147,14 +148,25 @@ function Details({ image }: { image: Image }) {
   );
 }
 
-/** Rows shown initially and added by each "Show more". */
+/** Packages shown at first and added by each "Show more". */
 const PAGE_SIZE = 200;
 
 function SoftwareBill({ packages }: { packages: Package[] }) {
   const { t } = useTranslation();
   const [text, setText] = useState("");
-  const [shownCount, setShownCount] = useState(PAGE_SIZE);
   const matching = useMemo(() => filterPackages(packages, text), [packages, text]);
+  const columns: Column<Package>[] = [
+    { header: t("Package"), cell: ({ name }) => name },
+    {
+      header: t("Version"),
+      cell: ({ version }) => (
+        <span className="mono" style={{ fontSize: 12.5 }}>
+          {version}
+        </span>
+      ),
+    },
+    { header: t("Source"), dim: true, hideOnPhone: true, cell: ({ source }) => (source === "python" ? "PyPI" : source === "debian" ? "Debian" : source) },
+  ];
   return (
     <section className="card" style={{ overflow: "hidden" }} aria-labelledby="bill-title">
       <div className={classes.panel} style={{ paddingBottom: 0 }}>
@@ -192,38 +204,17 @@ function SoftwareBill({ packages }: { packages: Package[] }) {
         </EmptyState>
       )}
       {matching.length > 0 && (
-        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard
-        <div className={classes.bill} tabIndex={0} role="region" aria-label={t("Packages")}>
-          <table className={tableClasses.table}>
-            <thead>
-              <tr>
-                <th scope="col">{t("Package")}</th>
-                <th scope="col">{t("Version")}</th>
-                <th scope="col">{t("Source")}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {matching.slice(0, shownCount).map((each) => (
-                <tr key={`${each.source}/${each.name}`} className={tableClasses.row} data-testid="package-row">
-                  <td>{each.name}</td>
-                  <td className="mono" data-label={t("Version")} style={{ fontSize: 12.5 }}>
-                    {each.version}
-                  </td>
-                  <td className={tableClasses.wide} data-label={t("Source")}>
-                    {each.source === "python" ? "PyPI" : each.source === "debian" ? "Debian" : each.source}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-          {matching.length > shownCount && (
-            <div style={{ display: "grid", placeItems: "center", padding: 14 }}>
-              <Button variant="default" size="xs" onClick={() => setShownCount((old) => old + PAGE_SIZE)}>
-                {t("Show more ({{left}} left)", { left: matching.length - shownCount })}
-              </Button>
-            </div>
-          )}
-        </div>
+        <DataTable
+          caption={t("Packages")}
+          scrolls
+          columns={columns}
+          rows={matching}
+          rowKey={({ source, name }) => `${source}/${name}`}
+          rowTestId="package-row"
+          linked
+          step={PAGE_SIZE}
+          className={classes.bill}
+        />
       )}
     </section>
   );

@@ -6,6 +6,8 @@ import { type Image, imagesQuery } from "@/api/catalog";
 import { meQuery } from "@/api/queries";
 import { CatalogList } from "@/components/CatalogList";
 import { CommandLine } from "@/components/CommandLine";
+import { DataTable } from "@/components/DataTable";
+import type { Column } from "@/components/table";
 import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import { formatBytes } from "@/lib/units";
@@ -43,57 +45,41 @@ export function ImagesPage() {
 
 function ImageTable({ images }: { images: readonly Image[] }) {
   const { t } = useTranslation();
-  return (
-    <div className={tableClasses.wrap}>
-      <table className={tableClasses.table}>
-        <thead>
-          <tr>
-            <th scope="col">{t("Image")}</th>
-            <th scope="col">{t("State")}</th>
-            <th scope="col">{t("Runtime")}</th>
-            <th scope="col">{t("Added")}</th>
-            <th scope="col" className={tableClasses.num}>
-              {t("Size")}
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {images.map((image) => (
-            <ImageRow key={imageReference(image)} image={image} />
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+  const columns: Column<Image>[] = [
+    {
+      header: t("Image"),
+      cell: ({ name, version, description }) => (
+        <>
+          <Link to="/images/$name/$version" params={{ name, version }} className={tableClasses.link}>
+            {name} <span style={{ fontWeight: 500 }}>{version}</span>
+          </Link>
+          <div className={classes.about}>{description}</div>
+        </>
+      ),
+    },
+    { header: t("State"), label: null, cell: (image) => <ImageState image={image} /> },
+    { header: t("Runtime"), cell: (image) => <ImageBadges image={image} /> },
+    {
+      header: t("Added"),
+      dim: true,
+      nowrap: true,
+      hideOnPhone: true,
+      cell: ({ created_at }) => (
+        <span className={tableClasses.above}>
+          <RelativeTime at={created_at} />
+        </span>
+      ),
+    },
+    { header: t("Size"), align: "right", cell: (image) => formatBytes(imageBytes(image)) },
+  ];
+  return <DataTable columns={columns} rows={images} rowKey={imageReference} linked rowTestId="image-row" rowProps={(image) => ({ "data-image": imageReference(image) })} />;
 }
 
-function ImageRow({ image }: { image: Image }) {
-  const { t } = useTranslation();
+function ImageState({ image }: { image: Image }) {
   const look = imageLook(image);
   return (
-    <tr className={tableClasses.row} data-testid="image-row" data-image={imageReference(image)}>
-      <td>
-        <Link to="/images/$name/$version" params={{ name: image.name, version: image.version }} className={tableClasses.link}>
-          {image.name} <span style={{ fontWeight: 500 }}>{image.version}</span>
-        </Link>
-        <div className={classes.about}>{image.description}</div>
-      </td>
-      <td>
-        <ToneBadge tone={look.tone} dot>
-          {look.label}
-        </ToneBadge>
-      </td>
-      <td data-label={t("Runtime")}>
-        <ImageBadges image={image} />
-      </td>
-      <td className={`${tableClasses.dim ?? ""} ${tableClasses.nowrap ?? ""} ${tableClasses.wide ?? ""}`} data-label={t("Added")}>
-        <span className={tableClasses.above}>
-          <RelativeTime at={image.created_at} />
-        </span>
-      </td>
-      <td className={`${tableClasses.num ?? ""} tabular`} data-label={t("Size")}>
-        {formatBytes(imageBytes(image))}
-      </td>
-    </tr>
+    <ToneBadge tone={look.tone} dot>
+      {look.label}
+    </ToneBadge>
   );
 }

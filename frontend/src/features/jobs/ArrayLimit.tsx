@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import { throttleArray } from "@/api/actions";
 import type { Job } from "@/api/types";
 import { ChangeButton } from "@/components/ChangeButton";
-import { FormModal } from "@/components/FormModal";
+import { FormDialog } from "@/components/FormDialog";
 import { useCacheUpdater } from "@/live/LiveProvider";
 import { runningLimit } from "./array-limit";
 
@@ -46,7 +46,7 @@ function LimitModal({ job, limit, onClose }: { job: Job; limit: number | null; o
     },
   });
   return (
-    <FormModal title={t("Limit running tasks")} action={t("Save")} testId="array-limit-save" size="sm" busy={save.isPending} error={save.error} onClose={onClose} onSubmit={() => save.mutate()}>
+    <FormDialog title={t("Limit running tasks")} action={t("Save")} testId="array-limit-save" size="sm" busy={save.isPending} error={save.error} onClose={onClose} onSubmit={() => save.mutate()}>
       <NumberInput
         label={t("Tasks at once")}
         description={t("Leave blank for no limit. Running tasks continue.")}
@@ -59,6 +59,6 @@ function LimitModal({ job, limit, onClose }: { job: Job; limit: number | null; o
         data-autofocus
         data-testid="array-limit-value"
       />
-    </FormModal>
+    </FormDialog>
   );
 }

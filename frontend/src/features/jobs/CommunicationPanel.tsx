@@ -5,11 +5,12 @@ import { lazy, Suspense, useId, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { profileQuery } from "@/api/queries";
 import type { Job, JobProfile } from "@/api/types";
+import { DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { formatBytes, formatNumber, withUnit } from "@/lib/units";
 import { extentOf, formatShare, formatSpan, historyOf, sharesOf, sizeOf, stragglerOf, verdictOf } from "./profile";
-import tableClasses from "@/components/table.module.css";
+import type { Column } from "@/components/table";
 import { TabSkeleton } from "@/components/TabSkeleton";
 import classes from "./CommunicationPanel.module.css";
 
@@ -100,63 +101,34 @@ function LegendEntry({ colour, text }: { colour: string; text: string }) {
 function Messages({ profile }: { profile: JobProfile }) {
   const { t } = useTranslation();
   const shares = sharesOf(profile.table);
+  const rows = profile.table.map((row, index) => ({ ...row, share: shares[index] ?? 0 }));
   const title = useId();
+  const columns: Column<(typeof rows)[number]>[] = [
+    { header: t("Operation"), label: t("Operation"), className: classes.operation, cell: ({ op }) => op },
+    { header: t("Size"), nowrap: true, className: classes.size, cell: sizeOf },
+    { header: t("Count"), align: "right", cell: ({ count }) => formatNumber(count) },
+    { header: t("Data"), align: "right", cell: ({ bytes }) => formatBytes(bytes) },
+    { header: t("Time"), align: "right", cell: ({ time_s }) => formatSpan(time_s) },
+    {
+      header: t("Share of time"),
+      className: classes.shareCell,
+      cell: ({ share }) => (
+        <div className={classes.share}>
+          <span className={classes.bar} aria-hidden>
+            <span style={{ width: `${share * 100}%` }} />
+          </span>
+          {formatShare(share)}
+        </div>
+      ),
+    },
+    { header: t("Bus bandwidth"), align: "right", cell: ({ bus_bytes_per_s }) => `${formatBytes(bus_bytes_per_s)}/s` },
+  ];
   return (
-    <div className={`${tableClasses.wrap ?? ""} ${classes.messages ?? ""}`}>
+    <div className={classes.messages}>
       <Title order={2} size="h6" mb={2} id={title} className={classes.caption}>
         {t("By message size")}
       </Title>
-      <table className={`${tableClasses.table} tabular`} aria-labelledby={title}>
-        <thead>
-          <tr>
-            <th scope="col">{t("Operation")}</th>
-            <th scope="col">{t("Size")}</th>
-            <th scope="col" className={tableClasses.num}>
-              {t("Count")}
-            </th>
-            <th scope="col" className={tableClasses.num}>
-              {t("Data")}
-            </th>
-            <th scope="col" className={tableClasses.num}>
-              {t("Time")}
-            </th>
-            <th scope="col">{t("Share of time")}</th>
-            <th scope="col" className={tableClasses.num}>
-              {t("Bus bandwidth")}
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {profile.table.map((row, index) => (
-            <tr key={`${row.op} ${row.from_bytes}`}>
-              <td data-label={t("Operation")} data-column="operation">{row.op}</td>
-              <td data-label={t("Size")} data-column="size" className={tableClasses.nowrap}>
-                {sizeOf(row)}
-              </td>
-              <td data-label={t("Count")} className={tableClasses.num}>
-                {formatNumber(row.count)}
-              </td>
-              <td data-label={t("Data")} className={tableClasses.num}>
-                {formatBytes(row.bytes)}
-              </td>
-              <td data-label={t("Time")} className={tableClasses.num}>
-                {formatSpan(row.time_s)}
-              </td>
-              <td data-label={t("Share of time")} data-column="share">
-                <div className={classes.share}>
-                  <span className={classes.bar} aria-hidden>
-                    <span style={{ width: `${(shares[index] ?? 0) * 100}%` }} />
-                  </span>
-                  {formatShare(shares[index] ?? 0)}
-                </div>
-              </td>
-              <td data-label={t("Bus bandwidth")} className={tableClasses.num}>
-                {formatBytes(row.bus_bytes_per_s)}/s
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <DataTable labelledBy={title} columns={columns} rows={rows} rowKey={({ op, from_bytes }) => `${op} ${from_bytes}`} />
     </div>
   );
 }

@@ -1,10 +1,11 @@
 import { Title } from "@mantine/core";
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { BoundRank, JobPlacement } from "@/api/topology";
+import { DataTable } from "@/components/DataTable";
+import type { Column } from "@/components/table";
 import { leavesOf } from "@/lib/switches";
 import { type JobBranch, orderOf, ranksText } from "./placement";
-import table from "@/components/table.module.css";
 import classes from "./Placement.module.css";
 
 /** The same as the picture, as text: the leaf and the ranks of each node in all three orders. */
@@ -12,34 +13,24 @@ export function OrderTable({ placement, tree, each }: { placement: JobPlacement;
   const { t } = useTranslation();
   const [unfolded, setUnfolded] = useState(false);
   const best = unfolded ? orderOf(placement, "best") : [];
+  const columns: Column<{ node: string; leaf: JobBranch }>[] = [
+    { header: t("Node"), cell: ({ node }) => node },
+    { header: t("Switch"), cell: ({ leaf }) => (leaf.content === null ? "–" : leaf.name) },
+    { header: t("Given"), cell: ({ node }) => ranksText(placement.given, [node], each) },
+    { header: t("Chosen"), cell: ({ node }) => ranksText(placement.order, [node], each) },
+    { header: t("Best known"), cell: ({ node }) => ranksText(best, [node], each) },
+  ];
   return (
     <details className={classes.values} onToggle={(event) => setUnfolded(event.currentTarget.open)} data-testid="placement-values">
       <summary>{t("Values as a table")}</summary>
       {unfolded && (
-        <Scrolled label={t("Ranks of each node")}>
-          <thead>
-            <tr>
-              <th scope="col">{t("Node")}</th>
-              <th scope="col">{t("Switch")}</th>
-              <th scope="col">{t("Given")}</th>
-              <th scope="col">{t("Chosen")}</th>
-              <th scope="col">{t("Best known")}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {leavesOf(tree).flatMap((leaf) =>
-              leaf.nodes.map((node) => (
-                <tr key={node}>
-                  <td>{node}</td>
-                  <td data-label={t("Switch")}>{leaf.content === null ? "–" : leaf.name}</td>
-                  <td data-label={t("Given")}>{ranksText(placement.given, [node], each)}</td>
-                  <td data-label={t("Chosen")}>{ranksText(placement.order, [node], each)}</td>
-                  <td data-label={t("Best known")}>{ranksText(best, [node], each)}</td>
-                </tr>
-              )),
-            )}
-          </tbody>
-        </Scrolled>
+        <DataTable
+          caption={t("Ranks of each node")}
+          scrolls
+          columns={columns}
+          rows={leavesOf(tree).flatMap((leaf) => leaf.nodes.map((node) => ({ node, leaf })))}
+          rowKey={({ node }) => node}
+        />
       )}
     </details>
   );
@@ -53,32 +44,15 @@ export function BindingTable({ bindings }: { bindings: readonly BoundRank[] }) {
   const { t } = useTranslation();
   const many = bindings.length > MOST_SHOWN;
   const [unfolded, setUnfolded] = useState(!many);
-  const rows = (
-    <Scrolled label={t("Rank bindings")}>
-      <thead>
-        <tr>
-          <th scope="col">{t("Rank")}</th>
-          <th scope="col">{t("Node")}</th>
-          <th scope="col">{t("Cores")}</th>
-          <th scope="col">{t("NUMA node")}</th>
-          <th scope="col">GPU</th>
-          <th scope="col">{t("Network interface")}</th>
-        </tr>
-      </thead>
-      <tbody>
-        {bindings.map((binding) => (
-          <tr key={binding.rank}>
-            <td>{t("Rank {{rank}}", { rank: binding.rank })}</td>
-            <td data-label={t("Node")}>{binding.node}</td>
-            <td data-label={t("Cores")}>{binding.cores ?? "–"}</td>
-            <td data-label={t("NUMA node")}>{binding.numa ?? "–"}</td>
-            <td data-label="GPU">{binding.gpu ?? "–"}</td>
-            <td data-label={t("Network interface")}>{binding.nic ?? "–"}</td>
-          </tr>
-        ))}
-      </tbody>
-    </Scrolled>
-  );
+  const columns: Column<BoundRank>[] = [
+    { header: t("Rank"), cell: ({ rank }) => t("Rank {{rank}}", { rank }) },
+    { header: t("Node"), cell: ({ node }) => node },
+    { header: t("Cores"), cell: ({ cores }) => cores ?? "–" },
+    { header: t("NUMA node"), cell: ({ numa }) => numa ?? "–" },
+    { header: "GPU", cell: ({ gpu }) => gpu ?? "–" },
+    { header: t("Network interface"), cell: ({ nic }) => nic ?? "–" },
+  ];
+  const rows = <DataTable caption={t("Rank bindings")} scrolls columns={columns} rows={bindings} rowKey={({ rank }) => rank} />;
   if (many) {
     return (
       <details className={classes.values} onToggle={(event) => setUnfolded(event.currentTarget.open)} data-testid="placement-bindings">
@@ -94,17 +68,5 @@ export function BindingTable({ bindings }: { bindings: readonly BoundRank[] }) {
       </Title>
       {rows}
     </section>
-  );
-}
-
-function Scrolled({ label, children }: { label: string; children: ReactNode }) {
-  return (
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard
-    <div className={table.wrap} tabIndex={0} role="group" aria-label={label}>
-      <table className={`${table.table ?? ""} tabular`}>
-        <caption className="visually-hidden">{label}</caption>
-        {children}
-      </table>
-    </div>
   );
 }

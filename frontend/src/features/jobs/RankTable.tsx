@@ -1,8 +1,9 @@
 import { useTranslation } from "react-i18next";
 import type { RankMetrics } from "@/api/ranks";
+import { DataTable } from "@/components/DataTable";
+import type { Column } from "@/components/table";
 import { formatShare, formatSpan } from "./profile";
 import { figuresOf, formatQuantity, type Quantity, rowsOf } from "./rank-metrics";
-import tableClasses from "@/components/table.module.css";
 
 /** The same values as the charts, as text: a table of ranks and one of nodes. */
 export function RankTable({ metrics }: { metrics: RankMetrics }) {
@@ -34,38 +35,16 @@ function Ranks({ metrics }: { metrics: RankMetrics }) {
   const { t } = useTranslation();
   const gpu = useSummaries(metrics, "gpu");
   const memory = useSummaries(metrics, "gpu-memory");
-  return (
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard
-    <div className={tableClasses.wrap} tabIndex={0} role="group" aria-label={t("Usage by rank")}>
-      <table className={`${tableClasses.table ?? ""} tabular`} data-testid="rank-table">
-        <caption className="visually-hidden">{t("Usage by rank")}</caption>
-        <thead>
-          <tr>
-            <th scope="col">{t("Rank")}</th>
-            <th scope="col">{t("Node")}</th>
-            <th scope="col">{t("GPU utilization")}</th>
-            <th scope="col">{t("GPU memory")}</th>
-            <th scope="col">{t("Step time")}</th>
-            <th scope="col">{t("Exposed communication")}</th>
-            <th scope="col">{t("Behind the others, per step")}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {metrics.ranks.map((rank) => (
-            <tr key={rank.rank}>
-              <td>{t(rank.straggler ? "Rank {{rank}}, straggler" : "Rank {{rank}}", { rank: rank.rank })}</td>
-              <td data-label={t("Node")}>{rank.node ?? "–"}</td>
-              <td data-label={t("GPU utilization")}>{gpu(String(rank.rank))}</td>
-              <td data-label={t("GPU memory")}>{memory(String(rank.rank))}</td>
-              <td data-label={t("Step time")}>{orDash(rank.step_s, formatSpan)}</td>
-              <td data-label={t("Exposed communication")}>{formatShare(rank.blocked)}</td>
-              <td data-label={t("Behind the others, per step")}>{orDash(rank.behind_s, formatSpan)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+  const columns: Column<RankMetrics["ranks"][number]>[] = [
+    { header: t("Rank"), cell: ({ rank, straggler }) => t(straggler ? "Rank {{rank}}, straggler" : "Rank {{rank}}", { rank }) },
+    { header: t("Node"), cell: ({ node }) => node ?? "–" },
+    { header: t("GPU utilization"), cell: ({ rank }) => gpu(String(rank)) },
+    { header: t("GPU memory"), cell: ({ rank }) => memory(String(rank)) },
+    { header: t("Step time"), cell: ({ step_s }) => orDash(step_s, formatSpan) },
+    { header: t("Exposed communication"), cell: ({ blocked }) => formatShare(blocked) },
+    { header: t("Behind the others, per step"), cell: ({ behind_s }) => orDash(behind_s, formatSpan) },
+  ];
+  return <DataTable caption={t("Usage by rank")} scrolls columns={columns} rows={metrics.ranks} rowKey={({ rank }) => rank} testId="rank-table" />;
 }
 
 function Nodes({ metrics }: { metrics: RankMetrics }) {
@@ -73,32 +52,12 @@ function Nodes({ metrics }: { metrics: RankMetrics }) {
   const cpu = useSummaries(metrics, "cpu");
   const memory = useSummaries(metrics, "memory");
   const gpu = useSummaries(metrics, "node-gpu");
-  return (
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard
-    <div className={tableClasses.wrap} tabIndex={0} role="group" aria-label={t("Usage by node")}>
-      <table className={`${tableClasses.table ?? ""} tabular`}>
-        <caption className="visually-hidden">{t("Usage by node")}</caption>
-        <thead>
-          <tr>
-            <th scope="col">{t("Node")}</th>
-            <th scope="col">{t("Ranks")}</th>
-            <th scope="col">{t("CPUs")}</th>
-            <th scope="col">{t("Memory")}</th>
-            <th scope="col">{t("GPU utilization")}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {metrics.nodes.map((node) => (
-            <tr key={node.node}>
-              <td>{node.node}</td>
-              <td data-label={t("Ranks")}>{node.ranks.join(", ") || "–"}</td>
-              <td data-label={t("CPUs")}>{cpu(node.node)}</td>
-              <td data-label={t("Memory")}>{memory(node.node)}</td>
-              <td data-label={t("GPU utilization")}>{gpu(node.node)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+  const columns: Column<RankMetrics["nodes"][number]>[] = [
+    { header: t("Node"), cell: ({ node }) => node },
+    { header: t("Ranks"), cell: ({ ranks }) => ranks.join(", ") || "–" },
+    { header: t("CPUs"), cell: ({ node }) => cpu(node) },
+    { header: t("Memory"), cell: ({ node }) => memory(node) },
+    { header: t("GPU utilization"), cell: ({ node }) => gpu(node) },
+  ];
+  return <DataTable caption={t("Usage by node")} scrolls columns={columns} rows={metrics.nodes} rowKey={({ node }) => node} />;
 }

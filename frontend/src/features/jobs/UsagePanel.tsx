@@ -6,9 +6,10 @@ import { metricsQuery } from "@/api/queries";
 import type { Job, Metrics } from "@/api/types";
 import { PageError } from "@/components/PageError";
 import type { Series } from "@/components/UsageChart";
+import { translateServerText } from "@/i18n/server";
 import { isActive } from "@/lib/states";
-import { formatBytes, formatEnergy, formatNumber, withUnit } from "@/lib/units";
-import { cpuEnergyOf, energyOf, gpuSeries, isExpired, limitOf, memoryOf, newest, powerOf, seriesOf, summaryOf, utilizationOf } from "./metrics";
+import { formatBytes, formatEnergy, formatNumber } from "@/lib/units";
+import { cpuEnergyOf, energyOf, formatOf, isExpired, limitOf, newest, type SampleValue, seriesOf, summaryOf, valueSeries } from "./metrics";
 
 const UsageChart = lazy(() => import("@/components/UsageChart"));
 
@@ -16,8 +17,6 @@ const UsageChart = lazy(() => import("@/components/UsageChart"));
 const REFRESH_MS = 5_000;
 
 const cpuText = (value: number) => formatNumber(Math.round(value * 100) / 100);
-const wattText = (value: number) => withUnit(formatNumber(Math.round(value)), "W");
-const percentText = (value: number) => withUnit(Math.round(value), "%");
 
 export function UsagePanel({ job }: { job: Job }) {
   const { t } = useTranslation();
@@ -64,21 +63,29 @@ function Charts({ job, metrics, active }: ChartsProps) {
   const { samples } = metrics;
   const cpu = useMemo(() => seriesOf(samples, (sample) => sample.cpu), [samples]);
   const memory = useMemo(() => seriesOf(samples, (sample) => sample.memory_bytes), [samples]);
-  const gpu = useMemo(() => gpuSeries(samples, utilizationOf), [samples]);
-  const gpuMemory = useMemo(() => gpuSeries(samples, memoryOf), [samples]);
-  const power = useMemo(() => gpuSeries(samples, powerOf), [samples]);
-  const peakPower = summaryOf(power)?.peak ?? 0;
   const { resources } = job;
-  const peakGpuMemory = summaryOf(gpuMemory)?.peak ?? 0;
   return (
     <Stack gap="md">
       <Usage title={t("CPUs in use")} label={t("CPUs in use over time")} series={cpu} format={cpuText} limit={resources.cpu} of={cpuText(resources.cpu)} active={active} colour="indigo" by="mean" />
       <Usage title={t("Memory")} label={t("Memory in use over time")} series={memory} format={formatBytes} {...limitOf(resources.memory_bytes, memory, formatBytes)} active={active} colour="moon" by="peak" />
-      <Usage title={t("GPU utilization")} label={t("GPU utilization over time")} series={gpu} format={percentText} limit={100} active={active} colour="indigo" by="mean" />
-      {peakGpuMemory > 0 && <Usage title={t("GPU memory")} label={t("GPU memory over time")} series={gpuMemory} format={formatBytes} limit={peakGpuMemory} active={active} colour="moon" by="peak" />}
-      {peakPower > 0 && <Usage title={t("GPU power")} label={t("GPU power over time")} series={power} format={wattText} limit={peakPower} active={active} colour="indigo" by="mean" />}
+      {metrics.values.map((value) => (
+        <ValueUsage key={`${value.source} ${value.name}`} value={value} samples={samples} active={active} />
+      ))}
       <Energy job={job} samples={samples} />
     </Stack>
+  );
+}
+
+/** A value that the platform describes; shares are always drawn, amounts where they are not zero. */
+function ValueUsage({ value, samples, active }: { value: SampleValue; samples: Metrics["samples"]; active: boolean }) {
+  const { t } = useTranslation();
+  const series = useMemo(() => valueSeries(samples, value), [samples, value]);
+  const peak = summaryOf(series)?.peak ?? 0;
+  const share = value.unit === "ratio";
+  if (peak === 0 && !share) return null;
+  const title = translateServerText(value.title ?? value.name).text;
+  return (
+    <Usage title={title} label={t("{{title}} over time", { title })} series={series} format={formatOf(value.unit)} limit={share ? 100 : peak} active={active} colour={value.figure === "peak" ? "moon" : "indigo"} by={value.figure} />
   );
 }
 

@@ -1,5 +1,7 @@
 import { expect, it } from "vitest";
-import { cpuEnergyOf, energyOf, gpuSeries, isExpired, limitOf, memoryOf, newest, powerOf, seriesOf, summaryOf, utilizationOf } from "./metrics";
+import { cpuEnergyOf, energyOf, formatOf, isExpired, limitOf, newest, type SampleValue, seriesOf, summaryOf, valueSeries } from "./metrics";
+
+const value = (change: Partial<SampleValue>): SampleValue => ({ name: "utilization", source: "gpu", unit: "ratio", title: "GPU utilization", figure: "mean", ...change });
 
 const sample = (time: string, node: string, cpu: number) => ({ time, node, cpu, memory_bytes: 1, processes: 1, gpu: [], cpu_energy_j: null });
 
@@ -40,7 +42,7 @@ it("draws a line for each GPU of each node", () => {
     at("2026-03-01T12:00:00Z", "n1", [{ index: 0, utilization: 0.5, memory_bytes: 8 }, { index: 1, utilization: 1 }]),
     at("2026-03-01T12:00:05Z", "n2", [{ index: 0, utilization: 0.25 }]),
   ];
-  const busy = gpuSeries(samples, utilizationOf);
+  const busy = valueSeries(samples, value({}));
   expect(busy.lines).toEqual([
     { name: "n1 · GPU 0", values: [50, null] },
     { name: "n1 · GPU 1", values: [100, null] },
@@ -51,7 +53,7 @@ it("draws a line for each GPU of each node", () => {
     { name: "n1 · GPU 1", value: 100 },
     { name: "n2 · GPU 0", value: 25 },
   ]);
-  expect(newest(gpuSeries(samples, memoryOf))).toEqual([{ name: "n1 · GPU 0", value: 8 }]);
+  expect(newest(valueSeries(samples, value({ name: "memory_bytes", unit: "bytes" })))).toEqual([{ name: "n1 · GPU 0", value: 8 }]);
 });
 
 it("detects jobs without retained measurements", () => {
@@ -79,5 +81,15 @@ it("sums the energy of GPUs by node, and knows where none is measured", () => {
   const samples = [measured("n2", 100, 50), measured("n10", 10), measured("n2", 400, 200)];
   expect(energyOf(samples)).toEqual({ total: 610, nodes: [{ name: "n2", joules: 600 }, { name: "n10", joules: 10 }] });
   expect(energyOf([sample("2026-03-01T12:00:00Z", "n1", 1), { ...sample("2026-03-01T12:00:00Z", "n1", 1), gpu: [{ index: 0, utilization: 1 }] }])).toBeNull();
-  expect(summaryOf(gpuSeries(samples, powerOf))?.peak).toBe(300);
+  expect(summaryOf(valueSeries(samples, value({ name: "power_w", unit: "W" })))?.peak).toBe(300);
+});
+
+it("draws what a node measures as a line for each node, with the unit that the platform names", () => {
+  const samples = [{ ...sample("2026-03-01T12:00:00Z", "n1", 1), cpu_energy_j: 5 }, sample("2026-03-01T12:00:00Z", "n2", 1)];
+  const energy = value({ name: "cpu_energy_j", source: "node", unit: "J" });
+  expect(valueSeries(samples, energy).lines).toEqual([
+    { name: "n1", values: [5] },
+    { name: "n2", values: [null] },
+  ]);
+  expect([formatOf("°C")(61.4), formatOf("ratio")(61.4), formatOf("bytes")(1024)]).toEqual(["61\u00a0°C", "61\u00a0%", "1\u00a0KiB"]);
 });

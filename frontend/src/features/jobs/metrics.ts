@@ -1,6 +1,7 @@
 /** Converts samples of a job to the columns of a chart: one time axis, one line per node. */
 import type { Metrics } from "@/api/types";
 import type { Series } from "@/components/UsageChart";
+import { formatBytes, formatNumber, withUnit } from "@/lib/units";
 
 type Sample = Metrics["samples"][number];
 
@@ -27,23 +28,28 @@ export function seriesOf(samples: readonly Sample[], pick: (sample: Sample) => n
 type Gpu = Sample["gpu"][number];
 
 /** A line for each GPU of each node, in the order of their numbers. */
-export function gpuSeries(samples: readonly Sample[], pick: (gpu: Gpu) => number | null): Series {
+function gpuSeries(samples: readonly Sample[], pick: (gpu: Gpu) => number | null): Series {
   const single = samples.flatMap((sample) =>
     sample.gpu.map((gpu, position) => ({ ...sample, node: `${sample.node} · GPU ${typeof gpu.index === "number" ? gpu.index : position}`, gpu: [gpu] })),
   );
   return seriesOf(single, (sample) => (sample.gpu[0] === undefined ? null : pick(sample.gpu[0])));
 }
 
-export function utilizationOf(gpu: Gpu): number | null {
-  return typeof gpu.utilization === "number" ? gpu.utilization * 100 : null;
+export type SampleValue = Metrics["values"][number];
+
+/** A line for each GPU or node that has the value; shares are in percent. */
+export function valueSeries(samples: readonly Sample[], { name, source, unit }: SampleValue): Series {
+  const numberOf = (entry: Readonly<Record<string, unknown>>) => {
+    const found = entry[name];
+    return typeof found !== "number" ? null : unit === "ratio" ? found * 100 : found;
+  };
+  return source === "gpu" ? gpuSeries(samples, numberOf) : seriesOf(samples, (sample) => numberOf({ ...sample }));
 }
 
-export function memoryOf(gpu: Gpu): number | null {
-  return typeof gpu.memory_bytes === "number" ? gpu.memory_bytes : null;
-}
-
-export function powerOf(gpu: Gpu): number | null {
-  return typeof gpu.power_w === "number" ? gpu.power_w : null;
+/** How numbers of a value in this unit are written; shares are in percent. */
+export function formatOf(unit: string): (value: number) => string {
+  if (unit === "bytes") return formatBytes;
+  return (value) => withUnit(formatNumber(Math.round(value)), unit === "ratio" ? "%" : unit);
 }
 
 export interface Energy {

@@ -19,11 +19,13 @@ import {
 import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { CopyButton } from "@/components/CopyButton";
+import { DataTable } from "@/components/DataTable";
 import { FormProblem } from "@/components/FormProblem";
 import { Modal } from "@/components/Modal";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { PageError } from "@/components/PageError";
 import { PanelSkeleton } from "@/components/PanelSkeleton";
+import type { Column } from "@/components/table";
 import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import { msg } from "@/i18n/msg";
@@ -193,44 +195,26 @@ const STATES: Record<Delivery["state"], { tone: Tone; label: string }> = {
 function DeliveryLog({ id }: { id: string }) {
   const { t } = useTranslation();
   const query = useQuery(deliveriesQuery(id));
-  if (query.isPending) return <PanelSkeleton rows={3} />;
-  if (!query.data) return <PageError error={query.error} onRetry={() => query.refetch()} />;
-  if (query.data.length === 0) {
-    return (
-      <Text size="sm" c="dimmed" mt="sm">
-        {t("No deliveries yet.")}
-      </Text>
-    );
-  }
+  const columns: Column<Delivery>[] = [
+    { header: t("Time"), cell: ({ created_at }) => <RelativeTime at={created_at} /> },
+    { header: t("Event"), cell: ({ kind, title }) => <span title={title}>{kind}</span> },
+    { header: t("State"), cell: ({ state }) => <DeliveryState state={state} /> },
+    { header: t("Attempts"), cell: ({ attempts }) => attempts },
+    { header: t("Response"), cell: ({ status, error }) => <span title={error ?? undefined}>{status ?? error}</span> },
+  ];
   return (
-    <div style={{ overflowX: "auto", marginTop: 10 }}>
-      <table className={classes.matrix}>
-        <thead>
-          <tr>
-            <th scope="col">{t("Time")}</th>
-            <th scope="col">{t("Event")}</th>
-            <th scope="col">{t("State")}</th>
-            <th scope="col">{t("Attempts")}</th>
-            <th scope="col">{t("Response")}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {query.data.map((delivery) => (
-            <tr key={delivery.id}>
-              <td>
-                <RelativeTime at={delivery.created_at} />
-              </td>
-              <td title={delivery.title}>{delivery.kind}</td>
-              <td>
-                <DeliveryState state={delivery.state} />
-              </td>
-              <td>{delivery.attempts}</td>
-              <td title={delivery.error ?? undefined}>{delivery.status ?? delivery.error ?? ""}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable
+      columns={columns}
+      query={query}
+      rows={query.data}
+      rowKey={({ id: delivery }) => delivery}
+      className={classes.deliveries}
+      empty={
+        <Text size="sm" c="dimmed" mt="sm">
+          {t("No deliveries yet.")}
+        </Text>
+      }
+    />
   );
 }
 

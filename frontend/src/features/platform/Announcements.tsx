@@ -16,11 +16,13 @@ import {
 import { projectsQuery } from "@/api/projects";
 import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
+import { DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
-import { FormModal } from "@/components/FormModal";
+import { FormDialog } from "@/components/FormDialog";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
+import type { Column } from "@/components/table";
 import { ToneBadge } from "@/components/ToneBadge";
 import { useNow } from "@/hooks/use-now";
 import { formatMoment, formatPeriod } from "@/lib/time";
@@ -28,7 +30,6 @@ import { LinkedText } from "./LinkedText";
 import { MaintenanceCard } from "./MaintenanceCard";
 import { PeriodFields } from "./PeriodFields";
 import { fromField, SEVERITIES, severityLook, stageOf, toField } from "./severity";
-import table from "@/components/table.module.css";
 import classes from "@/components/Admin.module.css";
 
 /** Announcements to users, and maintenance. */
@@ -88,54 +89,50 @@ function Rows({ announcements, onEdit }: { announcements: readonly Announcement[
     },
   });
   const stages = { current: t("active"), future: t("scheduled"), past: t("expired") };
+  const columns: Column<Announcement>[] = [
+    {
+      header: t("Text"),
+      cell: ({ severity, text }) => (
+        <>
+          <ToneBadge tone={severityLook(severity).tone}>{t(severityLook(severity).label)}</ToneBadge>
+          <div className={classes.text} style={{ marginTop: 4 }}>
+            <LinkedText>{text}</LinkedText>
+          </div>
+        </>
+      ),
+    },
+    { header: t("Visible to"), cell: ({ projects }) => (projects.length === 0 ? t("all users") : projects.join(", ")) },
+    {
+      header: t("Display period"),
+      cell: (each) => (
+        <div>
+          {stages[stageOf(each, now)]}
+          <Text size="xs" c="dimmed">
+            {each.ends_at === null ? t("from {{from}}", { from: formatMoment(new Date(each.starts_at)) }) : formatPeriod(new Date(each.starts_at), new Date(each.ends_at))}
+          </Text>
+        </div>
+      ),
+    },
+  ];
   return (
-    <div className={table.wrap}>
-      <table className={table.table}>
-        <thead>
-          <tr>
-            <th scope="col">{t("Text")}</th>
-            <th scope="col">{t("Visible to")}</th>
-            <th scope="col">{t("Display period")}</th>
-            <th scope="col">
-              <span className="visually-hidden">{t("Actions")}</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {announcements.map((each) => {
-            const stage = stageOf(each, now);
-            return (
-              <tr key={each.id} data-testid="announcement-row" style={{ opacity: stage === "past" ? 0.65 : 1 }}>
-                <td>
-                  <ToneBadge tone={severityLook(each.severity).tone}>{t(severityLook(each.severity).label)}</ToneBadge>
-                  <div className={classes.text} style={{ marginTop: 4 }}>
-                    <LinkedText>{each.text}</LinkedText>
-                  </div>
-                </td>
-                <td data-label={t("Visible to")}>{each.projects.length === 0 ? t("all users") : each.projects.join(", ")}</td>
-                <td data-label={t("Display period")}>
-                  <div>
-                    {stages[stage]}
-                    <Text size="xs" c="dimmed">
-                      {each.ends_at === null
-                        ? t("from {{from}}", { from: formatMoment(new Date(each.starts_at)) })
-                        : formatPeriod(new Date(each.starts_at), new Date(each.ends_at))}
-                    </Text>
-                  </div>
-                </td>
-                <td className={table.num}>
-                  <ChangeButton variant="subtle" size="compact-sm" onClick={() => onEdit(each)}>
-                    {t("Edit")}
-                  </ChangeButton>
-                  <ChangeButton variant="subtle" color="red" size="compact-sm" onClick={() => setDeleting(each)}>
-                    {t("Delete")}
-                  </ChangeButton>
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
+    <>
+      <DataTable
+        columns={columns}
+        rows={announcements}
+        rowKey={({ id }) => id}
+        rowTestId="announcement-row"
+        rowProps={(each) => ({ style: { opacity: stageOf(each, now) === "past" ? 0.65 : 1 } })}
+        actions={(each) => (
+          <>
+            <ChangeButton variant="subtle" size="compact-sm" onClick={() => onEdit(each)}>
+              {t("Edit")}
+            </ChangeButton>
+            <ChangeButton variant="subtle" color="red" size="compact-sm" onClick={() => setDeleting(each)}>
+              {t("Delete")}
+            </ChangeButton>
+          </>
+        )}
+      />
       <Confirm
         opened={deleting !== null}
         title={t("Delete this announcement?")}
@@ -148,7 +145,7 @@ function Rows({ announcements, onEdit }: { announcements: readonly Announcement[
       >
         {deleting?.text}
       </Confirm>
-    </div>
+    </>
   );
 }
 
@@ -187,7 +184,7 @@ function Editor({ announcement, onClose }: { announcement: Announcement | null; 
     },
   });
   return (
-    <FormModal
+    <FormDialog
       title={announcement === null ? t("New announcement") : t("Edit announcement")}
       action={announcement === null ? t("Publish") : t("Save")}
       testId="announcement-save"
@@ -238,6 +235,6 @@ function Editor({ announcement, onClose }: { announcement: Announcement | null; 
         clearable
       />
       <PeriodFields from={form.from} until={form.until} endless={t("Leave blank to show it until it is deleted.")} onChange={set} />
-    </FormModal>
+    </FormDialog>
   );
 }

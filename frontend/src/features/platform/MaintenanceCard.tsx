@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import { adminKeys, countsQuery, endMaintenance, type Maintenance, maintenanceQuery, readMaintenanceTag, setMaintenance } from "@/api/admin";
 import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
-import { FormModal } from "@/components/FormModal";
+import { FormDialog } from "@/components/FormDialog";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { PageError } from "@/components/PageError";
 import { ToneBadge } from "@/components/ToneBadge";
@@ -111,7 +111,7 @@ function MaintenanceForm({ maintenance, onClose }: { maintenance: Maintenance; o
     },
   });
   return (
-    <FormModal
+    <FormDialog
       title={t("Maintenance")}
       action={form.from === "" ? t("Start now") : t("Schedule")}
       testId="maintenance-save"
@@ -130,6 +130,6 @@ function MaintenanceForm({ maintenance, onClose }: { maintenance: Maintenance; o
         data-testid="maintenance-message"
       />
       <PeriodFields from={form.from} until={form.until} endless={t("Leave blank to end it manually.")} onChange={set} />
-    </FormModal>
+    </FormDialog>
   );
 }

@@ -4,10 +4,12 @@ import { Search, SearchX } from "lucide-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { type Setting, settingsQuery } from "@/api/admin";
+import { DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
 import { ServerText } from "@/components/ServerText";
+import type { Column } from "@/components/table";
 import { msg } from "@/i18n/msg";
 import { translateServerText } from "@/i18n/server";
 import { known } from "@/lib/known";
@@ -33,6 +35,34 @@ export function SettingsPage() {
   const matching = query.data?.filter(
     (each) => (all || searchText !== "" || each.source !== "default") && `${each.name} ${translateServerText(each.description).text}`.toLowerCase().includes(searchText),
   );
+  const columns: Column<Setting>[] = [
+    {
+      header: t("Setting"),
+      className: table.name,
+      cell: ({ name, description }) => (
+        <>
+          <span className="mono">{name}</span>
+          <Text size="xs" c="dimmed">
+            <ServerText>{description}</ServerText>
+          </Text>
+        </>
+      ),
+    },
+    { header: t("Value"), cell: (each) => <span className={classes.value}>{settingText(each) ?? t("not set")}</span> },
+    {
+      header: t("Source"),
+      cell: ({ source, location }) => (
+        <div>
+          {t(known(SOURCES, source, source))}
+          {location !== null && (
+            <Text size="xs" c="dimmed" className={classes.value}>
+              {location}
+            </Text>
+          )}
+        </div>
+      ),
+    },
+  ];
   return (
     <>
       <PageTitle title={t("Settings")} />
@@ -52,44 +82,7 @@ export function SettingsPage() {
           </EmptyState>
         }
       >
-        {(settings) => (
-          <div className={table.wrap}>
-            <table className={table.table}>
-              <thead>
-                <tr>
-                  <th scope="col">{t("Setting")}</th>
-                  <th scope="col">{t("Value")}</th>
-                  <th scope="col">{t("Source")}</th>
-                </tr>
-              </thead>
-              <tbody>
-                {settings.map((each) => (
-                  <tr key={each.name} data-testid="setting-row">
-                    <td style={{ maxWidth: 340 }}>
-                      <span className="mono">{each.name}</span>
-                      <Text size="xs" c="dimmed">
-                        <ServerText>{each.description}</ServerText>
-                      </Text>
-                    </td>
-                    <td data-label={t("Value")}>
-                      <span className={classes.value}>{settingText(each) ?? t("not set")}</span>
-                    </td>
-                    <td data-label={t("Source")}>
-                      <div>
-                        {t(known(SOURCES, each.source, each.source))}
-                        {each.location !== null && (
-                          <Text size="xs" c="dimmed" className={classes.value}>
-                            {each.location}
-                          </Text>
-                        )}
-                      </div>
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
-        )}
+        {(settings) => <DataTable columns={columns} rows={settings} rowKey={({ name }) => name} rowTestId="setting-row" />}
       </QueryCard>
     </>
   );

@@ -1,12 +1,11 @@
-import { Button, Group, NumberInput, Select, Stack, Text, Title } from "@mantine/core";
+import { Button, Group, NumberInput, Select, Text, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { createInvitation, type Invitation, invitationsQuery, type ProjectRole, projectKeys, revokeInvitation } from "@/api/projects";
 import { ChangeButton } from "@/components/ChangeButton";
 import { CopyButton } from "@/components/CopyButton";
-import { FormProblem } from "@/components/FormProblem";
-import { Modal } from "@/components/Modal";
+import { FormDialog } from "@/components/FormDialog";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { SharedAccountNote } from "@/components/SharedAccountNote";
 import { RelativeTime } from "@/components/Time";
@@ -71,61 +70,64 @@ export function InviteModal({ name, onClose }: { name: string; onClose: () => vo
     onSuccess: () => void cache.invalidateQueries({ queryKey: projectKeys.one(name) }),
   });
   return (
-    <Modal opened onClose={onClose} title={<strong>{t("Invite to {{name}}", { name })}</strong>}>
-      {create.data ? (
-        <Stack gap="md">
-          <Text size="sm">{t("Users who open this link and log in can join the project. The link is shown only once; copy it now.")}</Text>
-          <Group gap="xs" wrap="nowrap" align="center">
-            <code className="mono truncate" style={{ flex: 1, padding: "8px 10px", borderRadius: 8, background: "var(--well)" }} data-testid="invite-link">
-              {create.data.url}
-            </code>
-            <CopyButton text={create.data.url} what={t("link")} />
-          </Group>
-          <Button onClick={onClose} data-testid="invite-done">
-            {t("Done")}
-          </Button>
-        </Stack>
-      ) : (
-        <Stack gap="md">
-          <SharedAccountNote />
-          <FormProblem error={create.error} />
-          <Select
-            label={t("Role")}
-            data={[
-              { value: "member", label: roleLabel("member") },
-              { value: "manager", label: roleLabel("manager") },
-            ]}
-            value={role}
-            allowDeselect={false}
-            onChange={(next) => setRole(next === "manager" ? "manager" : "member")}
-          />
-          <Group grow align="flex-end">
-            <NumberInput
-              label={t("Maximum uses")}
-              value={uses}
-              min={1}
-              max={1_000}
-              allowDecimal={false}
-              onChange={(value) => setUses(typeof value === "number" ? value : 1)}
-            />
-            <Select
-              label={t("Expires after")}
-              data={[
-                { value: "1", label: t("{{count}} days", { count: 1 }) },
-                { value: "7", label: t("{{count}} days", { count: 7 }) },
-                { value: "30", label: t("{{count}} days", { count: 30 }) },
-                { value: "90", label: t("{{count}} days", { count: 90 }) },
-              ]}
-              value={days}
-              allowDeselect={false}
-              onChange={(next) => setDays(next ?? "7")}
-            />
-          </Group>
-          <ChangeButton loading={create.isPending} onClick={() => create.mutate()} data-testid="invite-make">
-            {t("Create link")}
-          </ChangeButton>
-        </Stack>
-      )}
-    </Modal>
+    <FormDialog
+      title={t("Invite to {{name}}", { name })}
+      action={t("Create link")}
+      testId="invite-make"
+      busy={create.isPending}
+      error={create.error}
+      onClose={onClose}
+      onSubmit={create.mutate}
+      result={
+        create.data && (
+          <>
+            <Text size="sm">{t("Users who open this link and log in can join the project. The link is shown only once; copy it now.")}</Text>
+            <Group gap="xs" wrap="nowrap" align="center">
+              <code className="mono truncate" style={{ flex: 1, padding: "8px 10px", borderRadius: 8, background: "var(--well)" }} data-testid="invite-link">
+                {create.data.url}
+              </code>
+              <CopyButton text={create.data.url} what={t("link")} />
+            </Group>
+            <Button onClick={onClose} data-testid="invite-done">
+              {t("Done")}
+            </Button>
+          </>
+        )
+      }
+    >
+      <SharedAccountNote />
+      <Select
+        label={t("Role")}
+        data={[
+          { value: "member", label: roleLabel("member") },
+          { value: "manager", label: roleLabel("manager") },
+        ]}
+        value={role}
+        allowDeselect={false}
+        onChange={(next) => setRole(next === "manager" ? "manager" : "member")}
+      />
+      <Group grow align="flex-end">
+        <NumberInput
+          label={t("Maximum uses")}
+          value={uses}
+          min={1}
+          max={1_000}
+          allowDecimal={false}
+          onChange={(value) => setUses(typeof value === "number" ? value : 1)}
+        />
+        <Select
+          label={t("Expires after")}
+          data={[
+            { value: "1", label: t("{{count}} days", { count: 1 }) },
+            { value: "7", label: t("{{count}} days", { count: 7 }) },
+            { value: "30", label: t("{{count}} days", { count: 30 }) },
+            { value: "90", label: t("{{count}} days", { count: 90 }) },
+          ]}
+          value={days}
+          allowDeselect={false}
+          onChange={(next) => setDays(next ?? "7")}
+        />
+      </Group>
+    </FormDialog>
   );
 }

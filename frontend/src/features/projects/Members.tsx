@@ -9,18 +9,17 @@ import { limitsQuery, type Limits, type LimitsInput, type Member, membersQuery, 
 import { meQuery } from "@/api/queries";
 import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
-import { FormModal } from "@/components/FormModal";
+import { DataTable } from "@/components/DataTable";
+import { FormDialog } from "@/components/FormDialog";
 import { Modal } from "@/components/Modal";
 import { notifyDone, notifyProblem } from "@/components/notify";
-import { PageError } from "@/components/PageError";
-import { TableSkeleton } from "@/components/TableSkeleton";
+import type { Column } from "@/components/table";
 import { ToneBadge } from "@/components/ToneBadge";
 import { useRefusal } from "@/hooks/use-refusal";
 import { Invitations, InviteModal } from "./Invitations";
 import { limitAmount, limitRows, limitsSaved } from "./limits";
 import { LimitsForm } from "./LimitsForm";
 import { type Rights, roleLabel } from "./projects";
-import tableClasses from "@/components/table.module.css";
 import classes from "./Projects.module.css";
 
 type OpenDialog = { member: Member; kind: "remove" | "limits" } | null;
@@ -32,9 +31,28 @@ export function Members({ project, rights, me }: { project: Project; rights: Rig
   const [adding, setAdding] = useState<"invite" | "name" | null>(null);
   const [dialog, setDialog] = useState<OpenDialog>(null);
   const change = useMemberChanges(project.name);
-  const members = query.data?.items;
   const active = project.state === "active";
   const gpus = limits?.use.find((entry) => entry.limit === "max_gpus")?.by_user ?? {};
+  const columns: Column<Member>[] = [
+    {
+      header: t("Member"),
+      cell: (member) => (
+        <>
+          <strong>{member.user}</strong>
+          {member.in_slurm === false && (
+            <Tooltip label={t("Not active in Slurm until an administrator runs: aitne admin sync")} multiline maw={280}>
+              <span style={{ marginLeft: 8 }}>
+                <ToneBadge tone="waiting">{t("not yet in Slurm")}</ToneBadge>
+              </span>
+            </Tooltip>
+          )}
+        </>
+      ),
+    },
+    { header: t("Role"), cell: (member) => roleLabel(member.role) },
+    { header: t("Own limits"), dim: true, cell: (member) => (limits === undefined ? "" : ownLimits(member.limits, limits) || t("none")) },
+    { header: t("GPUs in use"), align: "right", cell: (member) => gpus[member.user] ?? 0 },
+  ];
   return (
     <div className={classes.column}>
       <section className="card" style={{ overflow: "hidden" }} aria-labelledby="members-title">
@@ -53,57 +71,24 @@ export function Members({ project, rights, me }: { project: Project; rights: Rig
             </Group>
           )}
         </div>
-        {query.isPending && <TableSkeleton rows={3} />}
-        {query.isError && !members && <PageError compact error={query.error} onRetry={() => query.refetch()} />}
-        {members && (
-          <div className={tableClasses.wrap}>
-            <table className={tableClasses.table}>
-              <thead>
-                <tr>
-                  <th scope="col">{t("Member")}</th>
-                  <th scope="col">{t("Role")}</th>
-                  <th scope="col">{t("Own limits")}</th>
-                  <th scope="col" className={tableClasses.num}>{t("GPUs in use")}</th>
-                  <th scope="col">
-                    <span className="visually-hidden">{t("Actions")}</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {members.map((member) => (
-                  <tr key={member.user} data-testid="member-row">
-                    <td>
-                      <strong>{member.user}</strong>
-                      {member.in_slurm === false && (
-                        <Tooltip label={t("Not active in Slurm until an administrator runs: aitne admin sync")} multiline maw={280}>
-                          <span style={{ marginLeft: 8 }}>
-                            <ToneBadge tone="waiting">{t("not yet in Slurm")}</ToneBadge>
-                          </span>
-                        </Tooltip>
-                      )}
-                    </td>
-                    <td data-label={t("Role")}>{roleLabel(member.role)}</td>
-                    <td data-label={t("Own limits")} className={tableClasses.dim}>
-                      {limits === undefined ? "" : ownLimits(member.limits, limits) || t("none")}
-                    </td>
-                    <td data-label={t("GPUs in use")} className={tableClasses.num}>{gpus[member.user] ?? 0}</td>
-                    <td className={tableClasses.num}>
-                      {(rights.manages || member.user === me) && (
-                        <MemberMenu
-                          member={member}
-                          manages={rights.manages}
-                          self={member.user === me}
-                          onRole={(role) => change.role.mutate({ user: member.user, role })}
-                          onOpen={(kind) => setDialog({ member, kind })}
-                        />
-                      )}
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
-        )}
+        <DataTable
+          columns={columns}
+          query={query}
+          rows={query.data?.items}
+          rowKey={(member) => member.user}
+          rowTestId="member-row"
+          actions={(member) =>
+            (rights.manages || member.user === me) && (
+              <MemberMenu
+                member={member}
+                manages={rights.manages}
+                self={member.user === me}
+                onRole={(role) => change.role.mutate({ user: member.user, role })}
+                onOpen={(kind) => setDialog({ member, kind })}
+              />
+            )
+          }
+        />
       </section>
       {rights.manages && <Invitations name={project.name} />}
       {adding === "invite" && <InviteModal name={project.name} onClose={() => setAdding(null)} />}
@@ -251,7 +236,7 @@ function AddModal({ name, onClose }: { name: string; onClose: () => void }) {
     },
   });
   return (
-    <FormModal
+    <FormDialog
       title={t("Add member")}
       action={t("Add")}
       testId="member-add-yes"
@@ -271,7 +256,7 @@ function AddModal({ name, onClose }: { name: string; onClose: () => void }) {
         autoComplete="off"
         data-autofocus
       />
-    </FormModal>
+    </FormDialog>
   );
 }
 

@@ -4,7 +4,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { createProject, projectKeys } from "@/api/projects";
-import { FormModal } from "@/components/FormModal";
+import { FormDialog } from "@/components/FormDialog";
 import { notifyDone } from "@/components/notify";
 import { useProblems } from "@/hooks/use-problems";
 import { dayAhead, fromDayInput } from "./projects";
@@ -38,7 +38,7 @@ export function NewProjectModal({ admin, me, onClose }: { admin: boolean; me: st
   });
   const { errorOf, hasOtherErrors } = useProblems(create.error, ["name", "title", "description", "reason", "expires_at", "manager"]);
   return (
-    <FormModal
+    <FormDialog
       title={t("New project")}
       action={admin ? t("Create project") : t("Request project")}
       testId="project-create"
@@ -117,6 +117,6 @@ export function NewProjectModal({ admin, me, onClose }: { admin: boolean; me: st
         error={errorOf("expires_at")}
         onChange={(event) => set({ end: event.currentTarget.value })}
       />
-    </FormModal>
+    </FormDialog>
   );
 }

@@ -6,10 +6,12 @@ import { useTranslation } from "react-i18next";
 import { limitsQuery, type Project, type ProjectLimits, type WaitingJob, waitingQuery } from "@/api/projects";
 import { meQuery } from "@/api/queries";
 import { UsageBar } from "@/components/Capacity";
+import { DataTable } from "@/components/DataTable";
 import { DetailRow } from "@/components/DetailRow";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { ServerText } from "@/components/ServerText";
+import type { Column } from "@/components/table";
 import { TableSkeleton } from "@/components/TableSkeleton";
 import { RelativeTime } from "@/components/Time";
 import { BalanceView } from "./BalanceView";
@@ -63,7 +65,34 @@ function About({ project }: { project: Project }) {
 function PendingJobs({ name }: { name: string }) {
   const { t } = useTranslation();
   const query = useQuery(waitingQuery(name));
-  const jobs = query.data?.items;
+  const columns: Column<WaitingJob>[] = [
+    {
+      header: t("Job"),
+      className: tableClasses.name,
+      cell: (job) => (
+        <Link to="/jobs/$jobId" params={{ jobId: job.id }} className={classes.link}>
+          {nameOfJob(job)}
+        </Link>
+      ),
+    },
+    { header: t("Owner"), cell: (job) => job.owner },
+    { header: t("Resources"), cell: (job) => <ServerText>{job.resources}</ServerText> },
+    { header: t("Pending since"), nowrap: true, cell: (job) => <RelativeTime at={job.pending_since} /> },
+    {
+      header: t("Reason"),
+      label: null,
+      cell: (job) => (
+        <>
+          {job.reason === null ? t("not available yet") : <ServerText>{job.reason}</ServerText>}
+          {job.expected_start_at !== null && (
+            <Text size="xs" c="dimmed">
+              {t("Estimated start:")} <RelativeTime at={job.expected_start_at} />
+            </Text>
+          )}
+        </>
+      ),
+    },
+  ];
   return (
     <section className="card" style={{ overflow: "hidden" }} aria-labelledby="waiting-title">
       <div className={classes.panelHead}>
@@ -76,62 +105,19 @@ function PendingJobs({ name }: { name: string }) {
           </Text>
         )}
       </div>
-      {query.isPending && <TableSkeleton rows={3} />}
-      {query.isError && !jobs && <PageError compact error={query.error} onRetry={() => query.refetch()} />}
-      {jobs?.length === 0 && (
-        <EmptyState icon={Hourglass} title={t("No pending jobs")}>
-          {t("Pending jobs of this project appear here with the reason.")}
-        </EmptyState>
-      )}
-      {jobs && jobs.length > 0 && (
-        <div className={tableClasses.wrap}>
-          <table className={tableClasses.table}>
-            <thead>
-              <tr>
-                <th scope="col">{t("Job")}</th>
-                <th scope="col">{t("Owner")}</th>
-                <th scope="col">{t("Resources")}</th>
-                <th scope="col">{t("Pending since")}</th>
-                <th scope="col">{t("Reason")}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {jobs.map((job) => (
-                <PendingJobRow key={job.id} job={job} />
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+      <DataTable
+        columns={columns}
+        query={query}
+        rows={query.data?.items}
+        rowKey={(job) => job.id}
+        rowTestId="waiting-row"
+        empty={
+          <EmptyState icon={Hourglass} title={t("No pending jobs")}>
+            {t("Pending jobs of this project appear here with the reason.")}
+          </EmptyState>
+        }
+      />
     </section>
-  );
-}
-
-function PendingJobRow({ job }: { job: WaitingJob }) {
-  const { t } = useTranslation();
-  return (
-    <tr data-testid="waiting-row">
-      <td className={tableClasses.name}>
-        <Link to="/jobs/$jobId" params={{ jobId: job.id }} className={classes.link}>
-          {nameOfJob(job)}
-        </Link>
-      </td>
-      <td data-label={t("Owner")}>{job.owner}</td>
-      <td data-label={t("Resources")}>
-        <ServerText>{job.resources}</ServerText>
-      </td>
-      <td data-label={t("Pending since")} className={tableClasses.nowrap}>
-        <RelativeTime at={job.pending_since} />
-      </td>
-      <td>
-        {job.reason === null ? t("not available yet") : <ServerText>{job.reason}</ServerText>}
-        {job.expected_start_at !== null && (
-          <Text size="xs" c="dimmed">
-            {t("Estimated start:")} <RelativeTime at={job.expected_start_at} />
-          </Text>
-        )}
-      </td>
-    </tr>
   );
 }
 

@@ -1,12 +1,11 @@
-import { Group, NumberInput, Select, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
+import { Group, NumberInput, Select, Text, Textarea, TextInput, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { approveProject, declineProject, pendingProjectsQuery, type Project, projectKeys, setProjectEnd } from "@/api/projects";
 import { ChangeButton } from "@/components/ChangeButton";
-import { FormProblem } from "@/components/FormProblem";
-import { Modal } from "@/components/Modal";
+import { FormDialog } from "@/components/FormDialog";
 import { notifyDone } from "@/components/notify";
 import { RelativeTime } from "@/components/Time";
 import { dayAhead, dayInput, dayOf, fromDayInput } from "./projects";
@@ -103,36 +102,38 @@ function ApproveModal({ project, extension, onClose }: { project: Project; exten
     ...callbacks,
   });
   return (
-    <Modal opened onClose={onClose} title={<strong>{extension ? t("Extend {{name}}", { name }) : t("Approve {{name}}", { name })}</strong>}>
-      <Stack gap="md">
-        <FormProblem error={approve.error} />
-        <TextInput
-          type="date"
-          label={t("End date")}
-          description={t("From this date, the project accepts no new jobs. Leave blank for no end date.")}
-          value={end}
-          min={dayAhead(new Date(), 1)}
-          onChange={(event) => setEnd(event.currentTarget.value)}
-        />
-        {!extension && (
-          <Group grow align="flex-end">
-            <NumberInput
-              label={t("GPU-hour budget")}
-              placeholder={t("no budget")}
-              value={hours}
-              onChange={setHours}
-              min={0}
-              allowDecimal={false}
-              thousandSeparator=" "
-            />
-            <PeriodSelect value={period} onChange={setPeriod} />
-          </Group>
-        )}
-        <ChangeButton loading={approve.isPending} onClick={() => approve.mutate()} data-testid="approve-yes">
-          {extension ? t("Extend project") : t("Approve")}
-        </ChangeButton>
-      </Stack>
-    </Modal>
+    <FormDialog
+      title={extension ? t("Extend {{name}}", { name }) : t("Approve {{name}}", { name })}
+      action={extension ? t("Extend project") : t("Approve")}
+      testId="approve-yes"
+      busy={approve.isPending}
+      error={approve.error}
+      onClose={onClose}
+      onSubmit={approve.mutate}
+    >
+      <TextInput
+        type="date"
+        label={t("End date")}
+        description={t("From this date, the project accepts no new jobs. Leave blank for no end date.")}
+        value={end}
+        min={dayAhead(new Date(), 1)}
+        onChange={(event) => setEnd(event.currentTarget.value)}
+      />
+      {!extension && (
+        <Group grow align="flex-end">
+          <NumberInput
+            label={t("GPU-hour budget")}
+            placeholder={t("no budget")}
+            value={hours}
+            onChange={setHours}
+            min={0}
+            allowDecimal={false}
+            thousandSeparator=" "
+          />
+          <PeriodSelect value={period} onChange={setPeriod} />
+        </Group>
+      )}
+    </FormDialog>
   );
 }
 
@@ -158,24 +159,28 @@ function DeclineModal({ project, onClose }: { project: Project; onClose: () => v
   const callbacks = useDecision(t("{{name}} declined.", { name: project.name }), onClose);
   const decline = useMutation({ mutationFn: () => declineProject(project.name, reason.trim()), ...callbacks });
   return (
-    <Modal opened onClose={onClose} title={<strong>{t("Decline {{name}}", { name: project.name })}</strong>}>
-      <Stack gap="md">
-        <FormProblem error={decline.error} />
-        <Textarea
-          label={t("Reason")}
-          description={t("Shown to the requester.")}
-          value={reason}
-          onChange={(event) => setReason(event.currentTarget.value)}
-          autosize
-          minRows={2}
-          maxLength={2_000}
-          required
-          data-autofocus
-        />
-        <ChangeButton color="red" loading={decline.isPending} disabled={reason.trim() === ""} onClick={() => decline.mutate()} data-testid="decline-yes">
-          {t("Decline")}
-        </ChangeButton>
-      </Stack>
-    </Modal>
+    <FormDialog
+      title={t("Decline {{name}}", { name: project.name })}
+      action={t("Decline")}
+      color="red"
+      testId="decline-yes"
+      busy={decline.isPending}
+      disabled={reason.trim() === ""}
+      error={decline.error}
+      onClose={onClose}
+      onSubmit={decline.mutate}
+    >
+      <Textarea
+        label={t("Reason")}
+        description={t("Shown to the requester.")}
+        value={reason}
+        onChange={(event) => setReason(event.currentTarget.value)}
+        autosize
+        minRows={2}
+        maxLength={2_000}
+        required
+        data-autofocus
+      />
+    </FormDialog>
   );
 }

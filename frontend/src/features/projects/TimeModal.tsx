@@ -1,11 +1,9 @@
-import { Stack, Textarea, TextInput } from "@mantine/core";
+import { Textarea, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { askForTime, type Project, projectKeys, setProjectEnd } from "@/api/projects";
-import { ChangeButton } from "@/components/ChangeButton";
-import { FormProblem } from "@/components/FormProblem";
-import { Modal } from "@/components/Modal";
+import { FormDialog } from "@/components/FormDialog";
 import { notifyDone } from "@/components/notify";
 import { dayAhead, dayInput } from "./projects";
 
@@ -29,32 +27,35 @@ export function TimeModal({ project, admin, onClose }: { project: Project; admin
   });
   const earliest = [dayAhead(new Date(), 1), dayInput(project.expires_at)].sort().at(-1) ?? "";
   return (
-    <Modal opened onClose={onClose} title={<strong>{t("Extend {{name}}", { name })}</strong>}>
-      <Stack gap="md">
-        <FormProblem error={extend.error} />
-        <TextInput
-          type="date"
-          label={t("End date")}
-          value={until}
-          min={earliest}
-          onChange={(event) => setUntil(event.currentTarget.value)}
-          required
-          data-autofocus
+    <FormDialog
+      title={t("Extend {{name}}", { name })}
+      action={admin ? t("Extend project") : t("Request extension")}
+      testId="time-yes"
+      busy={extend.isPending}
+      disabled={until === ""}
+      error={extend.error}
+      onClose={onClose}
+      onSubmit={extend.mutate}
+    >
+      <TextInput
+        type="date"
+        label={t("End date")}
+        value={until}
+        min={earliest}
+        onChange={(event) => setUntil(event.currentTarget.value)}
+        required
+        data-autofocus
+      />
+      {!admin && (
+        <Textarea
+          label={t("Reason")}
+          value={reason}
+          onChange={(event) => setReason(event.currentTarget.value)}
+          autosize
+          minRows={2}
+          maxLength={2_000}
         />
-        {!admin && (
-          <Textarea
-            label={t("Reason")}
-            value={reason}
-            onChange={(event) => setReason(event.currentTarget.value)}
-            autosize
-            minRows={2}
-            maxLength={2_000}
-          />
-        )}
-        <ChangeButton loading={extend.isPending} disabled={until === ""} onClick={() => extend.mutate()} data-testid="time-yes">
-          {admin ? t("Extend project") : t("Request extension")}
-        </ChangeButton>
-      </Stack>
-    </Modal>
+      )}
+    </FormDialog>
   );
 }

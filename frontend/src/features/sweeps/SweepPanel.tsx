@@ -1,20 +1,21 @@
 import { ActionIcon, Anchor, Button, Checkbox, Group, Text, Tooltip } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { ArrowDown, ArrowUp, Download, GitCompareArrows, OctagonX, Trophy } from "lucide-react";
+import { Download, GitCompareArrows, OctagonX, Trophy } from "lucide-react";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { runKeys, type Sweep, stopSweep, sweepQuery } from "@/api/runs";
+import { runKeys, type Sweep, type SweepTask, stopSweep, sweepQuery } from "@/api/runs";
 import type { Job } from "@/api/types";
 import { Confirm } from "@/components/Confirm";
+import { DataTable } from "@/components/DataTable";
 import { notifyProblem } from "@/components/notify";
 import { PageError } from "@/components/PageError";
-import tableClasses from "@/components/table.module.css";
+import type { Column } from "@/components/table";
 import { TabSkeleton } from "@/components/TabSkeleton";
 import { msg } from "@/i18n/msg";
 import { isTerminal, lookOf } from "@/lib/states";
 import { comparePath, MOST_RUNS } from "@/lib/compared-runs";
-import { type Column, csvOf, firstOrder, formatCell, MAX_METRICS, metricsOf, type Order, sorted, valuesOf } from "@/lib/sweep";
+import { type Column as SweepColumn, csvOf, firstOrder, formatCell, MAX_METRICS, metricsOf, type Order, sorted, valuesOf } from "@/lib/sweep";
 import { useCacheUpdater } from "@/live/LiveProvider";
 import classes from "./SweepPanel.module.css";
 import { SweepCurves } from "./SweepCurves";
@@ -151,85 +152,63 @@ interface TableProps {
 function Table({ sweep, rows, metrics, order, highlighted, compared, onOrder, onHighlight, onCompare }: TableProps) {
   const { t } = useTranslation();
   const toggle = (id: string) => onCompare(compared.includes(id) ? compared.filter((each) => each !== id) : [...compared.slice(1 - MOST_RUNS), id]);
-  const columns: { column: Column; title: string; number: boolean }[] = [
-    { column: { kind: "task", name: "" }, title: t("Task"), number: false },
-    { column: { kind: "state", name: "" }, title: t("State"), number: false },
-    ...sweep.parameters.map((name) => ({ column: { kind: "parameter" as const, name }, title: name, number: true })),
-    ...metrics.map((name) => ({ column: { kind: "metric" as const, name }, title: name, number: true })),
-  ];
-  const isOrder = (column: Column) => column.kind === order.column.kind && column.name === order.column.name;
   const best = sweep.tasks.find((task) => task.task === sweep.best);
+  const sortable = (of: SweepColumn, column: Column<SweepTask>): OrderedColumn => ({
+    ...column,
+    of,
+    key: keyOf(of),
+    sort: keyOf(of),
+    descendingFirst: of.kind === "metric" && sweep.goal === "max",
+  });
+  const columns: OrderedColumn[] = [
+    sortable({ kind: "task", name: "" }, {
+      header: t("Task"),
+      label: t("Task"),
+      cell: ({ task, job_id }) => (
+        <Group gap={8} wrap="nowrap" display="inline-flex" lh={1} style={{ verticalAlign: "middle" }}>
+          <Checkbox size="xs" checked={compared.includes(job_id)} onChange={() => toggle(job_id)} aria-label={t("Compare task {{task}}", { task })} data-testid="sweep-tick" />
+          <Anchor component={Link} to={`/jobs/${job_id}`} size="sm">
+            {task}
+            {task === sweep.best && <span className="visually-hidden">{t("best")}</span>}
+          </Anchor>
+        </Group>
+      ),
+    }),
+    sortable({ kind: "state", name: "" }, { header: t("State"), cell: ({ state }) => lookOf(state).label }),
+    ...sweep.parameters.map((name) => sortable({ kind: "parameter", name }, { header: name, align: "right", cell: ({ parameters }) => formatCell(parameters[name] ?? null) })),
+    ...metrics.map((name) => sortable({ kind: "metric", name }, { header: name, align: "right", cell: (task) => valuesOf(task)[name] ?? formatCell(null) })),
+  ];
+  if (best) columns.push({ header: t("Compare"), headerHidden: true, align: "right", cell: (task) => task.task !== best.task && <CompareLink task={task} best={best} /> });
   return (
-    <div className={tableClasses.wrap}>
-      <table className={`${tableClasses.table ?? ""} tabular`} aria-label={t("Sweep tasks")} data-testid="sweep-table">
-        <thead>
-          <tr>
-            {columns.map(({ column, title, number }) => (
-              <th
-                key={`${column.kind} ${column.name}`}
-                scope="col"
-                className={number ? tableClasses.num : undefined}
-                aria-sort={isOrder(column) ? (order.descending ? "descending" : "ascending") : "none"}
-              >
-                <button
-                  type="button"
-                  className={classes.sort}
-                  onClick={() => onOrder({ column, descending: isOrder(column) ? !order.descending : column.kind === "metric" && sweep.goal === "max" })}
-                >
-                  {title}
-                  {isOrder(column) && (order.descending ? <ArrowDown size={12} aria-hidden /> : <ArrowUp size={12} aria-hidden />)}
-                </button>
-              </th>
-            ))}
-            {best && (
-              <th scope="col">
-                <span className="visually-hidden">{t("Compare")}</span>
-              </th>
-            )}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((task) => (
-            <tr
-              key={task.task}
-              className={task.task === sweep.best ? classes.bestRow : task.task === highlighted ? classes.chosenRow : undefined}
-              onMouseEnter={() => onHighlight(task.task)}
-              onMouseLeave={() => onHighlight(null)}
-            >
-              <td data-label={t("Task")}>
-                <Group gap={8} wrap="nowrap" display="inline-flex" lh={1} style={{ verticalAlign: "middle" }}>
-                  <Checkbox
-                    size="xs"
-                    checked={compared.includes(task.job_id)}
-                    onChange={() => toggle(task.job_id)}
-                    aria-label={t("Compare task {{task}}", { task: task.task })}
-                    data-testid="sweep-tick"
-                  />
-                  <Anchor component={Link} to={`/jobs/${task.job_id}`} size="sm">
-                    {task.task}
-                    {task.task === sweep.best && <span className="visually-hidden">{t("best")}</span>}
-                  </Anchor>
-                </Group>
-              </td>
-              <td data-label={t("State")}>{lookOf(task.state).label}</td>
-              {sweep.parameters.map((name) => (
-                <td key={`p ${name}`} data-label={name} className={tableClasses.num}>
-                  {formatCell(task.parameters[name] ?? null)}
-                </td>
-              ))}
-              {metrics.map((name) => (
-                <td key={`m ${name}`} data-label={name} className={tableClasses.num}>
-                  {valuesOf(task)[name] ?? formatCell(null)}
-                </td>
-              ))}
-              {best && <td className={tableClasses.num}>{task.task !== best.task && <CompareLink task={task} best={best} />}</td>}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable
+      caption={t("Sweep tasks")}
+      columns={columns}
+      rows={rows}
+      rowKey={({ task }) => task}
+      sorting={{
+        by: keyOf(order.column),
+        descending: order.descending,
+        onSort: (key, descending) => {
+          const column = columns.find(({ sort }) => sort === key)?.of;
+          if (column) onOrder({ column, descending });
+        },
+      }}
+      rowProps={({ task }) => ({
+        className: task === sweep.best ? classes.bestRow : task === highlighted ? classes.chosenRow : undefined,
+        onMouseEnter: () => onHighlight(task),
+        onMouseLeave: () => onHighlight(null),
+      })}
+      testId="sweep-table"
+    />
   );
 }
+
+/** A column of the table, and what of the sweep it shows where it sorts by that. */
+interface OrderedColumn extends Column<SweepTask> {
+  of?: SweepColumn;
+}
+
+const keyOf = ({ kind, name }: SweepColumn) => `${kind} ${name}`;
 
 function CompareLink({ task, best }: { task: Sweep["tasks"][number]; best: Sweep["tasks"][number] }) {
   const { t } = useTranslation();

@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import { createUser } from "@/api/actions";
 import { keys, meQuery } from "@/api/queries";
 import type { NewUser } from "@/api/types";
-import { FormModal } from "@/components/FormModal";
+import { FormDialog } from "@/components/FormDialog";
 import { SharedAccountNote } from "@/components/SharedAccountNote";
 import { useProblems } from "@/hooks/use-problems";
 
@@ -32,7 +32,7 @@ export function NewUserModal({ onClose }: { onClose: () => void }) {
       ...(form.password === "" ? {} : { password: form.password }),
     });
   return (
-    <FormModal
+    <FormDialog
       title={t("New user")}
       action={t("Create user")}
       busy={create.isPending}
@@ -92,6 +92,6 @@ export function NewUserModal({ onClose }: { onClose: () => void }) {
         allowDeselect={false}
         onChange={(role) => set({ role: role === "admin" ? "admin" : "user" })}
       />
-    </FormModal>
+    </FormDialog>
   );
 }

@@ -10,7 +10,7 @@ import { findProjectsQuery, projectKeys, putMember } from "@/api/projects";
 import { keys } from "@/api/queries";
 import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
-import { FormModal } from "@/components/FormModal";
+import { FormDialog } from "@/components/FormDialog";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import classes from "@/components/Jobs.module.css";
 
@@ -111,7 +111,7 @@ function AddToProject({ names, busy, onClose, onAdd }: { names: readonly string[
   const [project, setProject] = useState<string | null>(null);
   const options = found.map(({ name, title }) => ({ value: name, label: title === "" ? name : `${title} (${name})` }));
   return (
-    <FormModal
+    <FormDialog
       title={t("Add {{count}} users to a project", { count: names.length })}
       action={t("Add to project")}
       testId="users-add-submit"
@@ -137,7 +137,7 @@ function AddToProject({ names, busy, onClose, onAdd }: { names: readonly string[
         data-testid="users-project"
       />
       <Names names={names} />
-    </FormModal>
+    </FormDialog>
   );
 }
 

@@ -12,6 +12,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
 import { SharedAccountNote } from "@/components/SharedAccountNote";
+import { withSelected } from "@/components/table";
 import { NewUserModal } from "./NewUser";
 import { UserDrawer } from "./UserDrawer";
 import { UserSelection } from "./UserSelection";
@@ -101,11 +102,9 @@ export function AdminUsersPage() {
         {(items) => (
           <UserTable
             users={items}
-            sort={filters.sort}
-            descending={filters.descending}
+            sorting={{ by: filters.sort, descending: filters.descending, onSort: (sort, descending) => set({ sort, descending }), testId: "user-sort" }}
             selected={selected}
-            onSort={(sort, descending) => set({ sort, descending })}
-            onSelect={setSelected}
+            onSelect={(names, on) => setSelected((old) => withSelected(old, names, on))}
             onOpen={setOpened}
           />
         )}

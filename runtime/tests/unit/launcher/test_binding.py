@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aitne_train.launcher.binding import by_core, plan
+from aitne_train.launcher.binding import plan_bindings, sort_by_core
 from aitne_train.topology.node import Device, NodeTopology, NumaNode
 
 TWO_NUMA_NODES = NodeTopology(
@@ -23,7 +23,7 @@ CPUS = list(range(8))
 
 
 def test_ranks_get_cpus_of_the_numa_node_of_their_gpu() -> None:
-    bound = plan("auto", CPUS, 4, {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, TWO_NUMA_NODES)
+    bound = plan_bindings("auto", CPUS, 4, {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, TWO_NUMA_NODES)
     # GPUs of one NUMA node follow each other, as ranks do; all remain visible.
     assert bound.variables == {"CUDA_VISIBLE_DEVICES": "0,2,1,3"}
     assert [(each.gpu, each.numa, each.cpus, each.nic) for each in bound.ranks] == [
@@ -32,7 +32,7 @@ def test_ranks_get_cpus_of_the_numa_node_of_their_gpu() -> None:
         (1, 0, [0, 1], "mlx5_0"),
         (3, 0, [2, 3], "mlx5_0"),
     ]
-    assert bound.ranks[0].document(8, "gpu03") == {
+    assert bound.ranks[0].to_json(8, "gpu03") == {
         "rank": 8,
         "node": "gpu03",
         "cores": "4-5",
@@ -44,31 +44,36 @@ def test_ranks_get_cpus_of_the_numa_node_of_their_gpu() -> None:
 
 def test_ranks_get_even_parts_where_their_gpus_are_unknown() -> None:
     for environ in ({"CUDA_VISIBLE_DEVICES": "GPU-1b,GPU-2c"}, {"CUDA_VISIBLE_DEVICES": ""}):
-        bound = plan("auto", CPUS, 2, environ, TWO_NUMA_NODES)
+        bound = plan_bindings("auto", CPUS, 2, environ, TWO_NUMA_NODES)
         assert bound.variables == {}
         assert [(each.cpus, each.numa, each.gpu) for each in bound.ranks] == [
             ([0, 1, 2, 3], 0, None),
             ([4, 5, 6, 7], 1, None),
         ]
-    bound = plan("cores", CPUS, 3, {"CUDA_VISIBLE_DEVICES": "0,1,2"}, TWO_NUMA_NODES)
+    bound = plan_bindings("cores", CPUS, 3, {"CUDA_VISIBLE_DEVICES": "0,1,2"}, TWO_NUMA_NODES)
     assert [each.cpus for each in bound.ranks] == [[0, 1], [2, 3, 4], [5, 6, 7]]
     assert [each.numa for each in bound.ranks] == [1, 0, 1]
     # A cgroup without CPUs of one NUMA node.
-    bound = plan("auto", [0, 1], 2, {"CUDA_VISIBLE_DEVICES": "0,1"}, TWO_NUMA_NODES)
+    bound = plan_bindings("auto", [0, 1], 2, {"CUDA_VISIBLE_DEVICES": "0,1"}, TWO_NUMA_NODES)
     assert [each.cpus for each in bound.ranks] == [[0], [1]]
 
 
 def test_gpus_of_a_cgroup_are_those_that_slurm_names() -> None:
     environ = {"CUDA_VISIBLE_DEVICES": "0,1", "SLURM_STEP_GPUS": "1,3", "AITNE_NODES": "2"}
-    bound = plan("auto", CPUS, 2, environ, TWO_NUMA_NODES)
+    bound = plan_bindings("auto", CPUS, 2, environ, TWO_NUMA_NODES)
     assert [(each.gpu, each.cpus) for each in bound.ranks] == [(1, [0, 1]), (3, [2, 3])]
     # Those of the job are of its first node, which may be another one.
     environ = {"CUDA_VISIBLE_DEVICES": "0,2", "SLURM_JOB_GPUS": "1,3", "AITNE_NODES": "2"}
-    assert [each.gpu for each in plan("auto", CPUS, 2, environ, TWO_NUMA_NODES).ranks] == [0, 2]
+    assert [each.gpu for each in plan_bindings("auto", CPUS, 2, environ, TWO_NUMA_NODES).ranks] == [
+        0,
+        2,
+    ]
 
 
 def test_ranks_are_not_bound_to_fewer_cpus_than_ranks() -> None:
-    assert [each.cpus for each in plan("auto", [0], 2, {}, NodeTopology(None, "/sys")).ranks] == [
+    assert [
+        each.cpus for each in plan_bindings("auto", [0], 2, {}, NodeTopology(None, "/sys")).ranks
+    ] == [
         [],
         [],
     ]
@@ -79,5 +84,10 @@ def test_cpus_of_one_core_are_adjacent(tmp_path: Path) -> None:
         folder = tmp_path / "devices/system/cpu" / f"cpu{cpu}" / "topology"
         folder.mkdir(parents=True)
         (folder / "thread_siblings_list").write_text(f"{cpu % 2},{cpu % 2 + 2}\n")
-    assert by_core(range(4), NodeTopology(None, "/sys"), str(tmp_path)) == [0, 2, 1, 3]
-    assert by_core(range(4), NodeTopology(None, "/sys"), str(tmp_path / "none")) == [0, 1, 2, 3]
+    assert sort_by_core(range(4), NodeTopology(None, "/sys"), str(tmp_path)) == [0, 2, 1, 3]
+    assert sort_by_core(range(4), NodeTopology(None, "/sys"), str(tmp_path / "none")) == [
+        0,
+        1,
+        2,
+        3,
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from aitne_train.launcher.coordinator import LaunchCoordinator, ending, excerpt
+from aitne_train.launcher.coordinator import LaunchCoordinator, describe_exit, extract_traceback
 
 
 class Run:
@@ -31,7 +31,7 @@ class Run:
     def hears(self, node: int, message: dict[str, Any] | None, now: float = 1.0) -> None:
         if message is not None:
             message = {"generation": self.coordinator.generation, **message}
-        self.coordinator.heard(node, message, now)
+        self.coordinator.handle_message(node, message, now)
 
     def begin(self) -> None:
         for node in (1, 0):
@@ -240,10 +240,10 @@ def test_restarts_are_counted_and_old_news_is_not_heard() -> None:
 
 
 def test_endings_in_words() -> None:
-    assert ending(3) == "ended with exit code 3"
-    assert ending(139) == "was ended by signal 11 (SIGSEGV: Segmentation fault)"
-    assert "memory runs out" in ending(137)
-    assert ending(255) == "ended with exit code 255"
+    assert describe_exit(3) == "ended with exit code 3"
+    assert describe_exit(139) == "was ended by signal 11 (SIGSEGV: Segmentation fault)"
+    assert "memory runs out" in describe_exit(137)
+    assert describe_exit(255) == "ended with exit code 255"
 
 
 def test_the_traceback_is_what_is_shown() -> None:
@@ -263,11 +263,13 @@ def test_the_traceback_is_what_is_shown() -> None:
         b"Traceback (most recent call last):",
         b"RuntimeError: \xff",
     ]
-    assert excerpt([*lines, *chained]) == [line.decode("utf-8", "replace") for line in chained]
-    assert excerpt([b"%d" % number for number in range(20)]) == [
+    assert extract_traceback([*lines, *chained]) == [
+        line.decode("utf-8", "replace") for line in chained
+    ]
+    assert extract_traceback([b"%d" % number for number in range(20)]) == [
         str(number) for number in range(10, 20)
     ]
-    assert excerpt([]) == []
+    assert extract_traceback([]) == []
 
 
 # --- MASTER_PORT ---------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne_train.launcher.cpus import available_cpus
+from aitne_train.launcher.cpus import count_available_cpus
 
 BOUND = len(os.sched_getaffinity(0))
 
@@ -48,8 +48,8 @@ def test_quota_of_the_cgroup_limits_the_cpus(
         path = tmp_path / "mount" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
-    assert available_cpus(groups, tmp_path / "mount") == cpus
+    assert count_available_cpus(groups, tmp_path / "mount") == cpus
 
 
 def test_process_without_a_list_of_cgroups_has_the_cpus_that_it_is_bound_to(tmp_path: Path) -> None:
-    assert available_cpus(tmp_path / "none", tmp_path) == BOUND
+    assert count_available_cpus(tmp_path / "none", tmp_path) == BOUND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne_train.launcher.gpus import visible_gpus
+from aitne_train.launcher.gpus import parse_visible_gpus
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from aitne_train.launcher.gpus import visible_gpus
     ],
 )
 def test_invalid_gpu_hides_those_after_it(text: str, devices: list[str]) -> None:
-    assert visible_gpus(text) == devices
+    assert parse_visible_gpus(text) == devices

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import aitne_train.launcher
-from aitne_train.choice import choose
+from aitne_train.choice import choose_transport
 from aitne_train.launcher import horovod
 from aitne_train.launcher.main import main
 from aitne_train.transport.base import TransportError
@@ -45,7 +45,7 @@ def python(
 ) -> subprocess.CompletedProcess[str]:
     """Run code in a process with the variables of a rank."""
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": path, **environ, horovod.VARIABLE: ""}
-    env |= horovod.variables(env) | environ
+    env |= horovod.build_variables(env) | environ
     argv = [sys.executable, *options, "-c", code]
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
 
@@ -100,12 +100,14 @@ def test_other_frameworks_of_horovod_are_named_as_missing() -> None:
 
 
 def test_import_path_of_the_user_is_kept_and_ours_is_added_once() -> None:
-    assert horovod.variables({"PYTHONPATH": "/mine"}) == {}
-    first = horovod.variables({"PYTHONPATH": "/mine", horovod.VARIABLE: ""})
+    assert horovod.build_variables({"PYTHONPATH": "/mine"}) == {}
+    first = horovod.build_variables({"PYTHONPATH": "/mine", horovod.VARIABLE: ""})
     assert first == {"PYTHONPATH": f"{PATH}:/mine", horovod.VARIABLE: BACKEND}
     # As where the platform's launcher starts a program that calls aitne-run --horovod.
     assert (
-        horovod.variables({**first, "PYTHONPATH": f"/other/horovod_path:{first['PYTHONPATH']}"})
+        horovod.build_variables(
+            {**first, "PYTHONPATH": f"/other/horovod_path:{first['PYTHONPATH']}"}
+        )
         == first
     )
 
@@ -121,4 +123,4 @@ def test_transport_of_the_real_horovod_is_refused(
     # A program that chooses it itself.
     monkeypatch.setattr(os, "environ", {**os.environ, horovod.VARIABLE: BACKEND})
     with pytest.raises(TransportError, match="omit --horovod"):
-        choose([0, 0], "cpu", "horovod")
+        choose_transport([0, 0], "cpu", "horovod")

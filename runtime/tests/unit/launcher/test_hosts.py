@@ -7,8 +7,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.launcher.hosts import Host, counts, hostfile, hosts, spread
-from aitne_train.launcher.scheduler import allocation, plugins, pmix
+from aitne_train.launcher.hosts import (
+    Host,
+    parse_hostfile,
+    parse_hosts,
+    parse_task_counts,
+    spread_ranks,
+)
+from aitne_train.launcher.scheduler import choose_pmix, parse_mpi_plugins, read_allocation
 
 NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 HOSTS = st.lists(
@@ -32,7 +38,7 @@ def in_slurms_words(each: list[int]) -> str:
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=30))
 @example([2, 2, 2, 1])
 def test_counts_are_read_as_slurm_writes_them(each: list[int]) -> None:
-    assert counts(in_slurms_words(each)) == each
+    assert parse_task_counts(in_slurms_words(each)) == each
 
 
 @pytest.mark.parametrize(
@@ -40,19 +46,23 @@ def test_counts_are_read_as_slurm_writes_them(each: list[int]) -> None:
 )
 def test_invalid_task_count_is_refused(text: str) -> None:
     with pytest.raises(LaunchError, match="not a list of tasks per node"):
-        counts(text)
+        parse_task_counts(text)
 
 
 @given(HOSTS)
 def test_a_host_list_and_a_host_file_say_the_same(found: list[Host]) -> None:
-    assert hosts(",".join(f"{host.name}:{host.ranks}" for host in found)) == found
+    assert parse_hosts(",".join(f"{host.name}:{host.ranks}" for host in found)) == found
     lines = [f"{host.name} slots={host.ranks}  # a comment" for host in found]
-    assert hostfile("\n".join(["# nodes", "", *lines])) == found
+    assert parse_hostfile("\n".join(["# nodes", "", *lines])) == found
 
 
 def test_a_host_without_a_number_takes_one_rank() -> None:
-    assert hosts("a,b:2") == [Host("a", 1), Host("b", 2)]
-    assert hostfile("a\nb:2\nc max_slots=4 slots=3\n") == [Host("a", 1), Host("b", 2), Host("c", 3)]
+    assert parse_hosts("a,b:2") == [Host("a", 1), Host("b", 2)]
+    assert parse_hostfile("a\nb:2\nc max_slots=4 slots=3\n") == [
+        Host("a", 1),
+        Host("b", 2),
+        Host("c", 3),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +70,7 @@ def test_a_host_without_a_number_takes_one_rank() -> None:
 )
 def test_invalid_host_is_refused(text: str) -> None:
     with pytest.raises(LaunchError):
-        hosts(text)
+        parse_hosts(text)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +78,7 @@ def test_invalid_host_is_refused(text: str) -> None:
 )
 def test_invalid_host_file_is_refused(text: str) -> None:
     with pytest.raises(LaunchError):
-        hostfile(text)
+        parse_hostfile(text)
 
 
 @given(HOSTS, st.integers(1, 60))
@@ -76,9 +86,9 @@ def test_ranks_fill_hosts_in_the_order_given(found: list[Host], size: int) -> No
     room = sum(host.ranks for host in found)
     if size > room:
         with pytest.raises(LaunchError, match=f"the hosts take {room}"):
-            spread(found, size)
+            spread_ranks(found, size)
         return
-    taken = spread(found, size)
+    taken = spread_ranks(found, size)
     assert sum(host.ranks for host in taken) == size
     assert [host.name for host in taken] == [host.name for host in found[: len(taken)]]
     assert all(one == other for one, other in zip(taken[:-1], found, strict=False))
@@ -86,8 +96,8 @@ def test_ranks_fill_hosts_in_the_order_given(found: list[Host], size: int) -> No
 
 def test_all_of_a_slurm_job_unless_fewer_are_asked_for() -> None:
     job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", "SLURM_TASKS_PER_NODE": "4"}
-    assert allocation(job) == [Host("n1", 4)]
-    assert allocation({}) is None
+    assert read_allocation(job) == [Host("n1", 4)]
+    assert read_allocation({}) is None
 
 
 # What srun --mpi=list prints in Slurm 22.05 and 24.11.
@@ -105,11 +115,11 @@ NEW = "MPI plugin types are...\n\tcray_shasta\n\tnone\n\tpmi2\n\tpmix\nspecific 
     ],
 )
 def test_kinds_of_mpi_are_asked_of_slurm(text: str, found: list[str]) -> None:
-    assert plugins(text) == found
+    assert parse_mpi_plugins(text) == found
 
 
 def test_pmix_is_not_assumed() -> None:
-    assert pmix(["none", "pmix_v3", "pmix_v4"]) == "pmix_v4"
-    assert pmix(["pmix", "pmix_v4"]) == "pmix"
+    assert choose_pmix(["none", "pmix_v3", "pmix_v4"]) == "pmix_v4"
+    assert choose_pmix(["pmix", "pmix_v4"]) == "pmix"
     with pytest.raises(LaunchError, match=r"no plug-in for it .*none, pmi2"):
-        pmix(["none", "pmi2"])
+        choose_pmix(["none", "pmi2"])

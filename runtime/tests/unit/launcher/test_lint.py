@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from aitne_train.launcher.lint import SHM_BYTES_PER_RANK, NodeFacts, findings, hides_peers
+from aitne_train.launcher.lint import (
+    SHM_BYTES_PER_RANK,
+    NodeFacts,
+    check_hidden_peers,
+    find_problems,
+)
 
 PLENTY = 64 * SHM_BYTES_PER_RANK
 
@@ -19,7 +24,7 @@ def said(
     facts = NodeFacts(
         ranks, size, cpus, shm_bytes, ["lo", "eth0", "ib0"], {"n1", "127.0.0.1"}.__contains__
     )
-    return "\n".join(findings({"OMP_NUM_THREADS": "2", **environ}, facts))
+    return "\n".join(find_problems({"OMP_NUM_THREADS": "2", **environ}, facts))
 
 
 def test_good_environment_gives_no_message() -> None:
@@ -37,21 +42,21 @@ def test_good_environment_gives_no_message() -> None:
 
 
 def test_a_rank_that_sees_its_own_gpu_only_is_told_of_its_peers() -> None:
-    words = hides_peers({"CUDA_VISIBLE_DEVICES": "2"}, 4)
+    words = check_hidden_peers({"CUDA_VISIBLE_DEVICES": "2"}, 4)
     assert words is not None
     assert "NCCL cannot copy from GPU to GPU" in words
     assert "torch.cuda.set_device" in words
-    assert hides_peers({"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, 4) is None
-    assert hides_peers({"CUDA_VISIBLE_DEVICES": "2"}, 1) is None
-    assert hides_peers({}, 4) is None
+    assert check_hidden_peers({"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, 4) is None
+    assert check_hidden_peers({"CUDA_VISIBLE_DEVICES": "2"}, 1) is None
+    assert check_hidden_peers({}, 4) is None
 
 
 @pytest.mark.parametrize("visible", ["NoDevFiles", "-1", "-1,0", ""])
 def test_a_rank_without_gpus_shares_none(visible: str) -> None:
     environ = {"CUDA_VISIBLE_DEVICES": visible}
-    assert hides_peers(environ, 2) is None
+    assert check_hidden_peers(environ, 2) is None
     assert said(environ) == ""
-    assert hides_peers({"CUDA_VISIBLE_DEVICES": "GPU-1b,-1,0"}, 2) is not None
+    assert check_hidden_peers({"CUDA_VISIBLE_DEVICES": "GPU-1b,-1,0"}, 2) is not None
 
 
 @pytest.mark.parametrize(

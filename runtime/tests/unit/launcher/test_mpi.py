@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aitne_train.launcher.hosts import Host
-from aitne_train.launcher.run import LaunchSettings, as_mpi
+from aitne_train.launcher.run import LaunchSettings, build_mpi_command
 
 HINT = "set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
 
@@ -40,6 +40,6 @@ def test_root_is_told_how_open_mpi_starts_ranks(
         monkeypatch.setenv(name, permitted)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(os, "geteuid", lambda: account)
-    command = as_mpi([Host("here", 2)], "mpirun", LaunchSettings(["train"]))
+    command = build_mpi_command([Host("here", 2)], "mpirun", LaunchSettings(["train"]))
     assert command[:3] == ["mpirun", "-np", "2"]
     assert (HINT in capsys.readouterr().err) is hinted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne_train.launcher.options import parser, ssh_options, variables
+from aitne_train.launcher.options import build_parser, build_ssh_options, build_variables
 
 PROGRAM = ["python", "train.py", "-np", "9"]
 
@@ -22,13 +22,13 @@ PROGRAM = ["python", "train.py", "-np", "9"]
     ],
 )
 def test_options_of_horovodrun_are_aliases(horovodrun: list[str], own: list[str]) -> None:
-    parsed = parser().parse_args([*horovodrun, *PROGRAM])
-    assert parsed == parser().parse_args([*own, *PROGRAM])
+    parsed = build_parser().parse_args([*horovodrun, *PROGRAM])
+    assert parsed == build_parser().parse_args([*own, *PROGRAM])
     assert parsed.program == PROGRAM
 
 
 def test_options_of_horovodrun_set_variables() -> None:
-    options = parser().parse_args(
+    options = build_parser().parse_args(
         [
             "--fusion-threshold-mb",
             "32",
@@ -43,7 +43,7 @@ def test_options_of_horovodrun_set_variables() -> None:
             "train.py",
         ]
     )
-    assert variables(options) == {
+    assert build_variables(options) == {
         "HOROVOD_FUSION_THRESHOLD": "33554432",
         "HOROVOD_AUTOTUNE": "1",
         "HOROVOD_TIMELINE": "t.json",
@@ -51,9 +51,9 @@ def test_options_of_horovodrun_set_variables() -> None:
         "AITNE_NETWORK_INTERFACE": "ib0,eth0",
         "AITNE_TRANSPORT": "auto",
     }
-    assert variables(parser().parse_args(PROGRAM)) == {}
+    assert build_variables(build_parser().parse_args(PROGRAM)) == {}
 
 
 def test_port_and_key_are_passed_to_ssh() -> None:
-    options = parser().parse_args(["-p", "2222", "-i", "key", *PROGRAM])
-    assert ssh_options(options) == ["-p", "2222", "-i", "key"]
+    options = build_parser().parse_args(["-p", "2222", "-i", "key", *PROGRAM])
+    assert build_ssh_options(options) == ["-p", "2222", "-i", "key"]

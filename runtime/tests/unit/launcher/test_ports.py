@@ -28,7 +28,7 @@ def dual(port: int) -> socket.socket:
 
 
 def test_port_is_outside_the_kernel_range_and_another_each_time() -> None:
-    low, high = ports._kernel_range()
+    low, high = ports._read_kernel_range()
     numbers = set()
     for _ in range(20):
         port = HeldPort(0.01)
@@ -43,7 +43,7 @@ def test_ports_are_found_where_the_kernel_has_most_of_them(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     low, high = map(int, text.split())
-    monkeypatch.setattr(ports, "_kernel_range", lambda: (low, high))
+    monkeypatch.setattr(ports, "_read_kernel_range", lambda: (low, high))
     port = HeldPort(0.01)
     assert 20_000 <= port.number < 65_536
     port.close()
@@ -53,11 +53,11 @@ def test_port_in_use_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         used = server.getsockname()[1]
         free = reserve_ports()
-        monkeypatch.setattr(ports, "_choices", lambda: iter((used, free)))
+        monkeypatch.setattr(ports, "_draw_ports", lambda: iter((used, free)))
         port = HeldPort(0.01)
         assert port.number == free
         port.close()
-        monkeypatch.setattr(ports, "_choices", lambda: iter((used,)))
+        monkeypatch.setattr(ports, "_draw_ports", lambda: iter((used,)))
         with pytest.raises(LaunchError, match="end programs that listen"):
             HeldPort(0.01)
 
@@ -67,7 +67,7 @@ def test_closed_port_excludes_all_and_open_one_lets_servers_in(held: HeldPort, h
     with pytest.raises(OSError, match="in use"):
         socket.create_server((host, held.number))
     assert held.next_look is None
-    held.open()
+    held.open_to_program()
     socket.create_server((host, held.number)).close()
     with dual(held.number), pytest.raises(OSError, match="in use"):
         socket.create_server((host, held.number))
@@ -88,30 +88,30 @@ def test_listener_of_another_account_is_seen(
         monkeypatch.setattr(listeners, "_query_kernel", refuse)
     if ":" in host and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
-    held.open()
-    assert held.foreign_uid() is None
+    held.open_to_program()
+    assert held.find_foreign_uid() is None
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, held.number), family=family) as server:
         packed = socket.inet_pton(family, host)
-        uid = [uid for address, uid in listeners.listeners(held.number) if address == packed]
+        uid = [uid for address, uid in listeners.find_listeners(held.number) if address == packed]
         assert len(uid) == 1
-        assert held.foreign_uid() is None
+        assert held.find_foreign_uid() is None
         monkeypatch.setattr("os.geteuid", lambda: uid[0] + 1)
-        assert held.foreign_uid() == uid[0]
+        assert held.find_foreign_uid() == uid[0]
         # A connection is no listener.
         client = socket.create_connection((server.getsockname()[0], held.number))
         accepted, _ = server.accept()
-    assert held.foreign_uid() is None
+    assert held.find_foreign_uid() is None
     client.close()
     accepted.close()
 
 
 def test_looks_are_rare_while_a_program_of_this_account_listens(held: HeldPort) -> None:
-    held.open()
-    held.foreign_uid()
+    held.open_to_program()
+    held.find_foreign_uid()
     soon = held.next_look
     with dual(held.number):
-        held.foreign_uid()
+        held.find_foreign_uid()
         later = held.next_look
     assert soon is not None
     assert later is not None

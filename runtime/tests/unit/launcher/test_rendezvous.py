@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aitne_train.launcher import rendezvous, wire
-from aitne_train.launcher.addresses import interface_variables, own_addresses, split
+from aitne_train.launcher.addresses import build_interface_variables, own_addresses, split
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.launcher.rendezvous import RendezvousClient
 from aitne_train.launcher.server import RendezvousServer
@@ -124,26 +124,26 @@ def test_a_line_carries_frames_both_ways_and_its_end() -> None:
         "secret", "127.0.0.1", lambda name, payload: heard.append((name, payload))
     )
     client = RendezvousClient([f"127.0.0.1:{server.port}"], "secret")
-    line = client.line("node")
-    line.sendall(wire.frame(b"hello"))
+    line = client.open_line("node")
+    line.sendall(wire.encode_frame(b"hello"))
     server.send("node", b"answer")
-    assert wire.receive(line) == b"answer"
+    assert wire.receive_frame(line) == b"answer"
     eventually("it is heard", lambda: heard == [("node", b"hello")])
     line.close()
     eventually("the end is heard", lambda: heard[-1] == ("node", None))
-    other = client.line("other")
+    other = client.open_line("other")
     server.send("other", b"last")
     server.close()
-    assert wire.receive(other) == b"last"
+    assert wire.receive_frame(other) == b"last"
     with pytest.raises(ConnectionError):
-        wire.receive(other)
+        wire.receive_frame(other)
     other.close()
 
 
 def test_a_line_ends_within_a_minute_when_the_other_machine_has_lost_its_power(
     client: RendezvousClient,
 ) -> None:
-    line = client.line("1")
+    line = client.open_line("1")
     idle, between, times, unanswered_ms = (
         line.getsockopt(socket.IPPROTO_TCP, option)
         for option in (
@@ -168,11 +168,11 @@ def test_joins_without_a_launcher_by_a_folder(tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
         try:
-            store = rendezvous.join(RankTopology(1, 2, 1, 2, source="slurm"), environ)
+            store = rendezvous.join_store(RankTopology(1, 2, 1, 2, source="slurm"), environ)
             store.set("from1", store.get("from0", 30) + b"!")
         finally:
             os._exit(0)
-    store = rendezvous.join(RankTopology(0, 2, 0, 2, source="slurm"), environ)
+    store = rendezvous.join_store(RankTopology(0, 2, 0, 2, source="slurm"), environ)
     store.set("from0", b"hello")
     assert store.get("from1", 30) == b"hello!"
     os.waitpid(child, 0)
@@ -187,18 +187,18 @@ def test_a_rank_that_waits_in_vain_says_what_to_do(tmp_path: Path) -> None:
         "SLURM_STEP_ID": "0",
     }
     with pytest.raises(LaunchError, match=r"rank 1 has waited 0\.1 s for rank 0"):
-        rendezvous.join(RankTopology(1, 2, 1, 2, source="slurm"), environ)
+        rendezvous.join_store(RankTopology(1, 2, 1, 2, source="slurm"), environ)
 
 
 def test_a_run_that_nothing_tells_from_others_is_refused() -> None:
     with pytest.raises(LaunchError, match="AITNE_RENDEZVOUS_DIR"):
-        rendezvous.join(RankTopology(1, 2, 1, 2, source="mpi"), {})
+        rendezvous.join_store(RankTopology(1, 2, 1, 2, source="mpi"), {})
 
 
 def test_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with pytest.raises(LaunchError, match="written by other users"):
-        rendezvous.folder({rendezvous.DIR: str(tmp_path)}, 1)
+        rendezvous.create_store_folder({rendezvous.DIR: str(tmp_path)}, 1)
 
 
 def test_addresses() -> None:
@@ -215,7 +215,7 @@ def test_addresses() -> None:
 @pytest.mark.parametrize("name", ["AITNE_NETWORK_INTERFACE", "HOROVOD_GLOO_IFACE"])
 def test_chosen_interface_is_the_only_address_for_other_nodes(name: str) -> None:
     assert own_addresses(40, {name: "ib7,lo", "SLURMD_NODENAME": "n1"}, 2) == ["127.0.0.1:40"]
-    assert interface_variables({name: "ib7,lo"}) == {
+    assert build_interface_variables({name: "ib7,lo"}) == {
         "GLOO_SOCKET_IFNAME": "lo",
         "NCCL_SOCKET_IFNAME": "=lo",
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aitne_train.notebook.display import FOLD_S, CellDisplay, Screen, span
+from aitne_train.notebook.display import FOLD_S, CellDisplay, Screen, format_ranks
 
 
 class _Recorded(Screen):
@@ -17,10 +17,10 @@ class _Recorded(Screen):
         self.text = ""
         self.shown: list[tuple[str, Any, bool]] = []
 
-    def write(self, stream: str, text: str) -> None:
+    def write_text(self, stream: str, text: str) -> None:
         self.text += text
 
-    def show(
+    def show_output(
         self, data: Mapping[str, Any], metadata: Mapping[str, Any], name: str, *, update: bool
     ) -> None:
         self.shown.append((name, data, update))
@@ -34,20 +34,20 @@ class _Display:
 
     def prints(self, rank: int, text: str, stream: str = "stdout") -> None:
         message = {"header": {"msg_type": "stream"}, "content": {"name": stream, "text": text}}
-        self.display.output(rank, message)
+        self.display.queue_output(rank, message)
 
     def shows(
         self, rank: int, kind: str = "display_data", name: str | None = None, **data: str
     ) -> None:
         content = {"data": data, "metadata": {}, "transient": {"display_id": name} if name else {}}
-        self.display.output(rank, {"header": {"msg_type": kind}, "content": content})
+        self.display.queue_output(rank, {"header": {"msg_type": kind}, "content": content})
 
 
 @pytest.mark.parametrize(
     ("ranks", "text"), [((0, 1, 2, 7), "0-2,7"), ((3,), "3"), ((5, 4), "4-5"), ((0, 2), "0,2")]
 )
 def test_ranks_are_named_by_their_spans(ranks: tuple[int, ...], text: str) -> None:
-    assert span(ranks) == text
+    assert format_ranks(ranks) == text
 
 
 def test_equal_lines_of_all_ranks_are_shown_once_and_at_once() -> None:
@@ -141,7 +141,9 @@ def test_an_updated_figure_replaces_its_own_rank_s_one() -> None:
 def test_a_cleared_figure_is_replaced() -> None:
     shown = _Display(2)
     shown.shows(0, **{"text/plain": "old"})
-    shown.display.output(0, {"header": {"msg_type": "clear_output"}, "content": {"wait": True}})
+    shown.display.queue_output(
+        0, {"header": {"msg_type": "clear_output"}, "content": {"wait": True}}
+    )
     shown.shows(0, **{"text/plain": "new"})
     shown.display.finish()
     (first, _, _), (second, data, update) = shown.screen.shown

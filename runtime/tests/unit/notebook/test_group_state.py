@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne_train.notebook.group_state import how_ended
+from aitne_train.notebook.group_state import describe_end
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ from aitne_train.notebook.group_state import how_ended
 def test_end_of_a_rank_is_described_with_its_reason(
     number: int | None, code: int | None, in_cell: bool, said: str
 ) -> None:
-    assert how_ended(number, code, in_cell=in_cell) == said
+    assert describe_end(number, code, in_cell=in_cell) == said

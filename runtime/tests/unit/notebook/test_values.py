@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from aitne_train.notebook.values import Encoder, ValueTransferError, decode
+from aitne_train.notebook.values import Encoder, ValueTransferError, decode_value
 from tests.support.requirements import need_package
 
 
 def _through(value: Any) -> Any:
     encoder = Encoder()
-    description = json.loads(json.dumps(encoder.encode(value, "x")))
-    return decode(description, [bytes(memoryview(each)) for each in encoder.buffers])
+    description = json.loads(json.dumps(encoder.encode_value(value, "x")))
+    return decode_value(description, [bytes(memoryview(each)) for each in encoder.buffers])
 
 
 def _kinds(value: Any) -> str:
-    return json.dumps(Encoder().encode(value, "x"))
+    return json.dumps(Encoder().encode_value(value, "x"))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_value_that_cannot_be_pickled_is_named_with_its_path() -> None:
     with pytest.raises(
         ValueTransferError, match=r"^config\['a'\]\.callbacks\[1\]\['lock'\] cannot be sent: "
     ) as failed:
-        Encoder().encode({"a": _Config()}, "config")
+        Encoder().encode_value({"a": _Config()}, "config")
     assert "lock" in str(failed.value)
 
 
@@ -112,7 +112,7 @@ def test_values_that_a_function_holds_are_named_with_their_path() -> None:
         return lock.locked()
 
     with pytest.raises(ValueTransferError, match=r"^work\.lock cannot be sent: "):
-        Encoder().encode(work, "work")
+        Encoder().encode_value(work, "work")
 
 
 def test_functions_are_not_sent_by_value_to_another_python() -> None:
@@ -120,7 +120,7 @@ def test_functions_are_not_sent_by_value_to_another_python() -> None:
         pass
 
     with pytest.raises(ValueTransferError, match=r"^work cannot be sent: "):
-        Encoder(same_python=False).encode(work, "work")
+        Encoder(same_python=False).encode_value(work, "work")
 
 
 def test_a_list_that_contains_itself_arrives() -> None:
@@ -133,12 +133,12 @@ def test_a_list_that_contains_itself_arrives() -> None:
 
 def test_a_damaged_description_is_refused() -> None:
     with pytest.raises(ValueTransferError, match="cannot be read here"):
-        decode({"is": "bytes", "buffer": 3}, [])
+        decode_value({"is": "bytes", "buffer": 3}, [])
 
 
 def _tensor(dtype: str, content: bytes, shape: list[int]) -> Any:
     description = {"is": "tensor", "dtype": dtype, "shape": shape, "requires_grad": True}
-    return decode({**description, "parameter": True, "buffer": 0}, [content])
+    return decode_value({**description, "parameter": True, "buffer": 0}, [content])
 
 
 def test_tensors_arrive_as_arrays_where_pytorch_is_not_installed(
@@ -161,5 +161,5 @@ def test_tensors_arrive_as_arrays_where_pytorch_is_not_installed(
 def test_a_missing_package_is_named_with_the_python_that_lacks_it() -> None:
     pickled = b"cno_such_package\nthing\n."
     with pytest.raises(ValueTransferError, match="needs the package no_such_package") as failed:
-        decode({"is": "pickle", "buffer": 0}, [pickled])
+        decode_value({"is": "pickle", "buffer": 0}, [pickled])
     assert sys.executable in str(failed.value)

@@ -73,7 +73,7 @@ def test_hostlist_refuses(text: str) -> None:
 
 def test_natural_order_compares_numbers() -> None:
     names = ["n10", "n9", "gpu2-ib", "n09", "gpu10-ib", "login"]
-    assert sorted(names, key=hostlist.natural_key) == [
+    assert sorted(names, key=hostlist.make_natural_key) == [
         "gpu2-ib",
         "gpu10-ib",
         "login",

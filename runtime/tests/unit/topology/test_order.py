@@ -11,53 +11,53 @@ from hypothesis import strategies as st
 
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.network import Cost
-from aitne_train.topology.order import cost, rank_order
+from aitne_train.topology.order import compute_ring_cost, order_ranks
 from tests.support.random_trees import random_tree, regular_tree
 
 
 def test_order_of_interleaved_nodes_follows_the_leaves() -> None:
     tree = regular_tree(4, 6, 4)
-    order = rank_order(tree, sorted(tree.leaf_of))
+    order = order_ranks(tree, sorted(tree.leaf_of))
     assert order.given == Cost(busiest_uplink=6, crossings=24)
     assert order.chosen == Cost(busiest_uplink=1, crossings=4)
     assert order.order[:7] == ("n00", "n04", "n08", "n12", "n16", "n20", "n01")
-    assert order.sentence() == "rank order: 24 -> 4 crossings, busiest uplink 6 -> 1"
+    assert order.describe() == "rank order: 24 -> 4 crossings, busiest uplink 6 -> 1"
 
 
 def test_best_given_order_is_kept_and_said_to_be_best() -> None:
     tree = regular_tree(4, 6, 4)
-    best = rank_order(tree, sorted(tree.leaf_of)).order
+    best = order_ranks(tree, sorted(tree.leaf_of)).order
     turned = [*best[3:], *best[:3]]
-    order = rank_order(tree, turned)
+    order = order_ranks(tree, turned)
     assert order.order == tuple(turned)
-    assert not order.changed
-    assert "the given order is already the best one" in order.sentence()
+    assert not order.is_changed
+    assert "the given order is already the best one" in order.describe()
 
 
 def test_first_node_stays_the_first() -> None:
     tree = regular_tree(8, 4, 4)
     names = sorted(tree.leaf_of)
     Random(3).shuffle(names)
-    assert rank_order(tree, names).order[0] == names[0]
+    assert order_ranks(tree, names).order[0] == names[0]
 
 
 def test_unknown_nodes_come_as_one_group_and_are_named() -> None:
     tree = regular_tree(2, 4, 2)
-    order = rank_order(tree, ["x1", "n0", "x2", "n1", "x3", "n2"])
+    order = order_ranks(tree, ["x1", "n0", "x2", "n1", "x3", "n2"])
     assert order.unknown == ("x1", "x2", "x3")
     assert order.order == ("x1", "x2", "x3", "n0", "n2", "n1")
-    assert order.sentence().endswith("; the topology does not contain x[1-3]")
+    assert order.describe().endswith("; the topology does not contain x[1-3]")
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_order_of_one_node_costs_nothing(count: int) -> None:
-    order = rank_order(regular_tree(2, 2, 2), ["n0"][:count])
+    order = order_ranks(regular_tree(2, 2, 2), ["n0"][:count])
     assert order.chosen == Cost(0, 0)
 
 
 def test_node_named_twice_is_refused() -> None:
     with pytest.raises(TopologyError, match="n0 is named twice"):
-        rank_order(regular_tree(2, 2, 2), ["n0", "n1", "n0"])
+        order_ranks(regular_tree(2, 2, 2), ["n0", "n1", "n0"])
 
 
 @settings(deadline=None, max_examples=60)
@@ -66,10 +66,10 @@ def test_order_of_a_ring_is_the_optimum(seed: int, nodes: int) -> None:
     draw = Random(seed)
     tree = random_tree(draw, nodes)
     names = draw.sample(sorted(tree.leaf_of), nodes)
-    order = rank_order(tree, names)
-    every = [cost(tree, [names[0], *rest]) for rest in permutations(names[1:])]
-    assert order.chosen == cost(tree, order.order)
-    assert order.given == cost(tree, names)
+    order = order_ranks(tree, names)
+    every = [compute_ring_cost(tree, [names[0], *rest]) for rest in permutations(names[1:])]
+    assert order.chosen == compute_ring_cost(tree, order.order)
+    assert order.given == compute_ring_cost(tree, names)
     assert order.chosen.busiest_uplink == min(each.busiest_uplink for each in every)
     assert order.chosen.crossings == min(each.crossings for each in every)
 
@@ -92,22 +92,22 @@ def test_order_of_a_mesh_is_a_permutation_and_never_worse(
     nodes = world // ranks_per_node
     tree = random_tree(draw, nodes + 3)
     names = draw.sample(sorted(tree.leaf_of), nodes)
-    order = rank_order(tree, names, mesh=mesh, ranks_per_node=ranks_per_node)
+    order = order_ranks(tree, names, mesh=mesh, ranks_per_node=ranks_per_node)
     assert sorted(order.order) == sorted(names)
     assert order.chosen <= order.given
-    again = rank_order(tree, order.order, mesh=mesh, ranks_per_node=ranks_per_node)
+    again = order_ranks(tree, order.order, mesh=mesh, ranks_per_node=ranks_per_node)
     assert again.given == order.chosen
 
 
 def test_inner_groups_of_a_mesh_are_on_one_leaf() -> None:
     tree = regular_tree(8, 6, 4)  # six nodes on a leaf: one group of four and two that remain
     names = sorted(tree.leaf_of)
-    order = rank_order(tree, names, mesh=[4, 12])
-    ring = rank_order(tree, names)
+    order = order_ranks(tree, names, mesh=[4, 12])
+    ring = order_ranks(tree, names)
     assert order.chosen < order.given
     groups = [order.order[start : start + 4] for start in range(0, 48, 4)]
     assert sum(len({tree.leaf_of[node] for node in group}) == 1 for group in groups) >= 8
-    assert order.chosen <= rank_order(tree, ring.order, mesh=[4, 12]).given
+    assert order.chosen <= order_ranks(tree, ring.order, mesh=[4, 12]).given
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_inner_groups_of_a_mesh_are_on_one_leaf() -> None:
 )
 def test_mesh_of_another_size_is_refused(mesh: list[int], problem: str) -> None:
     with pytest.raises(TopologyError, match=problem):
-        rank_order(regular_tree(2, 2, 2), ["n0", "n1", "n2"], mesh=mesh, ranks_per_node=2)
+        order_ranks(regular_tree(2, 2, 2), ["n0", "n1", "n2"], mesh=mesh, ranks_per_node=2)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.slurm import conf_text, read_conf, read_shown
+from aitne_train.topology.slurm import format_conf, parse_conf, parse_shown_topology
 from aitne_train.topology.tree import TopologyTree
 
 GOOD = "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-4]\nSwitchName=top Switches=a,b\n"
@@ -20,24 +20,24 @@ def test_conf_is_read_with_comments_continued_lines_and_any_case() -> None:
         "# the fabric\n\nswitchname=a nodes=n[1-2] LinkSpeed=100 # left\n"
         'SwitchName=b \\\n  Nodes="n[3-4]"\nSWITCHNAME=top Switches=a,b\n'
     )
-    tree = TopologyTree(read_conf(text, "t.conf"))
+    tree = TopologyTree(parse_conf(text, "t.conf"))
     assert dict(tree.leaf_of) == {"n1": "a", "n2": "a", "n3": "b", "n4": "b"}
     assert tree.roots == tree.fabrics == ("top",)
     assert tree.notes == ()
-    assert str(tree.source_of("n3")) == "t.conf, line 4"
-    assert tree.common_ancestor("a", "b") == "top"
-    assert tree.common_ancestor("a", "a") == "a"
-    assert tree.unknown(["n9", "n1"]) == ["n9"]
+    assert str(tree.find_source("n3")) == "t.conf, line 4"
+    assert tree.find_common_ancestor("a", "b") == "top"
+    assert tree.find_common_ancestor("a", "a") == "a"
+    assert tree.list_unknown(["n9", "n1"]) == ["n9"]
 
 
 def test_conf_text_is_read_as_the_same_tree() -> None:
-    tree = TopologyTree(read_conf(GOOD, "t"))
-    assert conf_text(tree) == GOOD
+    tree = TopologyTree(parse_conf(GOOD, "t"))
+    assert format_conf(tree) == GOOD
     shown = (
         "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\n"
         "BlockName=b2 BlockIndex=1 Nodes=n[3-4] BlockSize=2\n"
     )
-    blocks = TopologyTree(read_conf(conf_text(TopologyTree(read_shown(shown))), "t"))
+    blocks = TopologyTree(parse_conf(format_conf(TopologyTree(parse_shown_topology(shown))), "t"))
     assert dict(blocks.leaf_of) == {"n1": "b1", "n2": "b1", "n3": "b2", "n4": "b2"}
 
 
@@ -72,7 +72,7 @@ def test_conf_errors_name_the_line_and_end_with_a_remedy(
     text: str, line: int | None, problem: str
 ) -> None:
     with pytest.raises(TopologyError, match=problem) as caught:
-        TopologyTree(read_conf(text, "t"))
+        TopologyTree(parse_conf(text, "t"))
     if line is not None:
         assert str(caught.value).startswith(f"t, line {line}: ")
     assert str(caught.value).endswith(".")
@@ -85,13 +85,13 @@ FABRICS = (
 
 
 def test_file_with_two_fabrics_is_read_as_slurm_reads_it() -> None:
-    tree = TopologyTree(read_conf(FABRICS, "t"))
+    tree = TopologyTree(parse_conf(FABRICS, "t"))
     assert tree.roots == tree.fabrics == ("eth", "core")
-    assert tree.path("eth") == ("eth",)
-    assert tree.path("ib2") == ("core", "ib2")
-    assert tree.common_ancestor("ib1", "ib2") == "core"
-    assert tree.common_ancestor("ib1", "eth") is None
-    assert conf_text(tree) == FABRICS
+    assert tree.find_path("eth") == ("eth",)
+    assert tree.find_path("ib2") == ("core", "ib2")
+    assert tree.find_common_ancestor("ib1", "ib2") == "core"
+    assert tree.find_common_ancestor("ib1", "eth") is None
+    assert format_conf(tree) == FABRICS
     assert tree.notes == ("No switch connects eth, core: jobs do not span them.",)
 
 
@@ -117,10 +117,10 @@ def test_file_with_two_fabrics_is_read_as_slurm_reads_it() -> None:
 def test_topology_that_slurm_accepts_is_read(
     text: str, leaves: dict[str, str], note: str | None
 ) -> None:
-    tree = TopologyTree(read_conf(text, "t"))
+    tree = TopologyTree(parse_conf(text, "t"))
     assert dict(tree.leaf_of) == leaves
     assert tree.notes[:1] == (() if note is None else (note,))
-    again = TopologyTree(read_conf(conf_text(tree), "t"))
+    again = TopologyTree(parse_conf(format_conf(tree), "t"))
     assert dict(again.leaf_of) == leaves
 
 
@@ -129,31 +129,34 @@ def test_nodes_are_the_same_with_and_without_a_domain() -> None:
         "SwitchName=a Nodes=cn1.hpc.example.org,cn2\nSwitchName=b Nodes=cn3.x.example.org,cn3.y.example.org\n"
         "SwitchName=c Nodes=10.0.0.1\nSwitchName=top Switches=a,b,c\n"
     )
-    tree = TopologyTree(read_conf(text, "t"))
+    tree = TopologyTree(parse_conf(text, "t"))
     assert (
-        tree.leaf("cn1") == tree.leaf("cn1.hpc.example.org") == tree.leaf("cn2.example.org") == "a"
+        tree.find_leaf("cn1")
+        == tree.find_leaf("cn1.hpc.example.org")
+        == tree.find_leaf("cn2.example.org")
+        == "a"
     )
-    assert tree.node_named("cn1") == "cn1.hpc.example.org"
-    assert tree.leaf("cn1.other.example.org") is None
-    assert tree.leaf("cn3") is None  # it could be either
-    assert tree.leaf("cn3.y.example.org") == "b"
-    assert tree.leaf("10") is tree.leaf("10.0.0.2") is None
-    assert tree.unknown(["cn1", "cn3", "cn2.example.org"]) == ["cn3"]
+    assert tree.find_node_name("cn1") == "cn1.hpc.example.org"
+    assert tree.find_leaf("cn1.other.example.org") is None
+    assert tree.find_leaf("cn3") is None  # it could be either
+    assert tree.find_leaf("cn3.y.example.org") == "b"
+    assert tree.find_leaf("10") is tree.find_leaf("10.0.0.2") is None
+    assert tree.list_unknown(["cn1", "cn3", "cn2.example.org"]) == ["cn3"]
 
 
 def test_tree_of_too_many_levels_is_refused() -> None:
     lines = ["SwitchName=s0 Nodes=n1"]
     lines += [f"SwitchName=s{level} Switches=s{level - 1}" for level in range(1, 40)]
     with pytest.raises(TopologyError, match="levels below the root"):
-        TopologyTree(read_conf("\n".join(lines), "t"))
+        TopologyTree(parse_conf("\n".join(lines), "t"))
 
 
 def test_output_of_slurm_without_a_topology_is_no_tree() -> None:
-    assert read_shown("No topology information available\n") == []
+    assert parse_shown_topology("No topology information available\n") == []
 
 
 def test_output_with_unknown_values_is_read() -> None:
-    (switch,) = read_shown("SwitchName=a Level=0 LinkSpeed=1 Nodes=n[1-2] Color=red \n")
+    (switch,) = parse_shown_topology("SwitchName=a Level=0 LinkSpeed=1 Nodes=n[1-2] Color=red \n")
     assert switch.nodes == ("n1", "n2")
 
 
@@ -177,6 +180,6 @@ NEARLY = st.lists(
 
 @given(text=st.one_of(NEARLY, st.text(max_size=60)))
 def test_readers_raise_nothing_but_topology_errors(text: str) -> None:
-    for read in (read_conf, read_shown):
+    for read in (parse_conf, parse_shown_topology):
         with contextlib.suppress(TopologyError):
             TopologyTree(read(text, "t"))

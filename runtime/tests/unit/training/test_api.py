@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import aitne_train as hvd
-from aitne_train._submit import dense
+from aitne_train._submit import make_dense
 from aitne_train.elastic import HostUpdateResult, ObjectState, run_fn
-from aitne_train.functions import _pickled, _unpickled
+from aitne_train.functions import _pickle_sealed, _unpickle_sealed
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -180,9 +180,9 @@ def test_compression_keeps_whole_numbers_and_types(kind: str, dtype: torch.dtype
 
 
 def test_objects_travel_as_bytes() -> None:
-    row = _pickled({"a": [1, "two"]})
+    row = _pickle_sealed({"a": [1, "two"]})
     assert row.dtype is torch.uint8
-    assert _unpickled(row) == {"a": [1, "two"]}
+    assert _unpickle_sealed(row) == {"a": [1, "two"]}
 
 
 def state(**values: Any) -> ObjectState:
@@ -283,7 +283,7 @@ def test_a_sampler_with_fewer_samples_than_ranks_repeats_them() -> None:
 def test_lazy_tensor_operations_are_applied_before_exchange(lazy: Any) -> None:
     given = torch.tensor([1 + 2j, 3 - 4j])
     view = lazy(given)
-    moved = dense(view)
+    moved = make_dense(view)
     assert not moved.is_conj()
     assert not moved.is_neg()
     assert torch.equal(moved, view.clone())

@@ -111,7 +111,7 @@ def test_saves_that_are_cut_off_again_and_again_leave_one_to_go_on_from(
 ) -> None:
     for step in (30, 40):
         two.save({"step": step}, step, own={"rank": 0})
-    write = Checkpointer._write
+    write = Checkpointer._write_file
 
     def full(self: Checkpointer, name: str, content: Any, parts: int) -> None:
         if ".rank-" not in name:
@@ -119,7 +119,7 @@ def test_saves_that_are_cut_off_again_and_again_leave_one_to_go_on_from(
         write(self, name, content, parts)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpointer, "_write", full)
+        patch.setattr(Checkpointer, "_write_file", full)
         for step in (45, 47, 49):
             with pytest.raises(CheckpointError):
                 two.save({"step": step}, step, own={"rank": 0})

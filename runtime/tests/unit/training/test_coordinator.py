@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aitne_train.coordinator import CollectiveCoordinator, RequestKey, Response
 from aitne_train.types import Kind, ReduceOp, RequestMetadata
-from aitne_train.wire import is_common, response_for
+from aitne_train.wire import encode_response, is_common_to_ranks
 
 
 def ask(
@@ -51,7 +51,7 @@ def test_request_is_answered_once_to_all_members_in_any_order(
             coordinator.submit(
                 rank, -1, bare(Kind.ADD_SET, ",".join(str(each) for each in range(1, size))), 0
             )
-        assert [response.data for response in coordinator.take()] == [1]
+        assert [response.data for response in coordinator.take_responses()] == [1]
     seen: Counter[tuple[str, int]] = Counter()
     asked: Counter[tuple[str, int]] = Counter()
     taken: list[Response] = []
@@ -59,11 +59,11 @@ def test_request_is_answered_once_to_all_members_in_any_order(
         coordinator.submit(rank, handle, ask(name, set_id=set_id))
         asked[name, set_id] += 1
         if data.draw(st.booleans()):
-            taken += coordinator.take()
+            taken += coordinator.take_responses()
             for response in taken:
                 for each in response.asks:
                     assert asked[each.name, each.set_id] == len(response.members)
-    taken += coordinator.take()
+    taken += coordinator.take_responses()
     told: dict[int, list[int]] = {rank: [] for rank in range(size)}
     for response in taken:
         assert response.error is None
@@ -75,7 +75,7 @@ def test_request_is_answered_once_to_all_members_in_any_order(
                 told[rank].append(handle)
     assert set(seen.values()) <= {1}
     assert sum(len(handles) for handles in told.values()) == len(submissions)
-    assert coordinator.pending() == []
+    assert coordinator.list_pending() == []
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.randoms(use_true_random=False))
@@ -93,7 +93,7 @@ def test_ranks_with_less_data_join_and_the_others_go_on(steps: list[int], random
         else:
             coordinator.submit(rank, done[rank], ask("", set_id=0), done[rank])
             done[rank] += 1
-        answered += coordinator.take()
+        answered += coordinator.take_responses()
     *reductions, last = answered
     assert last.kind == Kind.JOIN
     assert last.data == joined[-1]
@@ -120,14 +120,14 @@ def test_small_reductions_that_are_ready_together_are_done_in_one() -> None:
         ]
     ):
         coordinator.submit(0, at, request)
-    assert names(coordinator.take()) == [["a", "c", "d"], ["b"], ["g"], ["e"], ["f"]]
+    assert names(coordinator.take_responses()) == [["a", "c", "d"], ["b"], ["g"], ["e"], ["f"]]
 
 
 def test_without_a_threshold_nothing_is_fused() -> None:
     coordinator = CollectiveCoordinator(1, fusion_threshold=0)
     coordinator.submit(0, 0, ask("a"))
     coordinator.submit(0, 1, ask("b"))
-    assert names(coordinator.take()) == [["a"], ["b"]]
+    assert names(coordinator.take_responses()) == [["a"], ["b"]]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_ranks_that_disagree_are_told_who_asked_for_what(
     coordinator.submit(0, 0, ask("t"))
     coordinator.submit(1, 0, theirs)
     coordinator.submit(2, 0, theirs)
-    (response,) = coordinator.take()
+    (response,) = coordinator.take_responses()
     assert response.members == (0, 1, 2)
     assert response.error is not None
     assert response.error.startswith("allreduce 't': ranks disagree on the ")
@@ -177,7 +177,7 @@ def test_first_difference_of_two_optimizers_is_named(other: dict[str, str], word
     coordinator = CollectiveCoordinator(2)
     for rank, signature in enumerate((ours, {**other, "parameter a": "x" * 9_999})):
         coordinator.submit(rank, 0, bare(Kind.CHANNEL, json.dumps(signature, sort_keys=True)))
-    (response,) = coordinator.take()
+    (response,) = coordinator.take_responses()
     assert str(response.error).endswith(f"ranks disagree on the {words}.")
 
 
@@ -187,7 +187,7 @@ def test_roots_that_differ_or_are_not_in_the_set_are_refused() -> None:
     coordinator.submit(1, 0, ask("b", kind=Kind.BROADCAST, root=1))
     coordinator.submit(0, 1, ask("c", kind=Kind.BROADCAST, root=7))
     coordinator.submit(1, 1, ask("c", kind=Kind.BROADCAST, root=7))
-    first, second = coordinator.take()
+    first, second = coordinator.take_responses()
     assert "root rank: rank 0: 0, rank 1: 1" in str(first.error)
     assert "rank 7, is not in the process set [0, 1]" in str(second.error)
 
@@ -198,7 +198,7 @@ def test_rows_may_differ_where_they_are_gathered_and_nothing_else() -> None:
     coordinator.submit(1, 0, ask("g", kind=Kind.ALLGATHER, shape=(5, 3)))
     coordinator.submit(0, 1, ask("h", kind=Kind.ALLGATHER, shape=(2, 3)))
     coordinator.submit(1, 1, ask("h", kind=Kind.ALLGATHER, shape=(2, 4)))
-    first, second = coordinator.take()
+    first, second = coordinator.take_responses()
     assert first.data == [[2, 5]]
     assert "rank 0: [2, 3], rank 1: [2, 4]" in str(second.error)
 
@@ -207,7 +207,7 @@ def test_alltoall_splits_are_returned_to_each_rank() -> None:
     coordinator = CollectiveCoordinator(2)
     coordinator.submit(0, 0, ask("a", kind=Kind.ALLTOALL, shape=(4,), splits=(1, 3)))
     coordinator.submit(1, 0, ask("a", kind=Kind.ALLTOALL, shape=(6,)))
-    assert coordinator.take()[0].data == [[1, 3], [3, 3]]
+    assert coordinator.take_responses()[0].data == [[1, 3], [3, 3]]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_impossible_splits_fail_on_both_sides(splits: tuple[int, ...], words: st
     coordinator = CollectiveCoordinator(2)
     coordinator.submit(0, 0, ask("a", kind=Kind.ALLTOALL, splits=splits))
     coordinator.submit(1, 0, ask("a", kind=Kind.ALLTOALL))
-    (response,) = coordinator.take()
+    (response,) = coordinator.take_responses()
     assert words in str(response.error)
     assert response.members == (0, 1)
 
@@ -236,7 +236,7 @@ def test_request_unsupported_with_zeros_fails_while_rank_has_joined(
     coordinator = CollectiveCoordinator(2)
     coordinator.submit(1, 0, bare(Kind.JOIN), 0)
     coordinator.submit(0, 5, request_, 0 if not request_.name else -1)
-    (response,) = coordinator.take()
+    (response,) = coordinator.take_responses()
     assert "is not supported while a rank is in join()" in str(response.error)
     assert response.handles == [{0: 5}]
 
@@ -245,10 +245,10 @@ def test_ranks_that_all_wait_for_each_other_are_told_so() -> None:
     coordinator = CollectiveCoordinator(2)
     coordinator.submit(0, 0, ask("a"))
     coordinator.submit(1, 0, ask("b", kind=Kind.ALLGATHER))
-    coordinator.blocked(0, RequestKey(0, "allreduce", "a", -1))
-    assert coordinator.take() == []
-    coordinator.blocked(1, RequestKey(0, "allgather", "b", -1))
-    failed = coordinator.take()
+    coordinator.record_blocked(0, RequestKey(0, "allreduce", "a", -1))
+    assert coordinator.take_responses() == []
+    coordinator.record_blocked(1, RequestKey(0, "allgather", "b", -1))
+    failed = coordinator.take_responses()
     assert {response.error for response in failed} == {
         "Ranks wait for each other in different collectives: rank 0 waits in allreduce 'a', rank 1 waits in allgather 'b'."
     }
@@ -261,28 +261,28 @@ def test_ranks_with_the_same_requests_get_the_same_message() -> None:
         coordinator.submit(rank, 7, ask("a"))
     for rank, handle in enumerate((7, 7, 8)):
         coordinator.submit(rank, handle, ask("b", shape=(1 << 24,)))
-    same, other = coordinator.take()
-    assert is_common(same)
-    assert len({str(response_for(rank, same)) for rank in range(3)}) == 1
-    assert not is_common(other)
+    same, other = coordinator.take_responses()
+    assert is_common_to_ranks(same)
+    assert len({str(encode_response(rank, same)) for rank in range(3)}) == 1
+    assert not is_common_to_ranks(other)
     coordinator.submit(0, 1, bare(Kind.JOIN), 0)
     for rank in (1, 2):
         coordinator.submit(rank, 7, ask("c"))
-    (joined,) = coordinator.take()
-    assert not is_common(joined)
-    assert response_for(0, joined)[2] == [-1]
+    (joined,) = coordinator.take_responses()
+    assert not is_common_to_ranks(joined)
+    assert encode_response(0, joined)[2] == [-1]
 
 
 def test_a_rank_that_goes_on_is_not_taken_for_blocked() -> None:
     coordinator = CollectiveCoordinator(2)
     coordinator.submit(0, 0, ask("a"))
     coordinator.submit(1, 0, ask("b"))
-    coordinator.blocked(0, RequestKey(0, "allreduce", "a", -1))
+    coordinator.record_blocked(0, RequestKey(0, "allreduce", "a", -1))
     coordinator.submit(0, 1, ask("b"))
-    assert names(coordinator.take()) == [["b"]]
-    coordinator.blocked(1, RequestKey(0, "allreduce", "b", -1))
-    assert coordinator.take() == []
-    assert [(str(each.key), each.missing) for each in coordinator.pending()] == [
+    assert names(coordinator.take_responses()) == [["b"]]
+    coordinator.record_blocked(1, RequestKey(0, "allreduce", "b", -1))
+    assert coordinator.take_responses() == []
+    assert [(str(each.key), each.missing) for each in coordinator.list_pending()] == [
         ("allreduce 'a'", (1,))
     ]
 
@@ -292,12 +292,12 @@ def test_a_rank_whose_other_thread_goes_on_is_not_taken_for_blocked() -> None:
     for rank in range(2):
         coordinator.submit(rank, 0, ask(f"own{rank}"))
     coordinator.submit(0, 1, ask("both"))
-    coordinator.blocked(0, RequestKey(0, "allreduce", "own0", -1))
+    coordinator.record_blocked(0, RequestKey(0, "allreduce", "own0", -1))
     coordinator.submit(1, 1, ask("both"))
-    coordinator.blocked(1, RequestKey(0, "allreduce", "own1", -1))
-    assert [response.error for response in coordinator.take()] == [None]
+    coordinator.record_blocked(1, RequestKey(0, "allreduce", "own1", -1))
+    assert [response.error for response in coordinator.take_responses()] == [None]
     coordinator.submit(0, 2, ask("own1"))
-    assert names(coordinator.take()) == [["own1"]]
+    assert names(coordinator.take_responses()) == [["own1"]]
 
 
 def test_a_set_of_the_same_ranks_is_not_made_twice_and_ends_with_what_waits_in_it() -> None:
@@ -305,47 +305,47 @@ def test_a_set_of_the_same_ranks_is_not_made_twice_and_ends_with_what_waits_in_i
     for attempt, expected in ((0, 1), (1, None)):
         for rank in range(3):
             coordinator.submit(rank, attempt, bare(Kind.ADD_SET, "0,2"), attempt)
-        assert coordinator.take()[0].data == expected
+        assert coordinator.take_responses()[0].data == expected
     coordinator.submit(2, 7, ask("t", set_id=1))
     for rank in range(3):
         coordinator.submit(rank, 8, bare(Kind.REMOVE_SET, "1"), 0)
-    removed = {response.kind: response for response in coordinator.take()}
+    removed = {response.kind: response for response in coordinator.take_responses()}
     assert removed[Kind.REMOVE_SET].data == 1
     assert removed[Kind.ALLREDUCE].error == "Process set 1 was removed."
     coordinator.submit(0, 9, ask("t", set_id=1))
-    assert "does not exist" in str(coordinator.take()[0].error)
+    assert "does not exist" in str(coordinator.take_responses()[0].error)
 
 
 def test_joined_rank_takes_part_in_each_step_of_channel() -> None:
     coordinator = CollectiveCoordinator(2)
     for rank in range(2):
         coordinator.submit(rank, 0, RequestMetadata(Kind.CHANNEL, 0, "optimizer"))
-    channel = coordinator.take()[0].data
-    assert coordinator.begin(0, channel, 0) == []
-    assert coordinator.begin(1, channel, 0) == []
+    channel = coordinator.take_responses()[0].data
+    assert coordinator.begin_step(0, channel, 0) == []
+    assert coordinator.begin_step(1, channel, 0) == []
     coordinator.submit(1, 1, bare(Kind.JOIN), 0)
-    assert coordinator.begin(0, channel, 1) == [(1, channel, 1)]
-    assert coordinator.behind() == []
-    assert coordinator.begin(0, channel, 2) == [(1, channel, 2)]
+    assert coordinator.begin_step(0, channel, 1) == [(1, channel, 1)]
+    assert coordinator.list_missed_steps() == []
+    assert coordinator.begin_step(0, channel, 2) == [(1, channel, 2)]
 
 
 def test_a_channel_is_put_off_while_a_rank_has_joined() -> None:
     coordinator = CollectiveCoordinator(2)
     coordinator.submit(1, 0, bare(Kind.JOIN), 0)
     coordinator.submit(0, 0, RequestMetadata(Kind.CHANNEL, 0, "optimizer"))
-    (put_off,) = coordinator.take()
+    (put_off,) = coordinator.take_responses()
     assert (put_off.data, put_off.error) == (None, None)
     coordinator.submit(0, 1, bare(Kind.JOIN), 0)
     for rank in range(2):
         coordinator.submit(rank, 2, RequestMetadata(Kind.CHANNEL, 0, "optimizer"))
-    assert coordinator.take()[-1].data == 0
+    assert coordinator.take_responses()[-1].data == 0
 
 
 def test_a_step_that_began_before_the_join_is_made_up_for() -> None:
     coordinator = CollectiveCoordinator(2)
     for rank in range(2):
         coordinator.submit(rank, 0, RequestMetadata(Kind.CHANNEL, 0, "optimizer"))
-    channel = coordinator.take()[0].data
-    coordinator.begin(0, channel, 0)
+    channel = coordinator.take_responses()[0].data
+    coordinator.begin_step(0, channel, 0)
     coordinator.submit(1, 1, bare(Kind.JOIN), 0)
-    assert coordinator.behind() == [(1, channel, 0)]
+    assert coordinator.list_missed_steps() == [(1, channel, 0)]

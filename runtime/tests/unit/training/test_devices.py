@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from aitne_train import devices
-from aitne_train.devices import GpuActivity, QueuedCollectives, gpu_activity
+from aitne_train.devices import GpuActivity, QueuedCollectives, observe_gpu_activity
 
 GPU = torch.device("cuda", 1)
 
@@ -48,17 +48,17 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> Stream:
 
 
 def test_process_without_gpu_does_nothing_there() -> None:
-    assert gpu_activity() is GpuActivity.NONE
+    assert observe_gpu_activity() is GpuActivity.NONE
 
 
 def test_collective_in_progress_differs_from_computation(stream: Stream) -> None:
-    with devices.QUEUED.queued(GPU):
+    with devices.QUEUED.record_queued(GPU):
         pass
-    assert gpu_activity() is GpuActivity.COMPUTING, "the collective has not begun"
+    assert observe_gpu_activity() is GpuActivity.COMPUTING, "the collective has not begun"
     stream.done = 1
-    assert gpu_activity() is GpuActivity.COLLECTIVE
+    assert observe_gpu_activity() is GpuActivity.COLLECTIVE
     stream.done = 2
-    assert gpu_activity() is GpuActivity.NONE
+    assert observe_gpu_activity() is GpuActivity.NONE
 
 
 def test_collective_in_flight_recorder_counts_once_it_has_started(
@@ -71,6 +71,6 @@ def test_collective_in_flight_recorder_counts_once_it_has_started(
         return json.dumps({"entries": entries})
 
     monkeypatch.setattr(torch._C._distributed_c10d, "_dump_nccl_trace_json", dump, raising=False)
-    assert gpu_activity() is GpuActivity.NONE
+    assert observe_gpu_activity() is GpuActivity.NONE
     entries.append({"state": "started"})
-    assert gpu_activity() is GpuActivity.COLLECTIVE
+    assert observe_gpu_activity() is GpuActivity.COLLECTIVE

@@ -21,7 +21,7 @@ from aitne_train.execution import Execution
 from aitne_train.flag import Flag
 from aitne_train.preemption import Agreement
 from aitne_train.profiling import Profiler
-from aitne_train.recording import RecordRing, recorder
+from aitne_train.recording import RecordRing, create_recorder
 from aitne_train.standin import JoinedRankProxy
 from aitne_train.summary import CollectiveSummary
 from aitne_train.timeline import Timeline
@@ -52,12 +52,12 @@ def test_a_timeline_is_written(tmp_path: Path, name: str) -> None:
         start = partial(timeline.start, first)
         if name != "start":
             start()
-        begin = partial(timeline.begin, "row", "event")
+        begin = partial(timeline.begin_event, "row", "event")
         calls: Calls = {"start": start, "begin": begin, "stop": timeline.stop}
         interrupt(calls[name])
         ends(
             partial(timeline.start, second),
-            partial(timeline.begin, "row", "later"),
+            partial(timeline.begin_event, "row", "later"),
             timeline.stop,
         )
         assert [each["name"] for each in json.loads(second.read_text())][-1] == "later"
@@ -65,17 +65,17 @@ def test_a_timeline_is_written(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["start", "take", "close"])
 def test_a_profiler_takes_the_totals_of_others_and_ends(name: str) -> None:
-    totals = CollectiveSummary().message(0) | {"queued": 0}
+    totals = CollectiveSummary().build_message(0) | {"queued": 0}
     for interrupt in each_interrupt():
         profiler = Profiler(RecordRing(), 0, (0, 0), lambda _: None, None)
-        take = partial(profiler.take, 1, {"totals": totals, "final": False})
+        take = partial(profiler.store_totals, 1, {"totals": totals, "final": False})
         if name != "start":
             profiler.start()
         if name == "close":
-            profiler.lost(1)
+            profiler.record_lost_rank(1)
         calls: Calls = {"start": profiler.start, "take": take, "close": profiler.close}
         interrupt(calls[name])
-        ends(partial(profiler.lost, 1), profiler.by_operation, profiler.close)
+        ends(partial(profiler.record_lost_rank, 1), profiler.total_by_operation, profiler.close)
 
 
 class OwnLink:
@@ -84,10 +84,10 @@ class OwnLink:
     def __init__(self) -> None:
         self.handlers: dict[str, Any] = {}
 
-    def on(self, kind: str, handler: Any) -> None:
+    def register_handler(self, kind: str, handler: Any) -> None:
         self.handlers[kind] = handler
 
-    def on_lost(self, handler: Any) -> None:
+    def register_lost_handler(self, handler: Any) -> None:
         pass
 
     def send(self, rank: int, kind: str, payload: Any) -> None:
@@ -111,12 +111,12 @@ def test_a_joined_rank_takes_part(name: str) -> None:
         steps: list[int] = []
         proxy = JoinedRankProxy(lambda _reason, _news: None)
         proxy.register(0, steps.append)
-        take_part = partial(proxy.take_part, 0, 1)
+        take_part = partial(proxy.queue_step, 0, 1)
         if name == "settle":
             take_part()
-        calls: Calls = {"take_part": take_part, "settle": proxy.settle}
+        calls: Calls = {"take_part": take_part, "settle": proxy.wait_for_steps}
         interrupt(calls[name])
-        ends(partial(proxy.take_part, 0, 2), partial(proxy.close, 20))
+        ends(partial(proxy.queue_step, 0, 2), partial(proxy.close, 20))
 
 
 def test_a_worker_does_its_jobs() -> None:
@@ -147,7 +147,7 @@ def test_a_failure_is_completed_by_the_next() -> None:
     for interrupt in each_interrupt():
         ours, theirs = socket.socketpair()
         control = Control(0, 2, {1: ours})
-        execution = Execution(0, (0, 0), EmptyStore(), "run", recorder())
+        execution = Execution(0, (0, 0), EmptyStore(), "run", create_recorder())
         engine = CollectiveEngine(control, execution)
         handle = engine.submit(request)
         fail = partial(engine.fail, "Rank 1 is gone")
@@ -155,6 +155,6 @@ def test_a_failure_is_completed_by_the_next() -> None:
         with pytest.raises(HorovodInternalError, match="Rank 1 is gone"):
             ends(fail, partial(engine.wait, handle))
         with pytest.raises(TransportError, match="Rank 1 is gone"):
-            execution.connect("later", 0, "cpu")
+            execution.connect_transport("later", 0, "cpu")
         ends(partial(engine.close, ""), control.close)
         theirs.close()

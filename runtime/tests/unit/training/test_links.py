@@ -8,12 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne_train.links import MOST_RANKS, RankLink, medians, rounds, schedule, slow
+from aitne_train.links import (
+    MOST_RANKS,
+    RankLink,
+    compute_medians,
+    find_slow_links,
+    pair_in_rounds,
+    schedule_pairs,
+)
 
 
 @given(st.integers(0, 40))
 def test_every_pair_meets_once_and_nobody_is_in_two_at_a_time(size: int) -> None:
-    found = rounds(range(size))
+    found = pair_in_rounds(range(size))
     assert sorted(pair for each in found for pair in each) == list(combinations(range(size), 2))
     for each in found:
         busy = [rank for pair in each for rank in pair]
@@ -24,7 +31,7 @@ def test_every_pair_meets_once_and_nobody_is_in_two_at_a_time(size: int) -> None
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=12).filter(lambda c: sum(c) > MOST_RANKS))
 def test_a_large_world_is_measured_by_nodes_and_neighbours(counts: list[int]) -> None:
     nodes = [node for node, count in enumerate(counts) for _ in range(count)]
-    found = schedule(nodes)
+    found = schedule_pairs(nodes)
     for each in found:
         busy = [rank for pair in each for rank in pair]
         assert len(busy) == len(set(busy))
@@ -41,21 +48,23 @@ def links(**speeds: float) -> list[RankLink]:
 
 
 def test_a_link_below_seventy_percent_of_the_median_is_slow() -> None:
-    found = slow(links(l01=100, l02=110, l03=71, l12=90, l13=69, l23=20), [0] * 4)
+    found = find_slow_links(links(l01=100, l02=110, l03=71, l12=90, l13=69, l23=20), [0] * 4)
     assert [link.ranks for link in found] == [(2, 3)], "the median is 80.5, 70 % of that 56.4"
-    assert slow(links(l01=100, l02=100, l12=70), [0] * 3) == []
-    assert [each.ranks for each in slow(links(l01=100, l02=100, l12=69), [0] * 3)] == [(1, 2)]
+    assert find_slow_links(links(l01=100, l02=100, l12=70), [0] * 3) == []
+    assert [each.ranks for each in find_slow_links(links(l01=100, l02=100, l12=69), [0] * 3)] == [
+        (1, 2)
+    ]
 
 
 def test_links_are_compared_with_their_own_kind() -> None:
     nodes = [0, 0, 0, 1, 1, 1]
     inside = {"l01": 1000, "l02": 1000, "l12": 1000, "l34": 1000, "l35": 1000, "l45": 500}
     between = {"l03": 10, "l04": 10, "l05": 10, "l13": 10, "l14": 10, "l15": 6}
-    found = slow(links(**inside, **between), nodes)
+    found = find_slow_links(links(**inside, **between), nodes)
     assert [link.ranks for link in found] == [(1, 5), (4, 5)]
-    assert medians(links(**inside, **between), nodes) == {True: 1000, False: 10}
+    assert compute_medians(links(**inside, **between), nodes) == {True: 1000, False: 10}
 
 
 @pytest.mark.parametrize("speeds", [{}, {"l01": 1.0}, {"l01": 1.0, "l02": 100.0}])
 def test_too_few_links_say_nothing_about_each_other(speeds: dict[str, float]) -> None:
-    assert slow(links(**speeds), [0] * 3) == []
+    assert find_slow_links(links(**speeds), [0] * 3) == []

@@ -39,10 +39,10 @@ class End:
         self.lost: list[Any] = []
         threading.Thread(target=self._read, daemon=True).start()
 
-    def on(self, kind: str, handler: Any) -> None:
+    def register_handler(self, kind: str, handler: Any) -> None:
         self.handlers[kind] = handler
 
-    def on_lost(self, handler: Any) -> None:
+    def register_lost_handler(self, handler: Any) -> None:
         self.lost.append(handler)
 
     def send(self, rank: int, kind: str, payload: Any) -> None:
@@ -141,10 +141,10 @@ class Line:
         self.handlers: dict[str, Any] = {}
         ends.append(self)
 
-    def on(self, kind: str, handler: Any) -> None:
+    def register_handler(self, kind: str, handler: Any) -> None:
         self.handlers[kind] = handler
 
-    def on_lost(self, handler: Any) -> None:
+    def register_lost_handler(self, handler: Any) -> None:
         pass
 
     def send(self, rank: int, kind: str, payload: Any) -> None:
@@ -167,20 +167,20 @@ def test_ranks_that_had_different_numbers_of_steps_end_after_the_same() -> None:
     ranks = pair()
     for steps, agreement in zip((3, 5), ranks, strict=True):
         assert not any(agreement.after_step(False) for _ in range(steps))
-        agreement.joins()
+        agreement.record_join()
     for agreement in ranks:
-        agreement.joined()
+        agreement.record_all_joined()
     assert [agreement.after_step(True) for agreement in ranks] == [False, False]
     assert [agreement.after_step(True) for agreement in ranks] == [True, True]
 
 
 def test_while_a_rank_has_joined_ranks_go_on_until_all_have() -> None:
     ranks = pair()
-    ranks[0].joins()
+    ranks[0].record_join()
     assert not any(ranks[1].after_step(True) for _ in range(9))
-    ranks[1].joins()
+    ranks[1].record_join()
     for agreement in ranks:
-        agreement.joined()
+        agreement.record_all_joined()
     assert [agreement.after_step(False) for agreement in ranks] == [False, False]
     assert [agreement.after_step(False) for agreement in ranks] == [True, True]
 

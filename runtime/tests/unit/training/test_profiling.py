@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from aitne_train import profiling
-from aitne_train.profile import load, main, prometheus, table
-from aitne_train.profiling import Profiler, folder_of
+from aitne_train.profile import format_prometheus, format_table, load_profile, main
+from aitne_train.profiling import Profiler, find_profile_folder
 from aitne_train.recording import RecordRing
 from tests.support.waiting import eventually
 
@@ -23,7 +23,9 @@ EXAMPLE = Path(__file__).parents[2] / "assets" / "profile.json"
 def run_of_two(folder: Path, interval_s: float = 60.0) -> tuple[list[RecordRing], list[Profiler]]:
     rings = [RecordRing(), RecordRing()]
     first = Profiler(rings[0], 0, (0, 0), lambda _: None, folder, interval_s)
-    second = Profiler(rings[1], 1, (0, 0), lambda sent: first.take(1, sent), folder, interval_s)
+    second = Profiler(
+        rings[1], 1, (0, 0), lambda sent: first.store_totals(1, sent), folder, interval_s
+    )
     for each in (first, second):
         each.start()
     return rings, [first, second]
@@ -42,7 +44,7 @@ def test_the_file_holds_what_every_rank_did_until_the_end(tmp_path: Path) -> Non
     work(rings[1], 5)
     profilers[1].close()
     profilers[0].close()
-    found = load(tmp_path / "profile.json")
+    found = load_profile(tmp_path / "profile.json")
     assert found["final"] is True
     assert found["steps"] == 4
     assert [row["records"] for row in found["ranks"]] == [5, 5]
@@ -60,14 +62,14 @@ def test_the_file_is_there_while_the_run_goes_on(tmp_path: Path) -> None:
     work(rings[0], 3)
     eventually(
         "the first rank's profile is written",
-        lambda: file.exists() and load(file)["ranks"][0]["records"] == 3,
+        lambda: file.exists() and load_profile(file)["ranks"][0]["records"] == 3,
     )
     work(rings[1], 7)
     eventually(
         "both ranks' profiles are written",
-        lambda: [row["records"] for row in load(file)["ranks"]] == [3, 7],
+        lambda: [row["records"] for row in load_profile(file)["ranks"]] == [3, 7],
     )
-    assert load(file)["final"] is False
+    assert load_profile(file)["final"] is False
     for profiler in profilers:
         profiler.close()
 
@@ -79,10 +81,10 @@ def test_rank_0_does_not_wait_for_a_rank_that_is_gone(
     monkeypatch.setattr(profiling, "LAST_WORDS_S", 3600.0)
     rings, profilers = run_of_two(tmp_path)
     work(rings[0], 2)
-    profilers[0].lost(1)
+    profilers[0].record_lost_rank(1)
     profilers[0].close()
     profilers[1].close()
-    assert [row["rank"] for row in load(tmp_path / "profile.json")["ranks"]] == [0]
+    assert [row["rank"] for row in load_profile(tmp_path / "profile.json")["ranks"]] == [0]
 
 
 def test_a_rank_whose_rank_0_is_gone_goes_on(tmp_path: Path) -> None:
@@ -119,15 +121,15 @@ def test_threads_end_with_the_profile(tmp_path: Path) -> None:
 
 
 def test_profiles_go_where_they_are_wanted() -> None:
-    assert folder_of({}) is None
-    assert folder_of({"AITNE_RUN_DIR": "/run"}) == Path("/run")
-    assert folder_of({"AITNE_RUN_DIR": "/run", "AITNE_PROFILE": "/mine"}) == Path("/mine")
+    assert find_profile_folder({}) is None
+    assert find_profile_folder({"AITNE_RUN_DIR": "/run"}) == Path("/run")
+    assert find_profile_folder({"AITNE_RUN_DIR": "/run", "AITNE_PROFILE": "/mine"}) == Path("/mine")
 
 
 def test_prints_the_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(EXAMPLE)]) == 0
     printed = capsys.readouterr().out
-    assert printed == table(load(EXAMPLE)) + "\n"
+    assert printed == format_table(load_profile(EXAMPLE)) + "\n"
     lines = printed.splitlines()
     heading = next(line for line in lines if line.startswith("operation"))
     assert heading.split()[:5] == ["operation", "message", "size", "count", "bytes"]
@@ -151,8 +153,8 @@ def test_a_file_of_another_kind_is_refused(
 
 
 def test_prometheus_reads_the_same_numbers() -> None:
-    profile = load(EXAMPLE)
-    text = prometheus(profile, {"job": 'a"b'})
+    profile = load_profile(EXAMPLE)
+    text = format_prometheus(profile, {"job": 'a"b'})
     samples = [line for line in text.splitlines() if not line.startswith("#")]
     assert f'aitne_distrib_steps_total{{job="a\\"b"}} {profile["steps"]}' in samples
     counts = [line for line in samples if line.startswith("aitne_distrib_collectives_total")]

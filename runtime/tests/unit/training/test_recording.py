@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from aitne_train.recording import NullRecorder, RecordRing, recorder
+from aitne_train.recording import NullRecorder, RecordRing, create_recorder
 
 
 def numbers(ring: RecordRing) -> list[int]:
@@ -60,6 +60,6 @@ def test_a_ring_says_what_size_it_may_have() -> None:
 
 
 def test_recording_is_on_unless_it_is_told_off() -> None:
-    assert isinstance(recorder({}), RecordRing)
-    assert isinstance(recorder({"AITNE_RECORD": "1"}), RecordRing)
-    assert isinstance(recorder({"AITNE_RECORD": "0"}), NullRecorder)
+    assert isinstance(create_recorder({}), RecordRing)
+    assert isinstance(create_recorder({"AITNE_RECORD": "1"}), RecordRing)
+    assert isinstance(create_recorder({"AITNE_RECORD": "0"}), NullRecorder)

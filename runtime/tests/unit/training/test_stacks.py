@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from aitne_train.stacks import ask, here
+from aitne_train.stacks import format_own_stacks, request_stacks
 from tests.support.waiting import eventually
 
 PROGRAM = """
 import ctypes, json, os, sys
-from aitne_train.stacks import address
-print(json.dumps(dict(address())), flush=True)
+from aitne_train.stacks import build_address
+print(json.dumps(dict(build_address())), flush=True)
 def held():
     if sys.argv[1] == "held":
         ctypes.PyDLL(None).pause()      # keeps the interpreter's lock
@@ -59,10 +59,12 @@ def test_every_thread_of_the_program_is_shown() -> None:
     thread = threading.Thread(target=loiter_here, name="loiterer")
     thread.start()
     found: list[str] = []
-    looker = threading.Thread(target=lambda: found.append(here()), name="aitne-control")
+    looker = threading.Thread(
+        target=lambda: found.append(format_own_stacks()), name="aitne-control"
+    )
     looker.start()
     looker.join()
-    from_main = here()
+    from_main = format_own_stacks()
     leave.set()
     thread.join()
     for text in (from_main, *found):
@@ -70,7 +72,7 @@ def test_every_thread_of_the_program_is_shown() -> None:
         assert "loiterer:\n" in text
         assert "in loiter_here" in text
         assert "aitne-control:" not in text
-    assert "from_main = here()" in from_main, "one who waits is asked by its own thread"
+    assert "from_main = format_own_stacks()" in from_main, "one who waits is asked by its own thread"
 
 
 @pytest.mark.parametrize("other", ["held"], indirect=True)
@@ -78,9 +80,9 @@ def test_a_process_whose_interpreter_is_held_is_asked_by_signal(
     other: tuple[subprocess.Popen[str], dict[str, Any]],
 ) -> None:
     # It has told its address before it takes the lock for good.
-    eventually("it holds the lock", lambda: "in held" in ask(other[1]))
+    eventually("it holds the lock", lambda: "in held" in request_stacks(other[1]))
     assert other[0].poll() is None, "asking must not end it"
-    assert "in held" in ask(other[1]), "it can be asked again"
+    assert "in held" in request_stacks(other[1]), "it can be asked again"
 
 
 @pytest.mark.parametrize("other", ["waits"], indirect=True)
@@ -90,7 +92,7 @@ def test_a_stopped_process_is_said_to_be_stopped(
     process, address = other
     os.kill(process.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-    assert "is stopped" in ask(address)
+    assert "is stopped" in request_stacks(address)
     os.kill(process.pid, signal.SIGCONT)
 
 
@@ -99,7 +101,9 @@ def test_a_process_that_has_ended_is_said_so(
     other: tuple[subprocess.Popen[str], dict[str, Any]],
 ) -> None:
     process, address = other
-    assert "has ended" in ask({**address, "started": "1"}), "its number belongs to another now"
+    assert "has ended" in request_stacks({**address, "started": "1"}), (
+        "its number belongs to another now"
+    )
     process.kill()
     process.wait()
-    assert "has ended" in ask(address)
+    assert "has ended" in request_stacks(address)

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne_train.recording import STEP, WAIT, Entry
-from aitne_train.summary import EDGES, MIB, CollectiveSummary, bounds_of, covered, row_of
+from aitne_train.summary import (
+    EDGES,
+    MIB,
+    CollectiveSummary,
+    find_size_row,
+    get_row_bounds,
+    measure_covered_time,
+)
 
 TRAINER = threading.main_thread().ident or 0
 WORKER = TRAINER + 1
@@ -35,7 +42,7 @@ def instants(pairs: list[tuple[int, int]]) -> set[int]:
 @given(intervals)
 def test_time_that_several_intervals_cover_counts_once(pairs: list[tuple[int, int]]) -> None:
     both = np.array(pairs, np.int64).reshape(-1, 2)
-    assert covered(both[:, 0], both[:, 1]) == len(instants(pairs))
+    assert measure_covered_time(both[:, 0], both[:, 1]) == len(instants(pairs))
 
 
 @given(
@@ -60,12 +67,12 @@ def test_the_three_lengths_are_those_of_the_instants(
     summary = CollectiveSummary()
     while entries:
         count = parts[len(entries) % len(parts)]
-        summary.add(entries[:count])
+        summary.add_records(entries[:count])
         entries = entries[count:]
     watched = set(range(50))
     busy = (instants(inline) | instants(worker)) & watched
     stopped = (instants(inline) | instants(waits)) & watched
-    message = summary.message()
+    message = summary.build_message()
     assert message["steps"] == 1
     assert message["watched_s"] * 1e9 == pytest.approx(50)
     assert message["communicating_s"] * 1e9 == pytest.approx(len(busy))
@@ -75,13 +82,13 @@ def test_the_three_lengths_are_those_of_the_instants(
 
 @given(st.integers(0, 200 * MIB))
 def test_every_size_has_the_one_row_whose_bounds_hold_it(nbytes: int) -> None:
-    low, high = bounds_of(row_of(nbytes))
+    low, high = get_row_bounds(find_size_row(nbytes))
     assert low <= nbytes
     assert high is None or nbytes <= high
 
 
 def test_rows_meet_without_a_gap() -> None:
-    bounds = [bounds_of(row) for row in range(len(EDGES) + 1)]
+    bounds = [get_row_bounds(row) for row in range(len(EDGES) + 1)]
     assert bounds[0] == (0, 128)
     assert bounds[-1] == (64 * MIB + 1, None)
     assert all(
@@ -91,10 +98,10 @@ def test_rows_meet_without_a_gap() -> None:
 
 def test_collectives_before_first_step_count_in_table_only() -> None:
     summary = CollectiveSummary()
-    summary.add(
+    summary.add_records(
         [entry("broadcast", 0, 1000), mark(2000), entry("allreduce", 2010, 2020), mark(2100)]
     )
-    message = summary.message()
+    message = summary.build_message()
     assert [cell[0] for cell in message["cells"]] == ["allreduce", "broadcast"]
     assert message["watched_s"] == pytest.approx(100e-9)
     assert message["communicating_s"] == pytest.approx(10e-9)
@@ -102,10 +109,10 @@ def test_collectives_before_first_step_count_in_table_only() -> None:
 
 def test_a_program_without_steps_is_measured_from_its_first_record_to_its_last() -> None:
     summary = CollectiveSummary()
-    summary.add([entry("allreduce", 1000, 1010)])
-    summary.add([])
-    summary.add([entry("allreduce", 1090, 1100)])
-    message = summary.message()
+    summary.add_records([entry("allreduce", 1000, 1010)])
+    summary.add_records([])
+    summary.add_records([entry("allreduce", 1090, 1100)])
+    message = summary.build_message()
     assert message["steps"] == 0
     assert message["watched_s"] == pytest.approx(100e-9)
     assert message["blocked_s"] == pytest.approx(20e-9)
@@ -114,31 +121,34 @@ def test_a_program_without_steps_is_measured_from_its_first_record_to_its_last()
 def test_says_whether_it_can_tell_what_was_hidden() -> None:
     told, untold, inline = CollectiveSummary(), CollectiveSummary(), CollectiveSummary()
     worker = entry("allreduce", 10, 20, thread=WORKER)
-    untold.add([mark(0), worker, mark(30)])
-    told.add([mark(0), worker, entry(WAIT, 15, 20), mark(30)])
-    inline.add([mark(0), entry("allreduce", 10, 20), mark(30)])
+    untold.add_records([mark(0), worker, mark(30)])
+    told.add_records([mark(0), worker, entry(WAIT, 15, 20), mark(30)])
+    inline.add_records([mark(0), entry("allreduce", 10, 20), mark(30)])
     said = [
-        (each.message()["elsewhere"], each.message()["waits"]) for each in (untold, told, inline)
+        (each.build_message()["elsewhere"], each.build_message()["waits"])
+        for each in (untold, told, inline)
     ]
     assert said == [(True, False), (True, True), (False, False)]
-    assert told.message()["hidden_s"] == pytest.approx(5e-9)
-    assert inline.message()["hidden_s"] == 0
+    assert told.build_message()["hidden_s"] == pytest.approx(5e-9)
+    assert inline.build_message()["hidden_s"] == 0
 
 
 def test_wait_of_other_thread_is_not_counted_as_blocked() -> None:
     summary = CollectiveSummary()
-    summary.add(
+    summary.add_records(
         [mark(0), entry(WAIT, 5, 25, thread=WORKER), entry("allreduce", 5, 25, thread=WORKER)]
     )
-    summary.add([mark(30)])
-    message = summary.message()
+    summary.add_records([mark(30)])
+    message = summary.build_message()
     assert message["blocked_s"] == 0
     assert message["hidden_s"] == pytest.approx(20e-9)
 
 
 def test_a_cell_counts_messages_bytes_and_time() -> None:
     summary = CollectiveSummary()
-    summary.add([entry("allreduce", 0, 10, nbytes=100), entry("allreduce", 10, 40, nbytes=28)])
-    (cell,) = summary.message(dropped=3)["cells"]
+    summary.add_records(
+        [entry("allreduce", 0, 10, nbytes=100), entry("allreduce", 10, 40, nbytes=28)]
+    )
+    (cell,) = summary.build_message(dropped=3)["cells"]
     assert cell == ["allreduce", 0, 2, 128, 40e-9, 10e-9, 30e-9, 2]
-    assert summary.message(dropped=3)["dropped"] == 3
+    assert summary.build_message(dropped=3)["dropped"] == 3

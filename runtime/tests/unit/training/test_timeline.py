@@ -15,9 +15,9 @@ import pytest
 from aitne_train.timeline import (
     TIMELINE,
     Timeline,
-    executing,
-    from_environment,
-    negotiating,
+    name_execution,
+    name_negotiation,
+    start_from_environment,
     start_timeline,
     stop_timeline,
 )
@@ -33,19 +33,19 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def allreduce(timeline: Timeline, name: str) -> None:
     row = f"allreduce.{name}"
-    timeline.ready(row, negotiating("allreduce"), 0)
-    timeline.ready(row, negotiating("allreduce"), 1)
-    timeline.agreed(row)
-    timeline.begin(row, executing("allreduce"))
-    timeline.begin(row, "MEMCPY_IN_FUSION_BUFFER")
-    timeline.end(row)
-    timeline.end(row, dtype="float32", shape=(10,))
+    timeline.record_ready(row, name_negotiation("allreduce"), 0)
+    timeline.record_ready(row, name_negotiation("allreduce"), 1)
+    timeline.record_agreement(row)
+    timeline.begin_event(row, name_execution("allreduce"))
+    timeline.begin_event(row, "MEMCPY_IN_FUSION_BUFFER")
+    timeline.end_event(row)
+    timeline.end_event(row, dtype="float32", shape=(10,))
 
 
 def test_a_tensor_is_a_row_with_horovods_events(tmp_path: Path) -> None:
     timeline = Timeline()
     timeline.start(tmp_path / "file", mark_cycles=True)
-    timeline.cycle()
+    timeline.mark_cycle()
     allreduce(timeline, "a")
     allreduce(timeline, "b")
     timeline.stop()
@@ -81,7 +81,7 @@ def test_the_file_is_json_while_it_grows(tmp_path: Path) -> None:
         allreduce(timeline, f"{number}")
         expected = 2 + 10 * (number + 1)
         eventually("all lines are there", lambda: len(read(tmp_path / "file")) == expected)  # noqa: B023
-    timeline.cycle()
+    timeline.mark_cycle()
     timeline.stop()
     assert len(read(tmp_path / "file")) == 32, "cycles were not asked for"
 
@@ -92,7 +92,7 @@ def test_the_file_is_json_after_the_program_was_killed(tmp_path: Path) -> None:
         "import sys, time; from pathlib import Path; from aitne_train.timeline import Timeline\n"
         "timeline = Timeline(); timeline.start(Path(sys.argv[1]))\n"
         "while True:\n"
-        "    timeline.begin('allreduce.x', 'ALLREDUCE'); timeline.end('allreduce.x'); time.sleep(1e-4)"
+        "    timeline.begin_event('allreduce.x', 'ALLREDUCE'); timeline.end_event('allreduce.x'); time.sleep(1e-4)"
     )
     process = subprocess.Popen([sys.executable, "-c", program, str(path)])
     try:
@@ -120,14 +120,14 @@ def of_rows(path: Path) -> list[tuple[str, str | None]]:
 
 def test_events_nest_in_a_file_that_begins_amid_a_negotiation(tmp_path: Path) -> None:
     timeline = Timeline()
-    row, event = "allreduce.a", negotiating("allreduce")
+    row, event = "allreduce.a", name_negotiation("allreduce")
     timeline.start(tmp_path / "one")
-    timeline.ready(row, event, 1)
+    timeline.record_ready(row, event, 1)
     timeline.start(tmp_path / "two")
-    timeline.ready(row, event, 0)
-    timeline.agreed(row)
+    timeline.record_ready(row, event, 0)
+    timeline.record_agreement(row)
     timeline.start(tmp_path / "three")
-    timeline.agreed(row)
+    timeline.record_agreement(row)
     timeline.stop()
     assert of_rows(tmp_path / "one") == [("B", event), ("X", "1")]
     assert of_rows(tmp_path / "two") == [("B", event), ("X", "0"), ("E", None)]
@@ -145,9 +145,9 @@ def test_events_are_not_recorded_while_timeline_is_off(tmp_path: Path) -> None:
 def test_the_environment_says_where(tmp_path: Path) -> None:
     path = tmp_path / "file"
     for rank, value in ((1, str(path)), (0, "DYNAMIC"), (0, "")):
-        from_environment(rank, {"HOROVOD_TIMELINE": value})
+        start_from_environment(rank, {"HOROVOD_TIMELINE": value})
         assert not TIMELINE.on
-    from_environment(0, {"HOROVOD_TIMELINE": str(path), "HOROVOD_TIMELINE_MARK_CYCLES": "1"})
+    start_from_environment(0, {"HOROVOD_TIMELINE": str(path), "HOROVOD_TIMELINE_MARK_CYCLES": "1"})
     assert TIMELINE.on
     assert TIMELINE.marks_cycles
     stop_timeline()
@@ -169,6 +169,6 @@ def test_a_program_may_start_it_where_the_environment_allows(tmp_path: Path) -> 
 def test_a_file_that_cannot_be_written_stops_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from_environment(0, {"HOROVOD_TIMELINE": str(tmp_path / "no" / "file")})
+    start_from_environment(0, {"HOROVOD_TIMELINE": str(tmp_path / "no" / "file")})
     assert not TIMELINE.on
     assert "no timeline is written" in capsys.readouterr().err

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from aitne.core.cluster.gpu_forecast import HORIZON, capacity
+from aitne.core.cluster.gpu_forecast import HORIZON, GpuUse, capacity
 from aitne.core.models.node import GpuCount, Node, NodeState
-from aitne.core.ports.store import GpuUse
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 SITE: dict[str, Any] = {
     "scheduler": "slurm",
-    "portal_url": "https://aitne.example.org",
+    "public_url": "https://aitne.example.org",
     "sessions_url": "https://*.aitne-sessions.org",
     "proxy": {"server": "nginx"},
     "certificates": {

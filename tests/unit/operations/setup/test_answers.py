@@ -19,30 +19,33 @@ NO_FILES = {"portal": None, "portal_key": None, "sessions": None, "sessions_key"
     ("changes", "field", "sentence"),
     [
         ({"scheduler": "pbs"}, "scheduler", "no such value"),
-        ({"portal_url": "aitne.example.org"}, "portal_url", "must be http:// or https://"),
-        ({"portal_url": "https://a.org/x"}, "portal_url", "must be http:// or https://"),
-        ({"portal_url": "https://a.org;\nreturn 200"}, "portal_url", "must be http:// or https://"),
+        ({"public_url": "aitne.example.org"}, "public_url", "must be http:// or https://"),
+        ({"public_url": "https://a.org/x"}, "public_url", "must be http:// or https://"),
+        ({"public_url": "https://a.org;\nreturn 200"}, "public_url", "must be http:// or https://"),
         ({"sessions_url": "https://a.*.org"}, "sessions_url", "a host for each user"),
         ({"sessions_url": "https://aitne.example.org"}, "sessions_url", "their own origin"),
         ({"sessions_url": "https://*.s.aitne.example.org"}, "sessions_url", "below"),
-        ({"sessions_url": "http://*.aitne-sessions.org"}, "sessions_url", "like portal_url"),
-        ({"port": "8000"}, "port", "whole number"),
+        ({"sessions_url": "http://*.aitne-sessions.org"}, "sessions_url", "like public_url"),
+        ({"port": "x"}, "port", "whole number"),
         ({"port": 80}, "port", "too small"),
-        ({"bind": "localhost; rm"}, "bind", "not in the right form"),
+        ({"bind": "localhost; rm"}, "bind", "must be an IP address"),
         ({"create_account": "yes"}, "create_account", "true or false"),
         ({"account": "Aitne User"}, "account", "not in the right form"),
         ({"data_dir": "var/lib"}, "data_dir", "absolute path"),
         ({"programs": "/opt/my programs"}, "programs", "letters, digits"),
         ({"data_dir": "/srv/../etc"}, "data_dir", "absolute path"),
-        ({"database": "mysql://x"}, "database", "not in the right form"),
+        ({"database": "mysql://x"}, "database", "must be postgresql://"),
         ({"colour": "blue"}, "colour", "not a known field"),
         ({"slurm": {"software": "/srv"}}, "slurm.software", "not a known field"),
         ({"slurm": {"jwt_key": "/etc/jwt.key"}}, "slurm.jwt_key", "slurm.rest_url"),
         ({"scheduler": "local", "slurm": {"conf": "/etc/s"}}, "slurm", "only for scheduler"),
+        ({"scheduler": "local", "broker": {"pam_service": "x"}}, "broker", "only for scheduler"),
+        ({"proxy": {"server": "other"}}, "certificates.source", "has the certificates"),
+        ({"limits": {"max_nodes": 0}}, "limits.max_nodes", "too small"),
         ({"accounts": {"min_uid": 9, "max_uid": 8}}, "accounts.max_uid", "below"),
         ({"proxy": {"server": "apache"}}, "proxy.server", "no such value"),
         ({"proxy": {"group": "a b"}}, "proxy.group", "not in the right form"),
-        ({"portal_url": "https://a.org:8443"}, "proxy.server", "without a port"),
+        ({"public_url": "https://a.org:8443"}, "proxy.server", "without a port"),
         ({"certificates": {"source": "acme"}}, "certificates.source", "for the proxy caddy"),
         ({"certificates": {"source": "none"}}, "certificates.source", "https needs one"),
         (
@@ -70,18 +73,16 @@ def test_wrong_answer_is_a_sentence_about_its_field(
 @pytest.mark.parametrize(
     ("settings", "field"),
     [
-        ({"bind": "::"}, "settings.bind"),
-        ({"slurm": {"jobs_dir": "/scratch"}}, "settings.slurm.jobs_dir"),
-        ({"titel": "x"}, "settings.titel"),
-        ({"limits": {"max_nodes": 0}}, "settings.limits.max_nodes"),
-        ({"slurm": {"jwt": "x"}}, "settings.slurm.jwt"),
+        ({"proxy_socket": "/run/other.sock"}, "proxy_socket"),
+        ({"broker": {"socket": "/run/other.sock"}}, "broker.socket"),
+        ({"scheduler": "local", "accounts": {"mode": "shared"}}, "accounts.mode"),
     ],
 )
-def test_wrong_further_setting_is_refused_before_files_are_rendered(
+def test_setting_that_follows_from_another_answer_is_refused(
     settings: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
-        files(validate(site(settings=settings)))
+        files(validate(site(**settings)))
 
     assert [problem.field for problem in refused.value.problems] == [field]
 

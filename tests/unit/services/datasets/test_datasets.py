@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.manifests import MOST_AT_ONCE, MOST_WAITING, UNUSED_S, ManifestFolder
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.datasets import Summary
 from aitne.core.errors import InvalidInput, NotAllowed, NotFound, RateLimited, Unavailable
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.user import Actor, Project, Role, Scope, User
 from aitne.core.settings import Settings
 from aitne.services.datasets.datasets import DatasetService
+from aitne.store import Store
 from tests.support.catalog import make_dataset
 from tests.support.catalog_stage import manifest_of
 from tests.support.database import migrated
@@ -42,7 +42,7 @@ ROOT = actor("root", "root", role=Role.ADMIN)
 async def service(migrated: Path, tmp_path: Path) -> AsyncIterator[DatasetService]:
     settings = Settings(data_dir=tmp_path)
     (tmp_path / "aitne.db").write_bytes(migrated.read_bytes())
-    store = SqlStore(settings.database_url)
+    store = Store(settings.database_url)
     await store.start()
     for who in (ADA, BOB):
         for project in sorted(who.projects):

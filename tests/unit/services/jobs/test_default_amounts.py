@@ -18,12 +18,11 @@ from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Partition
 from aitne.core.models.resources import MemoryRequest
-from aitne.core.models.template import Template
+from aitne.core.models.template import Template, TemplateResources
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.settings import LimitSettings, Settings
 from aitne.services.controller.judge import too_many_starts
 from aitne.services.jobs.amounts import cpu_notes, duration_of, resources_of, with_defaults
-from aitne.services.jobs.cluster_check import Problems
 from aitne.services.jobs.enforcement import hold, limits_of
 from aitne.services.jobs.render import max_requeues
 from tests.support.jobs import make_job, make_session, make_spec
@@ -61,13 +60,12 @@ def resolved(
     """Return the specification of a job file for Slurm (for a scheduler without defaults of its own
     without ``cluster``), and the note about its time limit.
     """
-    job_file, problems = JobFile.model_validate(file), Problems()
+    job_file = JobFile.model_validate(file)
     queue = None if cluster is None else QueueDefaults.of(job_file.slurm, cluster)
-    limits = LimitSettings()
-    nodes = CLUSTER.nodes
-    resources = resources_of(job_file, template, limits, problems, queue=queue, nodes=nodes)
-    limit = duration_of(job_file, template, limits, problems, queue=queue)
-    problems.check()
+    offered = TemplateResources() if template is None else template.resources
+    resources = resources_of(job_file.resources, offered, queue=queue, nodes=CLUSTER.nodes)
+    longest = LimitSettings().max_duration
+    limit = duration_of(job_file.max_duration, offered.max_duration.default, longest, queue)
     spec = make_spec(
         resources=resources,
         max_duration_s=limit.seconds,

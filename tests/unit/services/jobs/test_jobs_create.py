@@ -17,7 +17,7 @@ from aitne.core.models.job_file import JobFile
 from aitne.core.models.node import NodeState
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.models.user import Scope
-from aitne.core.ports.store import OutboxKind
+from aitne.store.outbox import OutboxKind
 from tests.unit.services.conftest import ADA, BOB, EVE, ROOT, START, Bench, make_actor, make_node
 
 HOSTILE = "$(touch pwned) `id`\n#SBATCH --uid=0\n'\"\\ 🦊"

@@ -13,13 +13,13 @@ from aitne.core.models.job_file import JobFile
 from aitne.core.models.node import Cluster, GpuCount
 from aitne.core.models.resources import Resources
 from aitne.services.jobs.placement import placement_problems
-from aitne_train.topology.slurm import read_conf
+from aitne_train.topology.slurm import parse_conf
 from aitne_train.topology.tree import TopologyTree
 from tests.unit.services.conftest import ADA, Bench, make_node
 
 NODES = [make_node(f"n{number}") for number in (1, 2, 3, 4, 10)]
 INTERLEAVED = TopologyTree(
-    read_conf(
+    parse_conf(
         "SwitchName=a Nodes=n[1,3]\nSwitchName=b Nodes=n[2,4]\nSwitchName=c Nodes=n10\n"
         "SwitchName=core Switches=a,b,c\n",
         "topology.conf",
@@ -131,7 +131,7 @@ async def test_plan_shows_nodes_leaves_and_order(bench: Bench) -> None:
 async def test_plan_keeps_a_job_on_one_fabric(bench: Bench) -> None:
     await bench.nodes(*NODES)
     text = "SwitchName=ib Nodes=n[1,3]\nSwitchName=eth Nodes=n[2,4,10].example.org\n"
-    bench.topology.tree = TopologyTree(read_conf(text, "topology.conf"))
+    bench.topology.tree = TopologyTree(parse_conf(text, "topology.conf"))
     three: dict[str, object] = {"commands": ["true"], "resources": {"nodes": 3}}
     plan = (await bench.plan(three)).placement
     assert plan is not None
@@ -249,7 +249,7 @@ def test_contradiction_of_the_slurm_section_is_refused(
     placement: dict[str, object], slurm: dict[str, object], field: str
 ) -> None:
     file = JobFile.model_validate({"placement": placement, "slurm": slurm})
-    (problem,) = placement_problems(file, Resources(), None)
+    (problem,) = placement_problems(file.placement, file.slurm, Resources(), None)
     assert problem.field == field
 
 
@@ -257,4 +257,4 @@ def test_slurm_section_may_say_the_same() -> None:
     file = JobFile.model_validate(
         {"placement": {"exclude": "n[1-2]"}, "slurm": {"exclude": "n2,n1"}}
     )
-    assert list(placement_problems(file, Resources(), None)) == []
+    assert list(placement_problems(file.placement, file.slurm, Resources(), None)) == []

@@ -14,9 +14,9 @@ from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Holder
 from aitne.core.models.resources import Resources
-from aitne.core.settings import LimitSettings, Settings
+from aitne.core.models.template import TemplateResources
+from aitne.core.settings import Settings
 from aitne.services.jobs.amounts import resources_of
-from aitne.services.jobs.cluster_check import Problems
 from aitne.services.jobs.enforcement import hold
 from tests.support.jobs import make_spec
 from tests.unit.slurm_rest.test_submission import FULL
@@ -25,7 +25,7 @@ from tests.unit.slurm_rest.test_submission import FULL
 def resolved(**requested: Any) -> Resources:
     """Return the resources of a job file that requests these, without a template."""
     file = JobFile.model_validate({"resources": requested})
-    return resources_of(file, None, LimitSettings(), Problems(), queue=None, nodes=())
+    return resources_of(file.resources, TemplateResources(), queue=None, nodes=())
 
 
 @pytest.mark.parametrize(

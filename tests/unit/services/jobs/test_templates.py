@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from aitne.core.errors import InvalidInput, NotFound, TemplateError
 from aitne.core.models.job import Scalar
-from aitne.core.models.template import Parameter, ParameterType, Template
-from aitne.services.jobs.parameters import check_value
+from aitne.core.models.parameter import Parameter, ParameterType
+from aitne.core.models.template import Template
 from aitne.services.jobs.template_file import load_template
 from aitne.services.jobs.templates import TemplateCatalog
 
@@ -290,7 +290,7 @@ def test_a_value_is_taken_as_it_is_or_refused(kind: ParameterType, value: Scalar
     choices = ["a", "b"] if kind is ParameterType.CHOICE else []
     parameter = Parameter(name="x", type=kind, title="X", choices=choices)
     try:
-        taken = check_value(parameter, value)
+        taken = parameter.check(value)
     except ValueError:
         return
     assert taken == value

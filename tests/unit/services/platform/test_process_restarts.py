@@ -7,24 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.audit import AuditFilter
 from aitne.host import hung_processes
 from aitne.host.hung_processes import HungRestart
 from aitne.services.platform.process_restarts import ProcessRestarts
+from aitne.store import Store
 
 RESTART = HungRestart("hub", "2026-01-02T03:04:05+00:00", 31.4)
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
-    store = SqlStore(f"sqlite:///{tmp_path / 'aitne.db'}")
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    store = Store(f"sqlite:///{tmp_path / 'aitne.db'}")
     await store.start()
     yield store
     await store.close()
 
 
-async def test_restart_is_stored_once(store: SqlStore, tmp_path: Path) -> None:
+async def test_restart_is_stored_once(store: Store, tmp_path: Path) -> None:
     restarts = ProcessRestarts(store, tmp_path)
     await restarts.store()
     hung_processes.leave(tmp_path, RESTART)
@@ -42,7 +42,7 @@ async def test_restart_is_stored_once(store: SqlStore, tmp_path: Path) -> None:
     "damaged",
     ["", "{", "[1]", '{"process": "hub"}', '{"process": "hub", "time": "today", "silent_s": 1}'],
 )
-async def test_damaged_records_delay_nothing(store: SqlStore, tmp_path: Path, damaged: str) -> None:
+async def test_damaged_records_delay_nothing(store: Store, tmp_path: Path, damaged: str) -> None:
     hung_processes.leave(tmp_path, RESTART)
     (tmp_path / "hung" / "1.json").write_text(damaged)
     (tmp_path / "hung" / "totals").write_text(damaged)

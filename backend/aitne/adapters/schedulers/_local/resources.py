@@ -211,7 +211,7 @@ class FreeResources:
         busy = [
             name
             for name in self.nodes
-            if name not in demand.exclude and tree.node_named(name) is not None
+            if name not in demand.exclude and tree.find_node_name(name) is not None
         ]
         return choose(tree, fitting, demand.nodes, demand.required, demand.max_leaves, busy)
 

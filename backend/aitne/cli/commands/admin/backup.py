@@ -165,18 +165,9 @@ aitne admin verify backup.tar --key aitne-backup-key        decrypts it, too
 def verify(path: BackupFile, key: Key = None, as_json: Json = False) -> int:
     """Check that a backup is complete and unchanged, and that this release can restore it."""
     server_part.require()
-    from aitne.adapters.store.backup import refuse_newer
-    from aitne.operations.backup.archive import Archive
+    from aitne.operations.backup.verify import verify_backup
 
-    with Archive(path) as archive:
-        manifest = archive.manifest
-        refuse_newer(manifest.schema_revision, manifest.release)
-        archive.verify()
-        if key is not None:
-            cipher = archive.cipher(key)
-            for member in manifest.members:
-                for _ in archive.read(member, cipher):
-                    pass
+    manifest = verify_backup(path, key)
     if as_json:
         output.answer_json({"path": str(path), "valid": True, **_described(manifest)})
         return 0

@@ -33,7 +33,7 @@ def bundle(
     and this kind of processor.
     """
     server_part.require()
-    from aitne.operations.bundle import create_bundle
+    from aitne.operations.upgrade.bundle import create_bundle
 
     path = to.expanduser().absolute()
     size = create_bundle(path, wheel=wheel, progress=output.say)

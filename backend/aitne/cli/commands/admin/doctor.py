@@ -41,36 +41,14 @@ def doctor(
 
     It works while the platform is running or not. Exit status 1 means that a check has failed.
     """
-    import asyncio
     from pathlib import Path
 
     from aitne.cli.views.platform_status import platform_dir
-    from aitne.operations.doctor.host import open_host
-    from aitne.operations.doctor.root_files import read_root_files
     from aitne.operations.doctor.run import as_json as document
-    from aitne.operations.doctor.run import examine, store_report
-    from aitne.operations.owner import become_owner
+    from aitne.operations.doctor.run import diagnose
 
     folder = Path(platform_dir(data_dir))
-    root_files = read_root_files(folder)
-    account = become_owner(folder)
-    if account is not None:
-        output.say(f"Checking as {account}, the account of the platform.")
-    # Not asyncio.run: it would wait for threads that a file system never answers.
-    loop = asyncio.new_event_loop()
-    host = open_host(folder, job_as, root_files)
-    examination = loop.run_until_complete(examine(host))
-    repairs = examination.repair() if fix else []
-    for line in repairs:
-        output.say(line)
-    if repairs:
-        examination = loop.run_until_complete(examine(open_host(folder, job_as, root_files)))
-    try:
-        store_report(host, examination)
-    except OSError as error:
-        output.say(
-            f"The results are not stored for the portal: {error.filename}: {error.strerror}."
-        )
+    examination = diagnose(folder, job_as, fix=fix, say=output.say)
     if as_json:
         output.answer_json(document(examination.report()))
     else:
@@ -79,7 +57,6 @@ def doctor(
     if examination.hangs:
         sys.stdout.flush()
         os._exit(status)
-    loop.close()
     return status
 
 

@@ -80,7 +80,7 @@ def setup(
     failed = [check for check in checks if check.state is CheckState.FAILED]
     sentences = plan.sentences()
     if dry_run:
-        _finish(plan, checks, as_json, copies=(), written=False)
+        _finish(plan, checks, as_json, changes=sentences)
         for sentence in sentences:
             output.say(f"Would: {sentence}")
         return 1 if failed else 0
@@ -90,16 +90,17 @@ def setup(
             "Nothing was changed. Do what the messages say, then try again."
         )
     if not sentences:
-        _finish(plan, checks, as_json, copies=(), written=False)
+        _finish(plan, checks, as_json)
         output.say("Everything is as the answers say. Nothing was changed.")
         return 0
     kept = () if yes else _confirm(plan)
+    changes = plan.sentences(kept)
     try:
-        copies = plan.execute(output.say, kept) if plan.sentences(kept) else []
+        copies = plan.execute(output.say, kept) if changes else []
     except KeyboardInterrupt:
         output.say("\nInterrupted. Run the command again: it does what is still missing.")
         raise
-    _finish(plan, checks, as_json, copies=copies, written=True, kept=kept)
+    _finish(plan, checks, as_json, changes=changes, copies=copies, written=True, kept=kept)
     _say_next(answers, top)
     return 0
 
@@ -124,7 +125,7 @@ def _ask(root: str) -> Answers:
         earlier = flat(read_answers(file)) if exists else {}
     except (OSError, InvalidInput) as error:
         output.say(f"The earlier answers are not used: {error}")
-    asked = {question.field for question in QUESTIONS}
+    asked = {question.name for question in QUESTIONS}
     defaults = {**inspected_defaults(), **earlier}
     values = {name: value for name, value in defaults.items() if name not in asked}
     output.say(
@@ -132,13 +133,13 @@ def _ask(root: str) -> Answers:
     )
     try:
         for question in QUESTIONS:
-            if question.put(values):
-                default = defaults.get(question.field)
+            if question.is_put(values):
+                default = defaults.get(question.name)
                 _put(question, values, question.default(values) if default is None else default)
     except KeyboardInterrupt:
         output.say("\nNothing was changed.")
         raise
-    sections = ["slurm"] if values["scheduler"] == "local" else []
+    sections = ["slurm", "broker"] if values["scheduler"] == "local" else []
     if values.get("proxy.server", "none") == "none":
         sections.append("proxy")
     return validate(
@@ -160,20 +161,20 @@ def _put(question: Question, values: Values, default: Any) -> None:
         if not line:  # Ctrl-D
             raise KeyboardInterrupt
         text = line.strip()
-        if text == "-" and question.optional:
+        if text == "-" and question.is_optional:
             return
         value: Any = default if not text else _TRUTH.get(text.lower(), text) if yes_or_no else text
         if value is None or value == "":
-            if question.optional:
+            if question.is_optional:
                 return
             output.say("  An answer is needed.")
             continue
         if yes_or_no and not isinstance(value, bool):
             output.say("  Answer y or n.")
             continue
-        problem = problem_of(question.field, {**values, question.field: value})
+        problem = problem_of(question.name, {**values, question.name: value})
         if problem is None:
-            values[question.field] = value
+            values[question.name] = value
             return
         output.say(f"  {output.plain(text or value, 80)} {problem}. Try again.")
 
@@ -224,8 +225,9 @@ def _finish(
     checks: Collection[CheckResult],
     as_json: bool,
     *,
-    copies: Collection[Path],
-    written: bool,
+    changes: Collection[str] = (),
+    copies: Collection[Path] = (),
+    written: bool = False,
     kept: Collection[Path] = (),
 ) -> None:
     if not as_json:
@@ -244,6 +246,7 @@ def _finish(
                 for change in plan.changes
             ],
             "copies": [str(copy) for copy in copies],
+            "changes": list(changes),
             "written": written,
         }
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,10 @@ from aitne.cli.options import DataDir, Json, Yes
 from aitne.cli.registry import command
 
 if TYPE_CHECKING:
-    from aitne.supervisor.identity import ProcessAccount
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from aitne.core.models.check import CheckResult
 
 
 @command(
@@ -82,105 +85,66 @@ def upgrade(
             become(account)
         preparation.prepare(load_settings(folder), output.say)
         return 0
-    return _upgrade(
-        folder,
-        account,
-        wheel=wheel,
-        version=version,
-        bundle=bundle,
-        backup_to=backup_to,
-        dry_run=dry_run,
-        discard_jobs=discard_jobs,
-        yes=yes,
-        as_json=as_json,
-    )
+    from aitne.operations.upgrade.run import UpgradeRequest, run_upgrade
 
-
-def _upgrade(
-    data_dir: Path,
-    account: ProcessAccount | None,
-    *,
-    wheel: Path | None,
-    version: str | None,
-    bundle: Path | None,
-    backup_to: Path | None,
-    dry_run: bool,
-    discard_jobs: bool,
-    yes: bool,
-    as_json: bool,
-) -> int:
-    from aitne.cli.ending import tidily
-    from aitne.core.errors import InvalidInput
-    from aitne.operations.upgrade import preflight
-    from aitne.operations.upgrade.host import ThisHost, running_service
-    from aitne.operations.upgrade.journal import UpgradeStep, only_upgrade
-    from aitne.operations.upgrade.plan import begun
-    from aitne.operations.upgrade.releases import Releases, own_root
-    from aitne.operations.upgrade.steps import Upgrade
-    from aitne.supervisor import bundles
-
-    releases = Releases(own_root())
-
-    def tell(step: str, message: str) -> None:
-        # The output may have been closed, such as by a lost connection; the upgrade goes on.
-        with suppress(OSError):
-            if as_json:
-                output.answer_json({"step": step, "message": message})
-            else:
-                output.say(message)
-
-    def progress(step: UpgradeStep, message: str) -> None:
-        tell(step, message)
-
-    with only_upgrade(releases.root), bundles.used(bundle):
-        if bundle is not None and wheel is None:
-            wheel = bundles.wheel_of(bundle)
-        journal, target, fresh = begun(data_dir, releases, wheel=wheel, version=version)
-        if fresh and discard_jobs:
-            raise InvalidInput(
-                "--discard-jobs decides about an upgrade that has halted, and none has."
-            )
-        host = ThisHost(
-            data_dir,
+    console = _Console(as_json=as_json, yes=yes)
+    done = run_upgrade(
+        UpgradeRequest(
+            folder,
             account,
-            releases,
-            backup_to or data_dir.with_name(f"{data_dir.name}-backups"),
-            lambda line: tell(journal.step, line),
-            running_service(data_dir, account),
-        )
-        results = []
-        if fresh:
-            results = preflight.checks(data_dir, account, releases, host, journal.present, target)
-            _tell_checks(results, as_json=as_json)
-        if dry_run:
-            return int(any(check.state == "failed" for check in results))
-        preflight.refuse(results)
-        if not yes:
-            output.confirm(
-                f"Upgrade the platform in {data_dir} from {journal.present} to {journal.target}?"
-                if fresh
-                else f"Continue the upgrade to {journal.target} at the step {journal.step}?"
-            )
-        releases.adopt(journal.present)
-        with tidily():
-            Upgrade(host, releases.root, progress, discard_jobs=discard_jobs).run(journal)
-    done: dict[str, Any] = {"release": journal.target, "api_away_s": host.api_away_s}
+            wheel=wheel,
+            version=version,
+            bundle=bundle,
+            backup_to=backup_to,
+            dry_run=dry_run,
+            discard_jobs=discard_jobs,
+        ),
+        console,
+    )
+    if done is None:
+        return int(console.check_failed)
     if as_json:
-        output.answer_json(done)
+        output.answer_json({"release": done.release, "api_away_s": done.api_away_s})
         return 0
-    output.answer(journal.target)
-    if host.api_away_s is not None:
-        output.say(f"The portal was away for {host.api_away_s:.1f} s; jobs and sessions continued.")
-    if host.facts.separate_broker:
+    output.answer(done.release)
+    if done.api_away_s is not None:
+        output.say(f"The portal was away for {done.api_away_s:.1f} s; jobs and sessions continued.")
+    if done.has_separate_broker:
         output.say(
             "Restart the broker to use the new release there: systemctl restart aitne-broker."
         )
     return 0
 
 
-def _tell_checks(results: list[Any], *, as_json: bool) -> None:
-    if as_json:
-        output.answer_json({"checks": [check.model_dump() for check in results]})
-        return
-    for check in results:
-        output.say(f"{check.state:6}  {check.name:12}  {check.message}")
+class _Console:
+    """Messages and questions of an upgrade, at the terminal or as lines of JSON."""
+
+    def __init__(self, *, as_json: bool, yes: bool) -> None:
+        self.check_failed = False
+        self._as_json = as_json
+        self._yes = yes
+
+    def tell(self, step: str, message: str) -> None:
+        # The output may have been closed, such as by a lost connection; the upgrade goes on.
+        with suppress(OSError):
+            if self._as_json:
+                output.answer_json({"step": step, "message": message})
+            else:
+                output.say(message)
+
+    def show_checks(self, results: Sequence[CheckResult]) -> None:
+        self.check_failed = any(check.state == "failed" for check in results)
+        if self._as_json:
+            output.answer_json({"checks": [check.model_dump() for check in results]})
+            return
+        for check in results:
+            output.say(f"{check.state:6}  {check.name:12}  {check.message}")
+
+    def confirm(self, question: str) -> None:
+        if not self._yes:
+            output.confirm(question)
+
+    def guard(self) -> AbstractContextManager[None]:
+        from aitne.cli.ending import tidily
+
+        return tidily()

@@ -9,10 +9,10 @@ from aitne.adapters.accounts import UnixAccounts
 from aitne.core.broker.versions import PROTOCOL
 from aitne.core.errors import InvalidInput, Unavailable
 from aitne.operations.doctor import root_files
-from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
-from aitne.services.platform.first_run import unix_user
+from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
+from aitne.services.users.first_run import unix_user
 
 _NO_BROKER = "There is no broker: all jobs run as the platform's own account."
 _SHOWN = 5

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from aitne.core.errors import SetupError
-from aitne.operations.doctor.findings import Finding, failed, ok, warning
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
+from aitne.operations.requirements.findings import Finding, failed, ok, warning
 
 
 @check("database", Subject.DATABASE, "The database answers.")

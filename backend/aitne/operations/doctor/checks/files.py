@@ -12,15 +12,14 @@ from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
 from aitne.host.settings import config_path
 from aitne.host.settings_source import SourceKind, shown
-from aitne.operations.doctor.findings import Finding, failed, ok, unknown, warning
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
+from aitne.operations.requirements.findings import Finding, failed, ok, unknown, warning
+from aitne.operations.requirements.machine import check_space, folders_of
 from aitne.services.platform.backup_record import backup_file
 from aitne.services.platform.exposed_files import correctable
 
 SUBFOLDERS = ("run", "logs", "hub", "secrets")
-LITTLE_BYTES = 1 << 30
-LITTLE_INODES = 10_000
 LARGE_LOGS_BYTES = 2 << 30
 
 
@@ -160,42 +159,7 @@ async def disk(host: CheckedHost) -> Finding:
 @check("folders", Subject.FILES, "The file systems of all folders have space and inodes.")
 def folders(host: CheckedHost) -> Finding:
     """Check free bytes and inodes of every folder that the settings name."""
-    full, unseen, seen = [], [], set()
-    for folder in _folders(host.settings):
-        existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
-        try:
-            usage = os.statvfs(existing)
-        except OSError as error:
-            unseen.append(f"{folder}: {error.strerror}")
-            continue
-        seen.add(folder)
-        free = usage.f_bavail * usage.f_frsize
-        if free < LITTLE_BYTES:
-            full.append(f"{folder} ({describe_bytes(free, 'down')} free)")
-        elif usage.f_files and usage.f_favail < LITTLE_INODES:
-            full.append(f"{folder} ({usage.f_favail} inodes free)")
-    if full:
-        return failed(
-            f"There is little space in {', '.join(full)}.",
-            "Free space there, or enlarge the file system: jobs and the platform fail when it is full.",
-        )
-    if unseen:
-        return unknown(
-            f"These folders cannot be inspected: {'; '.join(unseen)}.", "Mount them again."
-        )
-    return ok(f"All {len(seen)} folders have space and inodes.")
-
-
-def _folders(settings: Settings) -> list[Path]:
-    software = settings.slurm.software_dir
-    found = [
-        settings.data_dir,
-        settings.images_dir,
-        settings.containers.tmp_dir,
-        *([] if software is None else [software]),
-        *settings.storage.datasets,
-    ]
-    return list(dict.fromkeys(found))
+    return check_space(folders_of(host.settings))
 
 
 @check("storage", Subject.FILES, "Every storage area and dataset folder is mounted.")

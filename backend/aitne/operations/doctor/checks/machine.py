@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import resource
@@ -11,31 +10,20 @@ import subprocess
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
+from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
+from aitne.operations.requirements.machine import check_clock
 
 FEW_FILES = 4_096
 _UNITS = ("aitne.service", "aitne-broker.service")
-_TIME_ERROR = 5
-_TIMEX_BYTES = 208  # https://man7.org/linux/man-pages/man2/adjtimex.2.html
 _ANSWER_WITHIN_S = 5.0
 
 
 @check("clock", Subject.MACHINE, "The clock of this machine is synchronized.")
 def clock(host: CheckedHost) -> Finding:
     """Check whether the kernel's clock is disciplined by a time service."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    state = libc.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
-    if state < 0:
-        return unknown(f"The kernel does not tell: {os.strerror(ctypes.get_errno())}.")
-    if state == _TIME_ERROR:
-        return warning(
-            "No time service keeps the clock of this machine.",
-            "Install and start chrony (or systemd-timesyncd) here and on all nodes: tokens, "
-            "certificates and Slurm's MUNGE fail when clocks differ.",
-        )
-    return ok("A time service keeps the clock of this machine.")
+    return check_clock()
 
 
 @check("time-zone", Subject.MACHINE, "The time zone of this machine exists.")

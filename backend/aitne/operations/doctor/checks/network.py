@@ -2,55 +2,28 @@
 
 from __future__ import annotations
 
-import socket
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 from aitne.adapters.presented_certificate import presented_certificate
-from aitne.core.errors import SetupError, Unavailable
+from aitne.core.errors import Unavailable
 from aitne.core.sessions.hosts import WILDCARD
 from aitne.core.users.settings import is_loopback
 from aitne.operations.doctor import web
-from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
+from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
+from aitne.operations.requirements.network import ANY_USER, check_certificates, check_names, urls_of
 from aitne.services.platform.certificates import check_given, covers, names_of
 from aitne.supervisor import preflight
 
 EXPIRES_SOON = timedelta(days=30)
-_ANY_USER = "aitne-doctor."
-"""CheckedHost name of no user, in place of the wildcard in the address of sessions."""
 
 
 @check("dns", Subject.NETWORK, "The names of the portal and of the sessions resolve.")
 def dns(host: CheckedHost) -> Finding:
     """Check that the host names of both origins have addresses, as this machine sees them."""
-    settings = host.settings
-    urls = [settings.portal_url, settings.sessions_base.replace(WILDCARD, _ANY_USER, 1)]
-    if settings.capabilities.remote:
-        urls += [
-            settings.agents_url,
-            *([settings.hub_connect_url] if settings.hub_connect_url else []),
-        ]
-    missing, seen = [], []
-    for name in dict.fromkeys(urlsplit(url).hostname or "" for url in urls):
-        if name.endswith(".localhost"):
-            continue  # browsers resolve these names themselves (RFC 6761)
-        try:
-            socket.getaddrinfo(name, None)
-            seen.append(name)
-        except OSError:
-            missing.append(name)
-    if missing:
-        shown = ", ".join(name.replace(_ANY_USER, WILDCARD, 1) for name in missing)
-        return failed(
-            f"These names have no address in DNS: {shown}.",
-            "Add an A or AAAA record for each (a wildcard record for `*.`), or correct public_url and "
-            "sessions_url.",
-        )
-    return ok(
-        f"{len(seen)} names resolve: {', '.join(seen)}." if seen else "Browsers resolve all names."
-    )
+    return check_names(urls_of(host.settings))
 
 
 @check("portal-certificate", Subject.NETWORK, "Browsers accept the certificate of the portal.")
@@ -67,7 +40,7 @@ def portal_certificate(host: CheckedHost) -> Finding:
 def sessions_certificate(host: CheckedHost) -> Finding:
     """Check the certificate of the sessions' origin, with a host for each user if there is one."""
     settings = host.settings
-    wildcard = settings.sessions_base.replace(WILDCARD, _ANY_USER, 1)
+    wildcard = settings.sessions_base.replace(WILDCARD, ANY_USER, 1)
     further = [urlsplit(wildcard).hostname or ""] if settings.user_domains else []
     return _presented(host, settings.sessions_origin, further)
 
@@ -106,7 +79,7 @@ def _presented(host: CheckedHost, url: str, further_names: list[str]) -> Finding
         return failed(f"The certificate of {name} expired on {ends:%Y-%m-%d}.", renew)
     wrong = [each for each in (name, *further_names) if not covers(names_of(certificate), each)]
     if wrong:
-        shown = ", ".join(each.replace(_ANY_USER, WILDCARD, 1) for each in wrong)
+        shown = ", ".join(each.replace(ANY_USER, WILDCARD, 1) for each in wrong)
         return failed(
             f"The certificate of {name} is for {', '.join(sorted(names_of(certificate)))}, not for {shown}.",
             "Get one with these names; a host for each user needs a wildcard (docs/howto/tls.md).",
@@ -136,11 +109,7 @@ def certificate_files(host: CheckedHost) -> Finding:
     """Check the certificates that the settings name."""
     if host.settings.tls.certificate is None:
         return skipped("The settings name no certificate of the site.")
-    try:
-        check_given(host.settings)
-    except SetupError as error:
-        return failed(error.message, "Correct the files, or the section [tls].")
-    return ok("The certificates in [tls] have the right names and keys.")
+    return check_certificates(lambda: check_given(host.settings), "[tls]")
 
 
 @check(

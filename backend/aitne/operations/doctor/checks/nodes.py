@@ -11,11 +11,11 @@ from collections.abc import Callable
 from aitne.adapters.node_software import SoftwareFolder
 from aitne.core.errors import SetupError
 from aitne.core.models.node import Node
-from aitne.operations.doctor.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.node_jobs import NodeReport, examine_nodes
 from aitne.operations.doctor.node_probe import count_gpus
 from aitne.operations.doctor.registry import Subject, check
+from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.supervisor.changed_packages import changed_packages
 from aitne.supervisor.environments import LOCKS, repair_command
 from aitne.supervisor.planning import session_env

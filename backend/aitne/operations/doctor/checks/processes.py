@@ -9,9 +9,9 @@ from pathlib import Path
 from aitne import __version__
 from aitne.host import hung_processes
 from aitne.operations.doctor import web
-from aitne.operations.doctor.findings import Finding, failed, ok, unknown, warning
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
+from aitne.operations.requirements.findings import Finding, failed, ok, unknown, warning
 from aitne.supervisor.control import TRIES
 from aitne.supervisor.plan import FAILURE, plan_dir
 

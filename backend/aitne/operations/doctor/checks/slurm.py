@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from aitne.adapters.schedulers._slurm.config import SlurmConfig, config_values
-from aitne.adapters.schedulers._slurm.rest.client import RestClient
+from aitne.adapters.schedulers._slurm.config import SlurmConfig
 from aitne.core.errors import SchedulerUnavailable
-from aitne.core.models.node import Holder
 from aitne.host.account import own_account_name
-from aitne.operations.doctor import web
-from aitne.operations.doctor.findings import Finding, failed, ok, skipped, warning
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
-from aitne.operations.setup.slurm_settings import words
+from aitne.operations.requirements.findings import Finding, failed, ok, skipped, warning
+from aitne.operations.requirements.slurm import check_operator, check_release, check_slurmrestd
+from aitne.operations.requirements.slurm_settings import SlurmReport, missing
 
-TESTED = ((22, 5), (24, 11), (26, 5))
-OLDEST = (22, 5)
 MOST_SKEW_S = 5.0
 _NOT_SLURM = "The scheduler is not Slurm."
 _AS_OF = re.compile(r"Configuration data as of (\S+)")
-_RELEASE = re.compile(r"(\d+)\.(\d+)")
 
 
 @check("scheduler", Subject.SCHEDULER, "The scheduler answers the controller.", needs_platform=True)
@@ -48,65 +42,16 @@ async def slurm_settings(host: CheckedHost) -> Finding:
     """Check the settings of slurm.conf and cgroup.conf on which the platform depends."""
     if not host.slurm:
         return skipped(_NOT_SLURM)
-    problems = list(settings_problems(await host.slurm_config()))
-    if problems:
+    report = SlurmReport.parse(await host.slurm_config())
+    # The check `slurm-accounting` is about accounting itself.
+    lacking = [each for each in missing(report) if each.name != "AccountingStorageType"]
+    if lacking:
         return warning(
-            " ".join(problems),
-            "Change slurm.conf or cgroup.conf and run `scontrol reconfigure` "
-            "(docs/handbook/install.md explains each setting).",
+            " ".join(each.message(report) for each in lacking),
+            f"Set {', '.join(each.line for each in lacking)} in slurm.conf or cgroup.conf and run `scontrol "
+            "reconfigure` (docs/handbook/install.md explains each setting).",
         )
     return ok("Slurm's settings fit the platform.")
-
-
-def settings_problems(output: str) -> list[str]:
-    """Return what is missing in the output of ``scontrol show config``, as sentences."""
-    config, values = SlurmConfig.parse(output), dict(config_values(output))
-    problems = [
-        note for note in config.notes(sees_all=True, account="") if "accounting" not in note
-    ]
-    if config.memory_held_by not in (Holder.CGROUP, Holder.SAMPLING):
-        problems.append(
-            "Nothing ends a job that uses more memory than it requested: set TaskPlugin=task/cgroup "
-            "and ConstrainRAMSpace=yes."
-        )
-    if config.cpus_held_by not in (Holder.CGROUP, Holder.BINDING):
-        problems.append(
-            "Nothing keeps a job on its own CPUs: set TaskPlugin=task/cgroup,task/affinity and "
-            "ConstrainCores=yes."
-        )
-    if values.get("ProctrackType") != "proctrack/cgroup":
-        problems.append(
-            "Processes that leave their job's process tree survive it: set "
-            "ProctrackType=proctrack/cgroup."
-        )
-    if "contain" not in values.get("PrologFlags", "").lower():
-        problems.append(
-            "A job's control group exists only once its first step starts: set PrologFlags=Contain."
-        )
-    if "job_comment" not in config.stores and config.accounting:
-        problems.append(
-            "Accounting does not keep the comments by which the platform knows its jobs: set "
-            "AccountingStoreFlags=job_comment."
-        )
-    if "cons_tres" not in values.get("SelectType", ""):
-        problems.append(
-            "Slurm cannot allocate single GPUs of a node: set SelectType=select/cons_tres."
-        )
-    if "gpu" in words(values.get("GresTypes", "")):
-        problems += _gpu_problems(values, accounting=config.accounting)
-    return problems
-
-
-def _gpu_problems(values: Mapping[str, str], *, accounting: bool) -> Iterator[str]:
-    if "task/cgroup" not in words(values.get("TaskPlugin", "")) or (
-        values.get("ConstrainDevices", "").lower() not in ("yes", "true", "1")
-    ):
-        yield (
-            "Nothing keeps a job from the GPUs of other jobs: set TaskPlugin=task/cgroup and "
-            "ConstrainDevices=yes."
-        )
-    if accounting and "gres/gpu" not in words(values.get("AccountingStorageTRES", "")):
-        yield "Accounting does not count GPUs: set AccountingStorageTRES=gres/gpu."
 
 
 @check(
@@ -149,17 +94,13 @@ async def slurm_operator(host: CheckedHost) -> Finding:
         return skipped(_NOT_SLURM)
     config = SlurmConfig.parse(await host.slurm_config())
     account = host.settings.slurm.operator or own_account_name()
-    if "jobs" not in config.private or account in ("root", config.slurm_user):
-        return ok(f"{account} sees the jobs of all users.")
-    said = await host.site().ask(
-        "sacctmgr", "-nP", "show", "user", f"name={account}", "format=adminlevel"
-    )
-    if said.strip().lower() in ("operator", "administrator"):
-        return ok(f"{account} sees the jobs of all users: it is {said.strip()} in Slurm.")
-    return failed(
-        f"Slurm hides jobs of others (PrivateData=jobs), and {account} is not an operator there.",
-        f"Run `sacctmgr -i modify user {account} set adminlevel=operator`.",
-    )
+    level = None
+    if "jobs" in config.private and config.accounting:
+        said = await host.site().ask(
+            "sacctmgr", "-nP", "show", "user", f"name={account}", "format=adminlevel"
+        )
+        level = said.strip()
+    return check_operator(account, config, level)
 
 
 @check("slurm-release", Subject.SCHEDULER, "The release of Slurm is a tested one.")
@@ -167,21 +108,7 @@ async def slurm_release(host: CheckedHost) -> Finding:
     """Compare Slurm's release with those that the platform was tested with."""
     if not host.slurm:
         return skipped(_NOT_SLURM)
-    name = SlurmConfig.parse(await host.slurm_config()).release
-    match = _RELEASE.match(name)
-    release = (0, 0) if match is None else (int(match[1]), int(match[2]))
-    tested = ", ".join(f"{major}.{minor:02}" for major, minor in TESTED)
-    if release < OLDEST:
-        return failed(
-            f"Slurm {name} is older than every release that was tested ({tested}).",
-            "Update Slurm.",
-        )
-    if release not in TESTED:
-        return warning(
-            f"Slurm {name} was not tested; these were: {tested}.",
-            "Run `aitne admin accept`, and report what fails.",
-        )
-    return ok(f"Slurm {name} was tested.")
+    return check_release(SlurmConfig.parse(await host.slurm_config()))
 
 
 @check("slurm-clock", Subject.SCHEDULER, "The clock of slurmctld agrees with that of this machine.")
@@ -227,14 +154,4 @@ async def slurmrestd(host: CheckedHost) -> Finding:
     url = host.settings.slurm.rest_url
     if not host.slurm or url is None:
         return skipped("The settings name no slurmrestd, so Slurm's commands are used.")
-    client = RestClient(url)
-    try:
-        response = await client.ask("GET", "/openapi/v3", {}, timeout_s=web.WITHIN_S)
-    except SchedulerUnavailable as error:
-        return warning(
-            f"slurmrestd does not answer: {error.message}",
-            "Start slurmrestd, or correct slurm.rest_url. The commands are used meanwhile.",
-        )
-    finally:
-        await client.close()
-    return ok(f"slurmrestd answers at {url} (HTTP {response.status}).")
+    return await check_slurmrestd(url)

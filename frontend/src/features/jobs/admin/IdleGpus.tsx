@@ -6,10 +6,10 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { idleGpusQuery } from "@/api/notifications";
 import type { Job } from "@/api/types";
+import { DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { NodeLinks } from "@/components/NodeLinks";
-import { PageError } from "@/components/PageError";
-import { PanelSkeleton } from "@/components/PanelSkeleton";
+import type { Column } from "@/components/table";
 import { RelativeTime } from "@/components/Time";
 import { EndConfirm } from "@/features/jobs/EndConfirm";
 import { useJobActions } from "@/hooks/use-job-actions";
@@ -20,56 +20,37 @@ import tableClasses from "@/components/table.module.css";
 export function IdleGpus() {
   const { t } = useTranslation();
   const query = useQuery(idleGpusQuery);
-  if (query.isPending) return <PanelSkeleton rows={3} />;
-  if (!query.data) return <PageError compact error={query.error} onRetry={() => query.refetch()} />;
-  if (query.data.items.length === 0) {
-    return (
-      <EmptyState icon={CircleCheck} title={t("No idle GPUs")}>
-        {t("Jobs, sessions and attached ranks whose GPUs were nearly idle for 30 minutes are listed here.")}
-      </EmptyState>
-    );
-  }
+  const columns: Column<Job>[] = [
+    {
+      header: t("Job"),
+      className: tableClasses.name,
+      cell: (job) => (
+        <Anchor component={Link} to={`/jobs/${job.id}`} fw={600}>
+          {nameOfJob(job)}
+        </Anchor>
+      ),
+    },
+    { header: t("Kind"), cell: (job) => <Kind job={job} /> },
+    { header: t("Owner"), cell: (job) => job.owner },
+    { header: t("GPUs"), cell: (job) => job.resources.nodes * job.resources.gpu.count },
+    { header: t("Nodes"), cell: (job) => <NodeLinks nodes={job.nodes} short /> },
+    { header: t("Idle since"), cell: (job) => job.gpu_idle_since !== null && <RelativeTime at={job.gpu_idle_since} /> },
+  ];
   return (
-    <div className={tableClasses.wrap}>
-      <table className={tableClasses.table} data-testid="idle-gpus">
-        <thead>
-          <tr>
-            <th scope="col">{t("Job")}</th>
-            <th scope="col">{t("Kind")}</th>
-            <th scope="col">{t("Owner")}</th>
-            <th scope="col">{t("GPUs")}</th>
-            <th scope="col">{t("Nodes")}</th>
-            <th scope="col">{t("Idle since")}</th>
-            <th scope="col">
-              <span className="visually-hidden">{t("Actions")}</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {query.data.items.map((job) => (
-            <tr key={job.id} data-testid="idle-gpus-row">
-              <td className={tableClasses.name}>
-                <Anchor component={Link} to={`/jobs/${job.id}`} fw={600}>
-                  {nameOfJob(job)}
-                </Anchor>
-              </td>
-              <td data-label={t("Kind")}>
-                <Kind job={job} />
-              </td>
-              <td data-label={t("Owner")}>{job.owner}</td>
-              <td data-label={t("GPUs")}>{job.resources.nodes * job.resources.gpu.count}</td>
-              <td data-label={t("Nodes")}>
-                <NodeLinks nodes={job.nodes} short />
-              </td>
-              <td data-label={t("Idle since")}>{job.gpu_idle_since !== null && <RelativeTime at={job.gpu_idle_since} />}</td>
-              <td className={tableClasses.num}>
-                <EndButton job={job} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable
+      columns={columns}
+      query={query}
+      rows={query.data?.items}
+      rowKey={(job) => job.id}
+      actions={(job) => <EndButton job={job} />}
+      empty={
+        <EmptyState icon={CircleCheck} title={t("No idle GPUs")}>
+          {t("Jobs, sessions and attached ranks whose GPUs were nearly idle for 30 minutes are listed here.")}
+        </EmptyState>
+      }
+      testId="idle-gpus"
+      rowTestId="idle-gpus-row"
+    />
   );
 }
 

@@ -2,7 +2,7 @@ import { TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Preset } from "@/api/preferences";
-import { FormModal } from "@/components/FormModal";
+import { FormDialog } from "@/components/FormDialog";
 
 interface Props {
   preset: Preset;
@@ -19,7 +19,7 @@ export function RenamePreset({ preset, taken, onClose, onRename }: Props) {
   const next = name.trim();
   const exists = next !== preset.name && taken.includes(next);
   return (
-    <FormModal
+    <FormDialog
       title={t("Rename preset")}
       action={t("Rename")}
       busy={false}
@@ -39,6 +39,6 @@ export function RenamePreset({ preset, taken, onClose, onRename }: Props) {
         onChange={(event) => setName(event.currentTarget.value)}
         data-autofocus
       />
-    </FormModal>
+    </FormDialog>
   );
 }

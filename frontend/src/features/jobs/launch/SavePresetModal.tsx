@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { templatePreferencesQuery, useSaveTemplates } from "@/api/preferences";
 import type { JobFile, Template } from "@/api/types";
-import { FormModal } from "@/components/FormModal";
+import { FormDialog } from "@/components/FormDialog";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { findPreset, withPreset } from "./templates";
 
@@ -25,7 +25,7 @@ export function SavePresetModal({ template, file, name: initial, onClose }: Prop
   const name = text.trim();
   const exists = findPreset(presets, template.name, name) !== undefined;
   return (
-    <FormModal
+    <FormDialog
       title={t("Save as preset")}
       action={t("Save")}
       testId="preset-save"
@@ -54,6 +54,6 @@ export function SavePresetModal({ template, file, name: initial, onClose }: Prop
         data-autofocus
         data-testid="preset-name"
       />
-    </FormModal>
+    </FormDialog>
   );
 }

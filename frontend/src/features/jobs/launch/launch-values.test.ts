@@ -3,26 +3,16 @@ import type { JobFile, Template } from "@/api/types";
 import { GIB } from "@/lib/units";
 import { type Bounds, initialValues, type LaunchValues, toJobFile } from "./launch";
 import { valuesOf } from "./launch-values";
+import { PARAMETER, TEMPLATE } from "./test-template";
 
-const parameter = { description: "", default: null, minimum: null, maximum: null, choices: [], pattern: null, max_length: 100 };
 const template = {
-  name: "train",
-  title: "Train",
-  type: "job",
-  image: "bare",
+  ...TEMPLATE,
   parameters: [
-    { ...parameter, name: "script", type: "path", title: "Script" },
-    { ...parameter, name: "epochs", type: "integer", title: "Epochs", default: 10 },
-    { ...parameter, name: "backend", type: "choice", title: "Backend", choices: ["a", "b"], default: "a" },
+    PARAMETER,
+    { ...PARAMETER, name: "epochs", type: "integer", title: "Epochs", default: 10 },
+    { ...PARAMETER, name: "backend", type: "choice", title: "Backend", choices: ["a", "b"], default: "a" },
   ],
-  resources: {
-    nodes: { default: 1, min: 1, max: 8 },
-    cpu: { default: 1, min: 1, max: 256 },
-    memory: { default: 2 * GIB, min: GIB, max: null },
-    gpu: { default: { count: 0, type: null }, max: 16 },
-    max_duration: { default: 14_400, max: 86_400 },
-  },
-} as unknown as Template;
+} satisfies Template;
 const bounds: Bounds = { nodes: { min: 1, max: 8 }, cpu: { min: 1, max: 64 }, memory: { min: GIB, max: 256 * GIB }, gpuMax: 4, gpuTypes: ["a100"], durationMax: 86_400, durationOptional: false };
 const start = initialValues(template, "own", []);
 const read = (file: JobFile, within = bounds) => valuesOf(file, template, start, within, ["own", "vision"]);

@@ -2,36 +2,17 @@ import { describe, expect, it } from "vitest";
 import type { ClusterNode, Template } from "@/api/types";
 import { GIB } from "@/lib/units";
 import { boundsOf, cpuChoices, durationChoices, gpuChoices, initialValues, isBare, localProblems, mapProblems, toJobFile } from "./launch";
-
-const parameter = { description: "", default: null, minimum: null, maximum: null, choices: [], pattern: null, max_length: 100 };
+import { PARAMETER, TEMPLATE } from "./test-template";
 
 const template: Template = {
-  name: "train",
-  version: "1.0.0",
-  title: "Train",
-  description: "",
-  icon: "brain",
-  type: "job",
-  image: "bare",
+  ...TEMPLATE,
   parameters: [
-    { ...parameter, name: "script", type: "path", title: "Script" },
-    { ...parameter, name: "epochs", type: "integer", title: "Epochs", default: 10 },
-    { ...parameter, name: "note", type: "string", title: "Note", default: "" },
-    { ...parameter, name: "fast", type: "boolean", title: "Fast", default: true },
+    PARAMETER,
+    { ...PARAMETER, name: "epochs", type: "integer", title: "Epochs", default: 10 },
+    { ...PARAMETER, name: "note", type: "string", title: "Note", default: "" },
+    { ...PARAMETER, name: "fast", type: "boolean", title: "Fast", default: true },
   ],
-  resources: {
-    nodes: { default: 1, min: 1, max: 8 },
-    cpu: { default: 8, min: 1, max: 256 },
-    memory: { default: 2 * GIB, min: GIB, max: null },
-    gpu: { default: { count: 1, type: "a100" }, max: 16 },
-    max_duration: { default: 14_400, max: 86_400 },
-    inactivity_duration: { default: null, max: null },
-  },
-  env: {},
-  commands: ["x"],
-  apps: [],
-  distributed: null,
-  workdir_from: null,
+  resources: { ...TEMPLATE.resources, cpu: { default: 8, min: 1, max: 256 }, gpu: { default: { count: 1, type: "a100" }, max: 16 } },
 };
 
 const node = (change: Partial<ClusterNode>): ClusterNode => ({

@@ -4,9 +4,10 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
 import type { Parameter } from "@/api/types";
 import { ParameterField } from "./ParameterField";
+import { PARAMETER } from "./test-template";
 
 function render(change: Partial<Parameter>): string {
-  const parameter: Parameter = { name: "script", title: "Script", description: "", type: "path", default: null, minimum: null, maximum: null, choices: [], pattern: null, max_length: 65_536, ...change };
+  const parameter = { ...PARAMETER, ...change };
   const field = createElement(ParameterField, { parameter, value: "", error: undefined, onChange: () => undefined });
   return renderToStaticMarkup(createElement(MantineProvider, null, field));
 }

@@ -5,9 +5,10 @@ import { meQuery } from "@/api/queries";
 import { filesQuery } from "@/api/runs";
 import type { Job } from "@/api/types";
 import { CodeText } from "@/components/CodeText";
+import { DataTable } from "@/components/DataTable";
 import { PageError } from "@/components/PageError";
+import type { Column } from "@/components/table";
 import { RelativeTime } from "@/components/Time";
-import tableClasses from "@/components/table.module.css";
 import { formatBytes } from "@/lib/units";
 import { FileLink } from "./FileLink";
 import classes from "./SnapshotPanel.module.css";
@@ -23,6 +24,18 @@ export function FilesSection({ job }: { job: Job }) {
   const { data: me } = useSuspenseQuery(meQuery);
   // Others may see the list, but files are read as their owner.
   const mayRead = me.user.name === job.owner && me.impersonation === null;
+  const columns: Column<(typeof files)[number]>[] = [
+    {
+      header: t("File"),
+      cell: ({ path }) => (
+        <span className="mono" style={{ fontSize: 12.5, overflowWrap: "anywhere" }}>
+          {mayRead ? <FileLink jobId={job.id} path={path} /> : <bdi>{path}</bdi>}
+        </span>
+      ),
+    },
+    { header: t("Size"), align: "right", cell: (file) => formatBytes(file.size_bytes) },
+    { header: t("Modified"), align: "right", cell: (file) => <RelativeTime at={file.modified_at} /> },
+  ];
   return (
     <section className={classes.section} aria-label={t("Output files")} data-testid="files-written">
       <Title order={2} size="h6">
@@ -49,36 +62,7 @@ export function FilesSection({ job }: { job: Job }) {
               ? t("Newest files in {{folder}}. The list is incomplete.", { folder: result.folder })
               : t("Files in {{folder}}, newest first.", { folder: result.folder })}
           </Text>
-          <div className={`${tableClasses.wrap ?? ""} ${classes.files ?? ""}`}>
-            <table className={`${tableClasses.table ?? ""} tabular`} aria-label={t("Output files")}>
-              <thead>
-                <tr>
-                  <th scope="col">{t("File")}</th>
-                  <th scope="col" className={tableClasses.num}>
-                    {t("Size")}
-                  </th>
-                  <th scope="col" className={tableClasses.num}>
-                    {t("Modified")}
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {result.files.slice(0, MAX_ROWS).map((file) => (
-                  <tr key={file.path}>
-                    <td className="mono" style={{ fontSize: 12.5, overflowWrap: "anywhere" }}>
-                      {mayRead ? <FileLink jobId={job.id} path={file.path} /> : <bdi>{file.path}</bdi>}
-                    </td>
-                    <td data-label={t("Size")} className={tableClasses.num}>
-                      {formatBytes(file.size_bytes)}
-                    </td>
-                    <td data-label={t("Modified")} className={tableClasses.num}>
-                      <RelativeTime at={file.modified_at} />
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <DataTable caption={t("Output files")} columns={columns} rows={files.slice(0, MAX_ROWS)} rowKey={(file) => file.path} className={classes.files} />
           {result.files.length > MAX_ROWS && (
             <Text size="sm" c="dimmed">
               <CodeText>{t("{{count}} more. Run `aitne get --list` to list all.", { count: result.files.length - MAX_ROWS })}</CodeText>

@@ -4,23 +4,25 @@ import { type ReactNode, useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { jobsQuery, meQuery } from "@/api/queries";
 import { QueryCard } from "@/components/QueryCard";
-import { type JobFilters, type JobSort, toSearch } from "@/lib/job-filters";
+import { withSelected } from "@/components/table";
+import { VirtualTable } from "@/components/VirtualTable";
+import { nameOfJob } from "@/lib/describe";
+import { type JobFilters, toSearch } from "@/lib/job-filters";
 import { isFiltered } from "@/lib/job-views";
 import { uniqueJobs } from "@/live/patch";
-import type { Column } from "./job-columns";
-import { JobTable } from "./JobTable";
+import { useJobColumns } from "./cells";
+import type { JobColumn } from "./job-columns";
 import { SelectionBar } from "./SelectionBar";
+import { TaskRows } from "./TaskRows";
 import classes from "./JobList.module.css";
 
-/** Columns that sort in descending order first; the others start in ascending order. */
-const DESCENDING_FIRST = new Set<JobSort>(["created", "started", "ended", "duration", "gpus"]);
 const NO_IDS: ReadonlySet<string> = new Set();
 
 interface Props {
   filters: JobFilters;
   /** Those of the filters that the page itself sets. */
   ofPage?: JobFilters;
-  columns: readonly Column[];
+  columns: readonly JobColumn[];
   onChange: (change: JobFilters) => void;
   /** The empty state of the table. */
   empty: (filtered: boolean) => ReactNode;
@@ -29,6 +31,7 @@ interface Props {
 /** The table of matching jobs, with their number or the actions for the selected ones. */
 export function JobList({ filters, ofPage, columns, onChange, empty }: Props) {
   const { t } = useTranslation();
+  const tableColumns = useJobColumns(columns);
   const navigate = useNavigate();
   const { data: me } = useSuspenseQuery(meQuery);
   const query = useInfiniteQuery(jobsQuery(filters, me.user.name));
@@ -50,14 +53,8 @@ export function JobList({ filters, ofPage, columns, onChange, empty }: Props) {
   }
   const pick = (ids: readonly string[], on: boolean) => {
     setAllMatching(false);
-    setPicked((old) => {
-      const next = new Set(old);
-      for (const id of ids) if (on) next.add(id); else next.delete(id);
-      return next;
-    });
+    setPicked((old) => withSelected(old, ids, on));
   };
-  const sort = (by: JobSort) =>
-    onChange(filters.sort === by ? { order: filters.order === "asc" ? "desc" : "asc" } : { sort: by, order: DESCENDING_FIRST.has(by) ? "desc" : "asc" });
   const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = query;
   const more = useCallback(() => {
     if (!isFetchingNextPage && !isFetchNextPageError) void fetchNextPage();
@@ -82,17 +79,31 @@ export function JobList({ filters, ofPage, columns, onChange, empty }: Props) {
       )}
       <QueryCard query={query} items={query.data && jobs} empty={empty(filtered)} scrolls>
         {() => (
-          <JobTable
-            jobs={jobs}
+          <VirtualTable
+            caption={t("Jobs")}
+            columns={tableColumns}
+            rows={jobs}
+            rowKey={(job) => job.id}
+            attributesOf={(job) => ({ "data-testid": "job-row", "data-job": job.id, "data-state": job.state })}
             total={total ?? jobs.length}
-            columns={columns}
-            sort={filters.sort ?? "created"}
-            descending={filters.order !== "asc"}
-            onSort={sort}
-            picked={picked}
-            onPick={pick}
+            sorting={{
+              by: filters.sort ?? "created",
+              descending: filters.order !== "asc",
+              onSort: (sort, descending) => onChange({ sort, order: descending ? "desc" : "asc" }),
+              testId: "jobs-sort",
+            }}
+            selection={{
+              selected: picked,
+              onSelect: pick,
+              onClear: clear,
+              allLabel: t("Select all shown"),
+              labelOf: (job) => t("Select {{name}}", { name: nameOfJob(job) }),
+            }}
+            details={{
+              labelOf: (job) => (job.array === null || job.origin === "outside" ? null : t("Tasks of {{name}}", { name: job.name })),
+              render: (job) => <TaskRows id={job.id} columns={tableColumns} />,
+            }}
             onOpen={(jobId) => void navigate({ to: "/jobs/$jobId", params: { jobId } })}
-            onClear={clear}
             more={hasNextPage}
             onMore={more}
           />

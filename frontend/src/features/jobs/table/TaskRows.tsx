@@ -1,44 +1,36 @@
 import { Button, Skeleton } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type CSSProperties, useMemo } from "react";
+import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { messageOf } from "@/api/problem";
 import { tasksQuery } from "@/api/queries";
+import type { Job } from "@/api/types";
 import { CodeText } from "@/components/CodeText";
+import { GridRow, GridTable } from "@/components/GridTable";
+import type { Column } from "@/components/table";
+import type { JobSort } from "@/lib/job-filters";
 import { uniqueJobs } from "@/live/patch";
-import { cellOf } from "./cells";
-import { type Column, columnsOf, minWidthOf } from "./job-columns";
-import classes from "./JobTable.module.css";
+import { useJobColumns } from "./cells";
+import { columnsOf } from "./job-columns";
+import classes from "./JobCells.module.css";
 
 /** The tasks of an array job as rows in the columns of the table. */
-export function TaskRows({ id, columns }: { id: string; columns: readonly Column[] }) {
+export function TaskRows({ id, columns }: { id: string; columns: readonly Column<Job, JobSort>[] }) {
   const { t } = useTranslation();
   const query = useInfiniteQuery(tasksQuery(id));
   const tasks = useMemo(
     () => uniqueJobs(query.data?.pages ?? []).sort((a, b) => (a.array_task_id ?? 0) - (b.array_task_id ?? 0)),
     [query.data],
   );
+  const taskColumns = useMemo(() => columns.map((column) => (column.key === "name" ? { ...column, cell: (task: Job) => <TaskLink task={task} /> } : column)), [columns]);
   return (
     <>
       {tasks.map((task) => (
-        <div key={task.id} className={`${classes.row ?? ""} ${classes.task ?? ""}`} role="row" data-testid="job-row" data-job={task.id} data-state={task.state}>
-          <div role="cell" className={classes.check} />
-          {columns.map((column) => (
-            <div key={column.name} role="cell" className={[classes.cell, classes[column.name], column.number && classes.number].filter(Boolean).join(" ")}>
-              {column.name === "name" ? (
-                <Link to="/jobs/$jobId" params={{ jobId: task.id }} className={`${classes.link ?? ""} truncate`} title={task.name} preload={false}>
-                  {t("Task {{number}}", { number: task.array_task_id })}
-                </Link>
-              ) : (
-                cellOf(column.name, task)
-              )}
-            </div>
-          ))}
-        </div>
+        <GridRow key={task.id} row={task} columns={taskColumns} nested attributes={{ "data-testid": "job-row", "data-job": task.id, "data-state": task.state }} />
       ))}
       {(query.isPending || query.isError || query.hasNextPage) && (
-        <div className={classes.loading} role="row">
+        <div className={classes.more} role="row">
           <div role="cell">
             {query.isPending && <Skeleton h={14} w={240} />}
             {query.isError && (
@@ -58,32 +50,25 @@ export function TaskRows({ id, columns }: { id: string; columns: readonly Column
   );
 }
 
-const COLUMNS = columnsOf(["state", "resources", "nodes", "duration"], false);
+function TaskLink({ task }: { task: Job }) {
+  const { t } = useTranslation();
+  return (
+    <Link to="/jobs/$jobId" params={{ jobId: task.id }} className={`${classes.link ?? ""} truncate`} title={task.name} preload={false}>
+      {t("Task {{number}}", { number: task.array_task_id })}
+    </Link>
+  );
+}
+
+/** On narrow screens the run time is where the table of jobs has the time of creation. */
+const COLUMNS = columnsOf(["state", "resources", "nodes", "duration"], false).map((column) => (column.name === "duration" ? { ...column, place: "aside" as const } : column));
 
 /** The tasks of an array job, on the page of the job. */
 export function TaskTable({ id }: { id: string }) {
   const { t } = useTranslation();
+  const columns = useJobColumns(COLUMNS);
   return (
-    <div className={classes.scroll}>
-      <div className={`${classes.table ?? ""} ${classes.inner ?? ""} ${classes.plain ?? ""}`} role="table" aria-label={t("Tasks")} style={trackStyle(COLUMNS, 0)}>
-        <div className={classes.head} role="row">
-          <div className={classes.check} />
-          {COLUMNS.map((column) => (
-            <div key={column.name} role="columnheader" className={`${classes.cell ?? ""} ${column.number ? (classes.number ?? "") : ""}`}>
-              {t(column.label)}
-            </div>
-          ))}
-        </div>
-        <TaskRows id={id} columns={COLUMNS} />
-      </div>
-    </div>
+    <GridTable caption={t("Tasks")} columns={columns}>
+      <TaskRows id={id} columns={columns} />
+    </GridTable>
   );
-}
-
-/** The columns as CSS variables of the grid. */
-export function trackStyle(columns: readonly Column[], first = 40): CSSProperties {
-  return {
-    "--columns": columns.map(({ track }) => track).join(" "),
-    "--min-width": `${first + columns.reduce((sum, { track }) => sum + minWidthOf(track) + 14, 28)}px`,
-  } as CSSProperties;
 }

@@ -1,25 +1,26 @@
-import { ActionIcon } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import { ChevronDown, ChevronRight, Cpu, Layers, NotebookPen } from "lucide-react";
-import type { ReactNode } from "react";
+import { Cpu, Layers, NotebookPen } from "lucide-react";
+import { type ReactNode, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
 import { CodeText } from "@/components/CodeText";
 import { NodeLinks } from "@/components/NodeLinks";
 import { StateBadge } from "@/components/StateBadge";
+import type { Column } from "@/components/table";
 import { GpuIdleMark } from "@/features/jobs/GpuIdle";
 import { OutsideBadge } from "@/features/jobs/OutsideBadge";
 import { useSlowNow } from "@/hooks/use-now";
 import { translateServerText } from "@/i18n/server";
 import { describeResources, nameOfJob } from "@/lib/describe";
 import { shortId } from "@/lib/id";
+import type { JobSort } from "@/lib/job-filters";
 import { isTerminal } from "@/lib/states";
 import { formatAbsolute, formatRelative } from "@/lib/time";
 import { formatBytes } from "@/lib/units";
 import { withoutMarks } from "@/lib/without-marks";
-import type { ColumnName } from "./job-columns";
+import type { ColumnName, JobColumn } from "./job-columns";
 import { RunTime } from "./RunTime";
-import classes from "./JobTable.module.css";
+import classes from "./JobCells.module.css";
 
 /** A relative time with the tooltip of the browser, which is cheaper in a table with hundreds of rows. */
 function Timestamp({ at }: { at: string }) {
@@ -44,8 +45,9 @@ function Message({ text }: { text: string }) {
 
 const timestamp = (at: string | null) => (at === null ? null : <Timestamp at={at} />);
 
-/** The content of each column; the name has a separate cell. */
-const CELLS: Record<Exclude<ColumnName, "name">, (job: Job) => ReactNode> = {
+/** The content of each column. */
+const CELLS: Record<ColumnName, (job: Job) => ReactNode> = {
+  name: (job) => <NameCell job={job} />,
   state: (job) => <StateBadge job={job} />,
   owner: (job) => job.owner,
   project: (job) => job.project,
@@ -53,7 +55,7 @@ const CELLS: Record<Exclude<ColumnName, "name">, (job: Job) => ReactNode> = {
   image: (job) => (job.image === "bare" ? null : job.image),
   resources: (job) => (
     <span title={describeResources(job.resources)}>
-      {describeResources(job.resources)} {job.array !== null && <ArrayMark array={job.array} narrow />}
+      {describeResources(job.resources)} {job.array !== null && job.array_task_id === null && <ArrayMark array={job.array} narrow />}
     </span>
   ),
   gpus: (job) => job.resources.nodes * job.resources.gpu.count || null,
@@ -70,34 +72,19 @@ const CELLS: Record<Exclude<ColumnName, "name">, (job: Job) => ReactNode> = {
   scheduler_id: (job) => job.scheduler_id,
 };
 
-export function cellOf(column: string, job: Job): ReactNode {
-  return CELLS[column as keyof typeof CELLS](job);
+/** The columns with their cells, for a table of jobs. */
+export function useJobColumns(columns: readonly JobColumn[]): readonly Column<Job, JobSort>[] {
+  const { t } = useTranslation();
+  return useMemo(
+    () => columns.map(({ name, label, ...column }) => ({ ...column, key: name, header: t(label), cell: CELLS[name as ColumnName], dim: name !== "name" && name !== "state" })),
+    [columns, t],
+  );
 }
 
-interface NameProps {
-  job: Job;
-  /** For an array job: whether its tasks are expanded below. */
-  expanded?: boolean | undefined;
-  onToggle: () => void;
-}
-
-export function NameCell({ job, expanded, onToggle }: NameProps) {
+function NameCell({ job }: { job: Job }) {
   const { t } = useTranslation();
   return (
     <span className={classes.nameCell}>
-      {expanded !== undefined && (
-        <ActionIcon
-          className={classes.above ?? ""}
-          variant="subtle"
-          color="gray"
-          size={24}
-          aria-expanded={expanded}
-          aria-label={t("Tasks of {{name}}", { name: job.name })}
-          onClick={onToggle}
-        >
-          {expanded ? <ChevronDown size={16} /> : <ChevronRight size={16} />}
-        </ActionIcon>
-      )}
       <Link to="/jobs/$jobId" params={{ jobId: job.id }} className={`${classes.link ?? ""} truncate`} title={nameOfJob(job)} preload={false}>
         {nameOfJob(job)}
       </Link>

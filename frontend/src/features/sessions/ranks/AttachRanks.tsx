@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { nodesQuery } from "@/api/queries";
 import { rankKeys, ranksPlanQuery, startRanks } from "@/api/ranks";
 import type { ClusterNode, Job } from "@/api/types";
-import { FormModal } from "@/components/FormModal";
+import { FormDialog } from "@/components/FormDialog";
 import { PageError } from "@/components/PageError";
 import { PanelSkeleton } from "@/components/PanelSkeleton";
 import { PlanView } from "@/components/PlanView";
@@ -29,9 +29,9 @@ export function AttachRanks({ session, onClose }: Props) {
   const nodes = useQuery(nodesQuery);
   if (nodes.data !== undefined) return <Form session={session} nodes={nodes.data.items} onClose={onClose} />;
   return (
-    <FormModal title={t("Attach ranks")} action={t("Attach ranks")} busy={false} disabled error={null} onClose={onClose} onSubmit={() => undefined}>
+    <FormDialog title={t("Attach ranks")} action={t("Attach ranks")} busy={false} disabled error={null} onClose={onClose} onSubmit={() => undefined}>
       {nodes.isPending ? <PanelSkeleton rows={5} /> : <PageError compact error={nodes.error} onRetry={() => nodes.refetch()} />}
-    </FormModal>
+    </FormDialog>
   );
 }
 
@@ -76,7 +76,7 @@ function Form({ session, nodes, onClose }: Props & { nodes: readonly ClusterNode
     onChange: (event: { currentTarget: { value: string } }) => set({ [field]: event.currentTarget.value }),
   });
   return (
-    <FormModal
+    <FormDialog
       title={t("Attach ranks to {{name}}", { name: session.name })}
       action={t("Attach ranks")}
       size="lg"
@@ -114,6 +114,6 @@ function Form({ session, nodes, onClose }: Props & { nodes: readonly ClusterNode
         />
       </SimpleGrid>
       <PlanView plan={complete ? plan.data : undefined} error={plan.error} hint={complete ? null : t("Correct the marked fields to see when the ranks would start.")} fresh={!plan.isPlaceholderData && settled === file} />
-    </FormModal>
+    </FormDialog>
   );
 }

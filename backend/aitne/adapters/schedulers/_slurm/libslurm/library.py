@@ -110,8 +110,8 @@ class Library:
                 return WorkerHello.model_validate_json(await self._worker.line())
         except (TimeoutError, ValueError) as error:
             raise SetupError(
-                f"pyslurm cannot be used here: {await self._end()} It has no wheel, and supports only "
-                "Slurm 26.05: scripts/pyslurm_on_sid.py builds it for a Debian with that release. Or "
+                f"pyslurm cannot be used here: {await self._end()} It has no wheel: install pyslurm "
+                "25.11.2 into the platform's environment, built with the headers of Slurm 26.05. Or "
                 'use scheduler = "slurm", which works with every release.'
             ) from error
         except asyncio.CancelledError:

@@ -1,0 +1,1 @@
+"""Use cases of monitoring: the health of the platform and the values of its metrics."""

@@ -1,0 +1,33 @@
+"""Table of the load of each partition over time."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+from aitne.store.column_types import UtcDateTime
+
+revision = "0024"
+down_revision = "0023"
+branch_labels = None
+depends_on = None
+
+VALUES = (
+    *("cpu_total", "cpu_used", "memory_total_bytes", "memory_used_bytes"),
+    *("gpu_total", "gpu_used", "waiting_jobs"),
+)
+
+
+def upgrade() -> None:
+    op.create_table(
+        "partition_load",
+        sa.Column("partition", sa.Text(), primary_key=True),
+        sa.Column("time", UtcDateTime(), primary_key=True),
+        sa.Column("samples", sa.Integer(), nullable=False),
+        *(sa.Column(name, sa.Float(), nullable=False) for name in VALUES),
+        sqlite_with_rowid=False,
+    )
+
+
+def downgrade() -> None:
+    op.drop_table("partition_load")

@@ -1,0 +1,41 @@
+"""Test of a PostgreSQL database before the platform uses it. Nothing in it is changed."""
+
+from __future__ import annotations
+
+from aitne.core.errors import SetupError
+from aitne.store.faults import translated_at_start
+from aitne.store.urls import parse
+
+_WITHIN_S = 10.0
+
+
+async def probe(url: str) -> str:
+    """Connect to a database and return a sentence with its release.
+
+    Raises:
+        SetupError: the URL is invalid, or its user may not create tables.
+        StoreUnavailable: the database does not answer.
+    """
+    import asyncpg
+
+    address = parse(url)
+    if address.path is not None:
+        raise SetupError("The setting database is no URL of PostgreSQL.")
+    with translated_at_start(address):
+        try:
+            connection = await asyncpg.connect(address.dsn, user=address.user, timeout=_WITHIN_S)
+        except ValueError as error:
+            raise SetupError(f"The setting database has an invalid option: {error}.") from error
+        try:
+            release = await connection.fetchval("SHOW server_version")
+            creates = await connection.fetchval(
+                "SELECT has_schema_privilege(current_schema(), 'CREATE')"
+            )
+        finally:
+            await connection.close(timeout=_WITHIN_S)
+    if not creates:
+        raise SetupError(
+            f"The user of {address.shown} may not create tables there. Make it the database's owner: "
+            "ALTER DATABASE name OWNER TO user."
+        )
+    return f"PostgreSQL {release} answers at {address.shown}."

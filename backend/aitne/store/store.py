@@ -1,0 +1,145 @@
+"""The platform's store, which combines the classes of this package."""
+
+from __future__ import annotations
+
+import importlib
+from datetime import UTC, datetime
+
+from sqlalchemy import text
+
+from aitne.store.activity import ActivityStore
+from aitne.store.administration import AdministrationStore
+from aitne.store.alerts import AlertStore
+from aitne.store.array_tasks import ArrayTaskStore
+from aitne.store.audit import AuditStore
+from aitne.store.cluster import ClusterStore
+from aitne.store.credential_expiry import CredentialExpiryStore
+from aitne.store.credentials import CredentialStore
+from aitne.store.datasets import DatasetStore
+from aitne.store.deletion import DeletionStore
+from aitne.store.deliveries import DeliveryStore
+from aitne.store.device_logins import DeviceLoginStore
+from aitne.store.directory import DirectoryStore
+from aitne.store.engine import Clock, Database
+from aitne.store.gpus import GpuStore
+from aitne.store.images import ImageStore
+from aitne.store.invitations import InvitationStore
+from aitne.store.job_data import JobDataStore
+from aitne.store.job_folders import JobFolderStore
+from aitne.store.job_requests import JobRequestStore
+from aitne.store.jobs import JobStore
+from aitne.store.load import LoadStore
+from aitne.store.migrate import migrate
+from aitne.store.new_jobs import NewJobStore
+from aitne.store.notifications import NotificationStore
+from aitne.store.outbox import OutboxStore
+from aitne.store.outside_jobs import OutsideJobStore
+from aitne.store.preferences import PreferenceStore
+from aitne.store.project_life_cycle import ProjectLifeCycleStore
+from aitne.store.projects import ProjectStore
+from aitne.store.schema_state import SchemaState, integrity_problems, schema_state
+from aitne.store.second_factors import SecondFactorStore
+from aitne.store.sign_ins import SignInStore
+from aitne.store.snapshots import SnapshotStore
+from aitne.store.topologies import TopologyStore
+from aitne.store.transitions import TransitionStore
+from aitne.store.urls import parse
+from aitne.store.usage import UsageStore
+from aitne.store.user_secrets import UserSecretStore
+from aitne.store.users import UserStore
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Store(
+    NewJobStore,
+    JobStore,
+    TransitionStore,
+    JobRequestStore,
+    ArrayTaskStore,
+    OutboxStore,
+    JobDataStore,
+    DeletionStore,
+    JobFolderStore,
+    OutsideJobStore,
+    ClusterStore,
+    LoadStore,
+    TopologyStore,
+    UserStore,
+    DirectoryStore,
+    ProjectStore,
+    ProjectLifeCycleStore,
+    InvitationStore,
+    UsageStore,
+    CredentialStore,
+    SignInStore,
+    CredentialExpiryStore,
+    DeviceLoginStore,
+    SecondFactorStore,
+    ImageStore,
+    DatasetStore,
+    SnapshotStore,
+    AuditStore,
+    AdministrationStore,
+    PreferenceStore,
+    UserSecretStore,
+    GpuStore,
+    AlertStore,
+    NotificationStore,
+    DeliveryStore,
+    ActivityStore,
+):
+    """All persistent data of the platform, in SQLite or PostgreSQL, as ``url`` specifies.
+
+    Each method is one transaction and waits only for the database. Every change of a job adds an
+    event in the same transaction, and events become visible in the order of their IDs. All methods
+    may raise ``StoreUnavailable``.
+
+    ``outlived`` means that jobs run on other machines and continue if this one fails. Then on
+    SQLite, too, each commit is synchronized to disk before it returns.
+
+    Raises:
+        SetupError: ``url`` is the address of neither database.
+    """
+
+    def __init__(self, url: str, *, clock: Clock | None = None, outlived: bool = False) -> None:
+        self._clock = clock or _now
+        # Leases are measured by the database's clock: the clocks of its clients may differ.
+        self._by_own_clock = clock is not None
+        self._db = Database(parse(url), self._clock, outlived=outlived)
+
+    async def start(self) -> None:
+        """Open the database and migrate it to the schema of this release.
+
+        Raises ``SetupError`` with instructions if the database is damaged, read-only, full or of a
+        newer release, or if SQLite is on a network file system.
+        """
+        await self._db.prepare()
+        await migrate(self._db)
+
+    def load_migrations(self) -> None:
+        """Load the modules of a migration, which ``start`` otherwise loads if one is necessary."""
+        importlib.import_module("alembic.command")
+
+    async def schema_state(self) -> SchemaState:
+        """Return the schema of the database, which may be foreign or of another release. Raises
+        ``SetupError`` if it is damaged, and ``StoreUnavailable``.
+        """
+        return await schema_state(self._db)
+
+    async def integrity_problems(self) -> list[str]:
+        """Return what is wrong inside the database, as sentences. Raises ``SetupError`` if it cannot
+        be read, and ``StoreUnavailable``.
+        """
+        return await integrity_problems(self._db)
+
+    async def close(self) -> None:
+        """Close every connection to the database. A second call does nothing."""
+        await self._db.close()
+
+    async def ping(self) -> None:
+        """Check that the database answers. Raises ``StoreUnavailable``."""
+        async with self._db.read() as connection:
+            await connection.execute(text("SELECT 1"))
