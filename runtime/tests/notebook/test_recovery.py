@@ -32,7 +32,7 @@ END = {"aitne": "hvd.shutdown()", "torch": "dist.destroy_process_group()"}
 LATE_RANK_0 = "import os, time\nif os.environ['RANK'] == '0':\n    time.sleep(1)\n"
 AGAIN = {"aitne": "(aitne_train)", "torch": "(torch.distributed)"}
 WAITING = {
-    "aitne": "any(call.name == '_wait' for call in calls)",
+    "aitne": "any(call.name == '_wait_for_request' for call in calls)",
     "torch": "dist.group.WORLD._get_sequence_number_for_group() > 0",
 }
 WAIT = """

@@ -72,7 +72,9 @@ def test_every_thread_of_the_program_is_shown() -> None:
         assert "loiterer:\n" in text
         assert "in loiter_here" in text
         assert "aitne-control:" not in text
-    assert "from_main = format_own_stacks()" in from_main, "one who waits is asked by its own thread"
+    assert "from_main = format_own_stacks()" in from_main, (
+        "one who waits is asked by its own thread"
+    )
 
 
 @pytest.mark.parametrize("other", ["held"], indirect=True)
