@@ -7,7 +7,7 @@ import signal
 import pytest
 import pytest_timeout
 from hypothesis import settings
-from tests.plugins import scheduling, selection
+from tests.plugins import scheduling, selection, time_limit
 from tests.plugins.results import RealtimeTests, TestResults
 from tests.support.requirements import required
 from tests.support.shared_platform import (
@@ -46,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(scheduling)
     config.pluginmanager.register(selection.SelectedTests(config))
     config.pluginmanager.register(RealtimeTests())
+    time_limit.register(config)
     if not hasattr(config, "workerinput"):  # xdist reports to the process that started its workers
         config.pluginmanager.register(TestResults())
     # A shell's background job ignores Ctrl-C, and so would every program that a test starts.

@@ -2,7 +2,7 @@
 
 Tests that share an expensive set-up belong together: the modules whose machines are one Slurm cluster, and the
 Slurm clusters of the contract tests, one for each release. Modules of different folders alternate: those with browsers
-and ranks compute, those with daemons and jobs wait.
+and ranks compute, those with daemons and jobs wait. More urgent modules come first.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+URGENCY = pytest.StashKey[dict[str, int]]()
+"""By what one process runs: when it begins, the lowest first; 0 where nothing is said."""
 _MACHINES = "tests/machines/"
 """The folder whose modules share one cluster of machines."""
 _OWN_MACHINES = ("tests/machines/test_ansible.py", "tests/machines/test_standby.py")
@@ -37,18 +39,20 @@ def scope_of(node_id: str) -> str:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread the modules of each folder of ``tests`` evenly over the run; they keep their order."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Spread the equally urgent modules of each folder of ``tests`` evenly; they keep their order."""
+    urgency = config.stash.get(URGENCY, {})
     scopes: dict[str, list[pytest.Item]] = {}
-    folders: dict[str, list[str]] = {}
+    folders: dict[tuple[int, str], list[str]] = {}
     for item in items:
         scope = scope_of(item.nodeid)
         if scope not in scopes:
-            folders.setdefault("/".join(scope.split("/")[:2]), []).append(scope)
+            folder = urgency.get(scope, 0), "/".join(scope.split("/")[:2])
+            folders.setdefault(folder, []).append(scope)
         scopes.setdefault(scope, []).append(item)
     places = {
-        scope: index / len(modules)
-        for modules in folders.values()
+        scope: (urgent, index / len(modules))
+        for (urgent, _), modules in folders.items()
         for index, scope in enumerate(modules)
     }
     items[:] = [item for scope in sorted(places, key=places.__getitem__) for item in scopes[scope]]

@@ -3,7 +3,8 @@
 ``tests/selection.toml`` lists which folders call for which tests. A change is what differs from the commit in
 ``.ci/last-full``, the last one on which all tests passed. Without such a commit everything is selected. What
 a change does not call for runs by thirds, which the hash of the checked-out commit picks:
-``@pytest.mark.long(third=2)`` names a test's third, otherwise the name of its file decides.
+``@pytest.mark.long(third=2)`` names a test's third, otherwise the name of its file decides. In case that time
+is short, what always runs begins first, then what the change calls for by name, then the third, then the others.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.results import earlier_records
-from tests.plugins.scheduling import scope_of
+from tests.plugins.scheduling import URGENCY, scope_of
 
 CHOICES = ("all", "core", "rest", "changed")
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,6 +56,10 @@ class Selection:
             name = path.rpartition("/")[2]
             called.add(path if name.startswith("test_") else path.removesuffix(name))
         return frozenset(called) if called else None
+
+    def named_tests(self, changed: Iterable[str]) -> tuple[str, ...]:
+        """Return the prefixes that changed files call for, apart from those that call for all tests."""
+        return tuple({test for path in changed for test in self.tests_of(path) or ()})
 
 
 def read_selection(root: Path = ROOT) -> Selection:
@@ -135,6 +140,7 @@ class SelectedTests:
         self._choice: str = config.getoption("--select")
         self._selection = read_selection(root)
         self._called: frozenset[str] | None = None
+        self._named: tuple[str, ...] = ()
         self._third = 0
         self._skipped: Collection[str] = ()
         self._reason = ""
@@ -145,15 +151,16 @@ class SelectedTests:
             return
         changed = changed_files(root)
         head = git("rev-parse", "HEAD", root=root)
+        self._third = third_of_commit(head) if head else 0
         if changed is None or head is None:
             self._reason = "all that `make test` leaves out: no earlier full run"
             return
         self._called = called_tests(self._selection, changed)
+        self._named = self._selection.named_tests(changed)
         if self._called is None:
             path = next(path for path in changed if self._selection.tests_of(path) is None)
             self._reason = f"all that `make test` leaves out, for {path}"
             return
-        self._third = third_of_commit(head)
         self._reason = " ".join([f"third {self._third} of 3 and", *sorted(self._called)])
 
     def pytest_report_header(self) -> str:
@@ -170,6 +177,10 @@ class SelectedTests:
             kept = set(selected)
             config.hook.pytest_deselected(items=[item for item in items if item not in kept])
             items[:] = selected
+        urgency = config.stash[URGENCY] = {}
+        for item in items:
+            scope = scope_of(item.nodeid)
+            urgency[scope] = min(urgency.get(scope, 6), self._urgency_of(item))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -197,6 +208,15 @@ class SelectedTests:
         if mark is None:
             return third_of_file(node_id) == self._third
         return mark.kwargs.get("third") in (None, self._third)
+
+    def _urgency_of(self, item: pytest.Item) -> int:
+        """Return 0 to 5, the lowest for what must begin first; the third of the commit is preferred."""
+        if self._choice != "changed" or item.nodeid.startswith(self._selection.always):
+            return 0
+        mark = item.get_closest_marker("long")
+        third = mark.kwargs.get("third") if mark is not None else third_of_file(item.nodeid)
+        by_name = item.nodeid.startswith(self._named)
+        return (2 if by_name else 4) + (third not in (None, self._third))
 
     def _is_core(self, item: pytest.Item) -> bool:
         if item.get_closest_marker("long") or not item.nodeid.startswith(self._selection.core):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugins.results import read_records
 from tests.plugins.selection import (
     FOLDERS,
     LAST_FULL,
@@ -32,7 +33,7 @@ tests = ["tests/integration/test_limits.py"]
 """
 CONFTEST = """
 from pathlib import Path
-from tests.plugins import selection
+from tests.plugins import scheduling, selection, time_limit
 from tests.plugins.results import TestResults
 
 def pytest_addoption(parser):
@@ -41,7 +42,9 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: see pyproject.toml")
     config.pluginmanager.register(selection.SelectedTests(config, Path(__file__).parent))
+    config.pluginmanager.register(scheduling)
     config.pluginmanager.register(TestResults())
+    time_limit.register(config)
 """
 UNIT = """
 import pytest
@@ -203,6 +206,25 @@ def test_missing_full_run_selects_all_tests(case: str, checkout: Path) -> None:
         case _:
             (checkout / "core/model.py").write_text("changed = True\n")
     assert len(selected(checkout, "changed")) == 9
+
+
+def test_always_and_named_tests_begin_before_the_others(checkout: Path) -> None:
+    for changed in ("core/model.py", "limits/limit.py"):
+        (checkout / changed).write_text("changed = True\n")
+    commit(checkout)
+    selected(checkout, "changed")
+    order = [record.node_id.partition("::")[0] for record in read_records(checkout / "results")]
+    assert list(dict.fromkeys(order))[:2] == [
+        "tests/security/test_tokens.py",
+        "tests/integration/test_limits.py",
+    ]
+
+
+def test_tests_that_would_begin_after_the_time_limit_are_recorded(checkout: Path) -> None:
+    completed = run_pytest(checkout, "tests", until="1")
+    assert completed.returncode == 0
+    records = read_records(checkout / "results")
+    assert {(record.outcome, record.lacks) for record in records} == {("skipped", "time")}
 
 
 def test_uncommitted_and_new_files_count_as_changed(checkout: Path) -> None:
