@@ -9,6 +9,9 @@ from typing import Any
 
 import yaml
 
+from aitne.api.job_metrics import JOB_METRICS
+from aitne.core.platform import metric_names
+from aitne.core.platform.metric_names import Metric
 from tests.support.requirements import lacking
 
 MONITORING = Path(__file__).resolve().parents[2] / "monitoring"
@@ -27,6 +30,12 @@ def prometheus_program(name: str) -> str:
     if path is None:
         lacking("prometheus", f"needs {name}, of Debian's package {PROGRAMS[name]}")
     return path
+
+
+def known_metrics() -> dict[str, Metric]:
+    """Return all metrics of the platform, of jobs and of the training runtime, by name."""
+    metrics = [*vars(metric_names).values(), *JOB_METRICS]
+    return {metric.name: metric for metric in metrics if isinstance(metric, Metric)}
 
 
 def rules(name: str) -> list[dict[str, Any]]:

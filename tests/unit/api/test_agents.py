@@ -12,10 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.platform import metric_names
-from aitne.core.platform.metric_names import Metric
 from aitne.services.platform.secrets import hashed
 from tests.support.jobs import make_array, make_job, make_session, store_job_token
+from tests.support.monitoring import known_metrics
 from tests.support.stage import SECRETS, Stage, open_stage
 
 TOKEN = "the-jobs-own-token"
@@ -240,7 +239,7 @@ async def test_the_last_profile_is_shown_to_who_may_see_the_job(stage: Stage) ->
         assert "aitne_distrib_steps_total 20.0" in text.text
         assert 'aitne_distrib_bytes_total{op="allreduce",size="4097-65536"} 10000.0' in text.text
         assert "aitne_distrib_overlap_ratio" not in text.text, "nothing is known of it"
-        known = {each.name for each in vars(metric_names).values() if isinstance(each, Metric)}
+        known = set(known_metrics())
         assert {line.split()[2] for line in text.text.splitlines() if "TYPE" in line} <= known
     async with stage.client(await stage.token(eve)) as client:
         assert (await client.get(url)).status_code == 404
