@@ -137,9 +137,11 @@ def last_records() -> dict[str, TestRecord]:
 def summary() -> int:
     """Print the numbers of tests by their last outcome; return 1 if one failed or none ran."""
     tests = last_records().values()
+    from tests.plugins.time_limit import LACKS
+
     outcomes = Counter(test.outcome for test in tests)
     passed, failed, skipped = (outcomes[name] for name in ("passed", "failed", "skipped"))
-    late = sum(test.lacks == "time" for test in tests)
+    late = sum(test.lacks == LACKS for test in tests)
     of_them = f" ({late} of them for lack of time)" if late else ""
     print(f"{passed} passed, {failed} failed, {skipped} skipped{of_them}")
     return 1 if failed or not passed else 0

@@ -204,19 +204,20 @@ class SelectedTests:
         called, node_id = self._called, item.nodeid
         if called is None or node_id.startswith((*self._selection.always, *called)):
             return True
+        return self._is_of_third(item)
+
+    def _is_of_third(self, item: pytest.Item) -> bool:
         mark = item.get_closest_marker("long")
         if mark is None:
-            return third_of_file(node_id) == self._third
+            return third_of_file(item.nodeid) == self._third
         return mark.kwargs.get("third") in (None, self._third)
 
     def _urgency_of(self, item: pytest.Item) -> int:
         """Return 0 to 5, the lowest for what must begin first; the third of the commit is preferred."""
         if self._choice != "changed" or item.nodeid.startswith(self._selection.always):
             return 0
-        mark = item.get_closest_marker("long")
-        third = mark.kwargs.get("third") if mark is not None else third_of_file(item.nodeid)
         by_name = item.nodeid.startswith(self._named)
-        return (2 if by_name else 4) + (third not in (None, self._third))
+        return (2 if by_name else 4) + (not self._is_of_third(item))
 
     def _is_core(self, item: pytest.Item) -> bool:
         if item.get_closest_marker("long") or not item.nodeid.startswith(self._selection.core):
