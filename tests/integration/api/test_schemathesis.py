@@ -35,7 +35,8 @@ OBJECTS = ("announcements", "secrets", "tokens")
     [
         pytest.param("stateful", 20, OBJECTS, id="objects"),
         pytest.param("stateful", 40, (), id="sequences", marks=pytest.mark.long),
-        pytest.param("examples,coverage,fuzzing", 8, (), id="requests", marks=pytest.mark.long),
+        pytest.param("examples,fuzzing", 8, (), id="requests", marks=pytest.mark.long),
+        pytest.param("coverage", 1, (), id="boundaries", marks=pytest.mark.long),
     ],
 )
 def test_api_keeps_its_description(
