@@ -25,22 +25,37 @@ SEED = ("--seed", "1") if os.environ.get("CI") else ()
 """CI judges a change by the same requests each time; other runs explore."""
 
 
-OBJECTS = ("announcements", "secrets", "tokens")
-"""Tags of operations of which sequences create, change, read and delete the same object."""
+OBJECTS = tuple(f"--include-tag={tag}" for tag in ("announcements", "secrets", "tokens"))
+"""The operations of which sequences create, change, read and delete the same object."""
+JOB_FILES = "/api/v1/(jobs|sessions|me/preferences)"
+"""Paths of operations that take job files, which have two thirds of all boundaries."""
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("phases", "examples", "tags"),
+    ("phases", "examples", "operations"),
     [
         pytest.param("stateful", 20, OBJECTS, id="objects"),
         pytest.param("stateful", 40, (), id="sequences", marks=pytest.mark.long),
         pytest.param("examples,fuzzing", 8, (), id="requests", marks=pytest.mark.long),
-        pytest.param("coverage", 1, (), id="boundaries", marks=pytest.mark.long),
+        pytest.param(
+            "coverage",
+            8,
+            (f"--include-path-regex={JOB_FILES}",),
+            id="boundaries_of_jobs",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "coverage",
+            8,
+            (f"--exclude-path-regex={JOB_FILES}",),
+            id="boundaries",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_api_keeps_its_description(
-    tmp_path: Path, phases: str, examples: int, tags: tuple[str, ...]
+    tmp_path: Path, phases: str, examples: int, operations: tuple[str, ...]
 ) -> None:
     server = Server(tmp_path, **UNHURRIED)
     server.prepare()
@@ -60,7 +75,7 @@ def test_api_keeps_its_description(
                 *("--phases", phases, "--max-examples", str(examples)),
                 # A sequence with an invalid request ends early.
                 *("--mode", "positive" if phases == "stateful" else "all"),
-                *(part for tag in tags for part in ("--include-tag", tag)),
+                *operations,
                 *("--checks", "all", "--continue-on-failure", "--no-color"),
                 # In two threads the generator failed once, inside Hypothesis; one takes as long.
                 *("--workers", "1", "--request-timeout", "30"),
