@@ -161,7 +161,7 @@ class _Stage:
             home=str(self._home),
             workdir=str(self._home),
         )
-        launch = ApptainerRuntime(Settings(data_dir=folder)).launch(box)
+        launch = ApptainerRuntime(Settings(data_dir=folder)).make_launch(box)
         self._launch = launch
 
     def plain(self) -> float:

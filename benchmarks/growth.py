@@ -143,7 +143,7 @@ async def _change(settings: Settings, done: threading.Event) -> None:
     try:
         leader = Leader(store, NAME)
         await leader.acquire()
-        ids = [job.id for job in await store.live_jobs()]
+        ids = [job.id for job in await store.list_live_jobs()]
         step = 0
         while not done.is_set():
             start = step * CHANGED_AT_ONCE % len(ids)
@@ -152,7 +152,7 @@ async def _change(settings: Settings, done: threading.Event) -> None:
                 TransitionRequest(job, None, changes)
                 for job in ids[start : start + CHANGED_AT_ONCE]
             ]
-            await store.apply(moves, epoch=leader.epoch)
+            await store.apply_transitions(moves, epoch=leader.epoch)
             step += 1
             await asyncio.sleep(_STEP_S)
     finally:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import event, insert, text
 
-from aitne.bootstrap.platform import build
+from aitne.bootstrap.platform import build_platform
 from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason
 from aitne.core.models.job import Job, JobFilter, JobSpec, JobType
 from aitne.core.models.resources import Resources
@@ -36,7 +36,7 @@ Statement = tuple[str, list[Any]]
 
 async def fill(settings: Settings, *, ended: int = JOBS, live: int = 0) -> dict[str, str]:
     """Migrate, make users, projects and jobs, the live ones last; each user's token."""
-    platform = build(settings)
+    platform = build_platform(settings)
     store = platform.store
     await store.start()
     try:

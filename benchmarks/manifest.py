@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from aitne.client.hashing import cores
+from aitne.client.hashing import count_cpus
 from aitne.client.manifests import make, verify
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
@@ -33,7 +33,7 @@ class Files:
     @property
     def per_process(self) -> int:
         """The files for each process of the reference; few enough that no process idles long at the end."""
-        return max(1, min(512, self.count // (8 * cores())))
+        return max(1, min(512, self.count // (8 * count_cpus())))
 
 
 def measure(*, quick: bool) -> Figure:
@@ -52,7 +52,7 @@ def measure(*, quick: bool) -> Figure:
         rows,
         [
             f"Small files: {small.count} of {small.size_bytes >> 10} KiB. Large files: {large.count} of "
-            f"{large.size_bytes >> 20} MiB. All in the page cache; {cores()} threads, and as many "
+            f"{large.size_bytes >> 20} MiB. All in the page cache; {count_cpus()} threads, and as many "
             "processes of the others by `xargs -0 -P`, which get the files' names ready made.",
             "Ours is all of `aitne.client.manifests.verify`: reading the manifest, listing the folder, "
             "hashing, comparing, keeping the journal. The start of a Python is not in it, that of "
@@ -75,7 +75,7 @@ def _compare(files: Files, folder: Path, pairs: int) -> list[Row]:
             raise BenchmarkError(f"{root} changed during the benchmark")
 
     def hash_with(argv: Sequence[str]) -> Callable[[], None]:
-        xargs = ["xargs", "-0", "-P", str(cores()), "-n", str(files.per_process), *argv]
+        xargs = ["xargs", "-0", "-P", str(count_cpus()), "-n", str(files.per_process), *argv]
 
         def run() -> None:
             with listing.open("rb") as given:

@@ -17,7 +17,7 @@ from tests.support.ports import reserve_ports
 from aitne.core.jobs.states import JobState
 from aitne.core.settings import Settings
 from aitne.services.monitoring.measurements import FRESH_S
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from aitne.store import Store, tables
 from aitne.supervisor.secret_files import ensure_secrets
 from benchmarks import jobs_table
@@ -92,7 +92,7 @@ async def _run(settings: Settings) -> list[str]:
     try:
         async with store._db.raw_write() as connection:
             ids = [row.id for row in await connection.execute(select(jobs.c.id).where(queued))]
-            tokens = [{"job_id": job, "token_hash": hashed(str(job))} for job in ids]
+            tokens = [{"job_id": job, "token_hash": hash_secret(str(job))} for job in ids]
             await connection.execute(insert(tables.job_secrets), tokens)
             for number, job in enumerate(ids):
                 values = {"state": JobState.RUNNING, "scheduler_id": str(number), "nodes": [_NODE]}

@@ -110,7 +110,7 @@ async def _statement(settings: Settings) -> tuple[str, list[Any]]:
 
     event.listen(store._db._engine.sync_engine, "before_cursor_execute", note)
     try:
-        await store.nodes()
+        await store.list_nodes()
     finally:
         await store.close()
     return next(each for each in seen if "FROM nodes" in each[0])
@@ -177,7 +177,7 @@ def _look(settings: Settings, looks: int) -> Row:
             for _ in range(looks):
                 await asyncio.sleep(_OLD_S)
                 began = time.perf_counter()
-                await scheduler.cluster()
+                await scheduler.read_cluster()
                 took.append((time.perf_counter() - began) * 1e3)
         finally:
             await scheduler.close()

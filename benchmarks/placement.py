@@ -14,7 +14,7 @@ from random import Random
 from tests.support.random_trees import random_tree, regular_tree
 
 from aitne.bootstrap.topologies import read_topology
-from aitne.core.placement.select import NodeAvailability, Placement, PlacementRequest, select
+from aitne.core.placement.select import NodeAvailability, Placement, PlacementRequest, select_nodes
 from aitne_train.topology import mesh as meshes
 from aitne_train.topology.hostlist import make_natural_key
 from aitne_train.topology.network import Cost, Network
@@ -99,7 +99,7 @@ def _select_times(states: int) -> Estimate:
                 nodes[name] = NodeAvailability(GPUS, draw.choice((0, 0, 2, 4, 8, 8)))
         request = PlacementRequest(draw.choice((1, 2, 8, 32, 64, 256)), draw.choice((2, 4, 8)))
         start = time.process_time()
-        answer = select(tree, nodes, request)
+        answer = select_nodes(tree, nodes, request)
         times.append(_ms_since(start))
         _check(tree, nodes, request, answer)
     return median(times)
@@ -172,7 +172,7 @@ def _saved(name: str, tree: TopologyTree, size: int, states: int) -> list[Row]:
         if len(free) < size:
             continue
         nodes = {node: NodeAvailability() for node in free}
-        answer = select(tree, nodes, PlacementRequest(size))
+        answer = select_nodes(tree, nodes, PlacementRequest(size))
         if not isinstance(answer, Placement):
             raise BenchmarkError(f"{size} of {len(free)} free nodes cannot be placed")
         theirs = _of_slurm(tree, free, size)

@@ -17,7 +17,7 @@ import httpx
 from tests.support.ports import reserve_ports
 
 from aitne.core.settings import Settings
-from aitne.supervisor.node import find_node
+from aitne.supervisor.node import find_nodejs
 from aitne.supervisor.secret_files import ensure_secrets
 from benchmarks import jobs_table
 from benchmarks.figures import Figure, Row
@@ -63,7 +63,7 @@ def _browse(url: str, token: str, chromium: str, *, quick: bool) -> Mapping[str,
         raise BenchmarkError(f"no login link: {answer.text}")
     rounds = ("3", "2") if quick else ("15", "8")
     done = subprocess.run(
-        [str(find_node().program), str(_SCRIPT), url, answer.json()["url"], *rounds],
+        [str(find_nodejs().program), str(_SCRIPT), url, answer.json()["url"], *rounds],
         env={**os.environ, "AITNE_CHROMIUM": chromium},
         capture_output=True,
         text=True,

@@ -23,7 +23,7 @@ from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.settings import BrokerClientSettings, Settings
 from aitne.host.dev_cluster import find_dev_cluster
 from aitne.host.settings import load_settings
-from aitne.supervisor.planning import settings_env
+from aitne.supervisor.planning import make_settings_env
 from aitne.supervisor.secret_files import ensure_secrets
 from aitne_devcluster.cluster import down, up
 from benchmarks.processes import BenchmarkError, Http, answers, eventually, running
@@ -229,7 +229,7 @@ def api(settings: Settings) -> Iterator[OnSlurm]:
     folder.mkdir(mode=0o700)
     ensure_secrets(settings.secrets_dir)
     settings.run_dir.mkdir()
-    env = settings_env(settings)
+    env = make_settings_env(settings)
     init = [sys.executable, "-m", "aitne.controller", "init"]
     with running(init, folder / "init.log", env) as process:
         if process.wait(60) != 0:

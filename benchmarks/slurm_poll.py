@@ -233,7 +233,7 @@ async def _poller(
 ) -> AsyncIterator[Poller]:
     """Run a controller's poller whose database has every job as submitted."""
     accounts = UnixAccounts(settings)
-    folder = accounts.of(USER).folder
+    folder = accounts.get_account(USER).folder
     store, files = Store(settings.database_url), BrokerFiles(settings)
     await store.start()
     try:
@@ -245,7 +245,7 @@ async def _poller(
         await leader.acquire()
         live = LiveJobs(store)
         await live.load()
-        before = await store.last_event_id()
+        before = await store.get_last_event_id()
 
         def place(job: Job) -> JobLocation:
             return JobLocation(
@@ -256,7 +256,7 @@ async def _poller(
         yield Poller(
             store, scheduler, files, place, leader, _now, ControllerCounters(), live, restored
         )
-        if await store.last_event_id() - before < len(ids):
+        if await store.get_last_event_id() - before < len(ids):
             raise BenchmarkError("the controller's polls have changed too little")
     finally:
         await files.close()

@@ -12,11 +12,11 @@ from itertools import count
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
-from aitne.adapters.schedulers._slurm.options import options
+from aitne.adapters.schedulers._slurm.options import make_sbatch_arguments
 from aitne.adapters.schedulers._slurm.rest.client import RestClient
-from aitne.adapters.schedulers._slurm.rest.steps import lower_submission
-from aitne.adapters.schedulers._slurm.rest.submission import describe
-from aitne.adapters.schedulers._slurm.rest.versions import Api, negotiate, served
+from aitne.adapters.schedulers._slurm.rest.steps import downgrade_submission
+from aitne.adapters.schedulers._slurm.rest.submission import make_submission
+from aitne.adapters.schedulers._slurm.rest.versions import Api, negotiate, parse_served_versions
 from aitne.adapters.schedulers._slurm.tokens import TokenMint
 from aitne.core.models.resources import Resources
 from aitne.core.ports.scheduler import SubmitRequest
@@ -60,10 +60,12 @@ class Raw:
     async def _negotiate(self) -> Api:
         client = RestClient(self._slurm.about.rest_url)
         try:
-            document = await client.ask("GET", "/openapi/v3", self._headers(), timeout_s=10)
+            document = await client.send_request(
+                "GET", "/openapi/v3", self._headers(), timeout_s=10
+            )
         finally:
             await client.close()
-        return negotiate(served(document.body))
+        return negotiate(parse_served_versions(document.body))
 
     def _headers(self) -> dict[str, str]:
         return {"X-SLURM-USER-NAME": USER, "X-SLURM-USER-TOKEN": self._mint.token(USER)}
@@ -74,9 +76,9 @@ class Raw:
         path = f"{self._api.prefix}/job/submit"
 
         def submit() -> None:
-            job = describe(self._options(job_ids()), _ENV)
+            job = make_submission(self._options(job_ids()), _ENV)
             assert job is not None
-            body = {"script": _SCRIPT, "job": lower_submission(job, self._api.number)}
+            body = {"script": _SCRIPT, "job": downgrade_submission(job, self._api.number)}
             status, answer = http.request("POST", path, json.dumps(body).encode())
             if status != 200 or not json.loads(answer).get("job_id"):
                 raise BenchmarkError(f"slurmrestd refused a job: {answer[:300]!r}")
@@ -103,4 +105,4 @@ class Raw:
             resources=Resources(memory_bytes=64 << 20),
             time_limit_s=60,
         )
-        return [*options(request, accounting=True)]
+        return [*make_sbatch_arguments(request, accounting=True)]

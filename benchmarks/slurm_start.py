@@ -32,7 +32,7 @@ def measure(*, quick: bool) -> Figure:
         os.chown(shared, who.pw_uid, who.pw_gid)
         slurm.start_all()
         with platform(slurm, Path(folder), "slurm", software_dir=SOFTWARE) as ours:
-            software.ensure(ours.settings, lambda _: None)
+            software.ensure_node_software(ours.settings, lambda _: None)
             http = ours.http(ours.token_of(USER))
             with ours.controller():
                 _through_platform(http, shared / "first")

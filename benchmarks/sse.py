@@ -16,7 +16,7 @@ from typing import Any
 from tests.support.ports import reserve_ports
 
 from aitne.core.settings import LocalSettings, Settings
-from aitne.supervisor.planning import settings_env
+from aitne.supervisor.planning import make_settings_env
 from aitne.supervisor.secret_files import ensure_secrets
 from benchmarks import counting_scheduler
 from benchmarks.figures import Figure, Row
@@ -62,7 +62,7 @@ def measure(*, quick: bool) -> Figure:
             poll_interval_s=INTERVAL_S,
             local=LocalSettings(gpus="none"),
         )
-        env = settings_env(settings) | counting_scheduler.installed(folder)
+        env = make_settings_env(settings) | counting_scheduler.installed(folder)
         with _platform(settings, env, folder) as http:
             heard = Deliveries()
             pairs: list[tuple[PhaseQueries, PhaseQueries]] = []

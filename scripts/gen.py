@@ -76,12 +76,12 @@ def _async_client() -> bytes:
 def _images() -> dict[Path, Callable[[], bytes]]:
     """Return the generators of both files of each image, from the folders of ``containers``."""
     renderers = (
-        (definition.DEFINITION, definition.definition),
-        (definition.DOCKERFILE, definition.dockerfile),
+        (definition.DEFINITION, definition.make_apptainer_definition),
+        (definition.DOCKERFILE, definition.make_dockerfile),
     )
     folders = [path.parent for path in sorted((ROOT / "containers").glob(f"*/{folder.FILE}"))]
     return {
-        path / name: lambda path=path, render=render: render(folder.read(path)).encode()
+        path / name: lambda path=path, render=render: render(folder.read_recipe(path)).encode()
         for path in folders
         for name, render in renderers
     }
@@ -92,8 +92,8 @@ def _setup_examples() -> dict[Path, Callable[[], bytes]]:
     examples = ROOT / "docs" / "examples"
     generated: dict[Path, Callable[[], bytes]] = {}
     for source in sorted((examples / "setup").glob("*.toml")):
-        given = answers.validate(answers.read_answers(source))
-        for file in rendering.files(given):
+        given = answers.validate_answers(answers.read_answers(source))
+        for file in rendering.render_files(given):
             proxy = file.path in rendering.PROXY_FILES.values()
             name = "Caddyfile" if "Caddyfile" in file.path else "nginx.conf"
             path = examples / "reverse-proxy" / name if proxy else None

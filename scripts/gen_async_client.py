@@ -36,7 +36,7 @@ progress for example, are called in another thread.
 from __future__ import annotations
 
 from aitne.client.client import Client
-from aitne.client.threads import call, stream
+from aitne.client.threads import call_in_thread, iterate_in_thread
 '''
 
 CLIENT = '''\
@@ -124,10 +124,10 @@ class Writer:
         if kind:
             return (
                 f"    def {node.name}({arguments}) -> AsyncIterator[{text}]:\n"
-                f"        return stream({passed})\n"
+                f"        return iterate_in_thread({passed})\n"
             )
         verb = "await" if text == "None" else "return await"
-        return f"    async def {node.name}({arguments}) -> {text}:\n        {verb} call({passed})\n"
+        return f"    async def {node.name}({arguments}) -> {text}:\n        {verb} call_in_thread({passed})\n"
 
     def _need(self, module: Module, node: ast.FunctionDef) -> None:
         args = node.args

@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "backend"))
 
-from aitne.supervisor.uv import install_command
+from aitne.supervisor.uv import make_install_command
 
 CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
         # Alone, so that a package index without it leaves everything to pip.
         subprocess.run([*PIP, "--constraint", str(CONSTRAINTS), "uv"], check=False)
     compiled = "--no-compile" not in arguments
-    prepared = install_command(sys.executable, ["--quiet", *arguments], compiled=compiled)
+    prepared = make_install_command(sys.executable, ["--quiet", *arguments], compiled=compiled)
     if prepared is not None:
         argv, environ = prepared
         if subprocess.run(argv, env=environ, check=False).returncode == 0:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
-from aitne.supervisor.node import find_node
+from aitne.supervisor.node import find_nodejs
 
 
 def main() -> None:
     """Replace this process by Node with the arguments given."""
-    program = str(find_node().program)
+    program = str(find_nodejs().program)
     os.execv(program, [program, *sys.argv[1:]])
 
 

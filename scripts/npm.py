@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import sys
 
-from aitne.supervisor.node import find_node
+from aitne.supervisor.node import find_nodejs
 
 
 def main() -> None:
     """Replace this process by npm with the arguments given."""
-    node = find_node()
+    node = find_nodejs()
     # Scripts that npm runs find the same Node first.
     os.environ["PATH"] = f"{node.program.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     argv = node.npm_argv(sys.argv[1:])

@@ -119,8 +119,8 @@ class Recorder:
     def _sbatch(
         self, user: str, number: int, *options: str, script: str
     ) -> subprocess.CompletedProcess[str]:
-        name = f"--job-name={identity.name(job_id(number), 1)}"
-        comment = f"--comment={identity.comment(job_id(number), 1)}"
+        name = f"--job-name={identity.make_job_name(job_id(number), 1)}"
+        comment = f"--comment={identity.make_comment(job_id(number), 1)}"
         fixed = ("--parsable", "--chdir=/tmp", "--output=/dev/null", "--mem=100M")
         return self.run(
             user, "sbatch", *fixed, name, comment, *options, stdin=f"#!/bin/bash\n{script}\n"
@@ -129,7 +129,7 @@ class Recorder:
     def _settle(self, user: str) -> None:
         """Wait for two running and two cancelled jobs in the queue, and four ended ones in accounting."""
         deadline = time.monotonic() + PATIENCE_S
-        names = ",".join(identity.name(job_id(number), 1) for number in (1, 2, 3, 4))
+        names = ",".join(identity.make_job_name(job_id(number), 1) for number in (1, 2, 3, 4))
         while time.monotonic() < deadline:
             states = self.run(user, "squeue", "-h", "-t", "R,CA", "-o", "%t").stdout.split()
             kept = self.run(user, "sacct", "-nXP", f"--name={names}", "--format=State").stdout
@@ -141,7 +141,7 @@ class Recorder:
     def _ask(self) -> None:
         operator, root = self._cluster.operator, "root"
         form = queue.format_option(queue.FIELDS, MARK)
-        names = ",".join(identity.name(job_id(number), 1) for number in range(1, 10))
+        names = ",".join(identity.make_job_name(job_id(number), 1) for number in range(1, 10))
         show = ("scontrol", "--details", "--oneliner", "show")
         self.run(root, "scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=its fan is loud")
         questions: dict[str, Sequence[str]] = {

@@ -23,7 +23,7 @@ import httpx
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "backend"))
 
 from aitne.adapters.schedulers._slurm.rest import records, steps, versions
-from aitne.adapters.schedulers._slurm.rest.submission import describe
+from aitne.adapters.schedulers._slurm.rest.submission import make_submission
 from aitne.adapters.schedulers._slurm.tokens import TokenMint, sign
 
 ASSETS = Path(__file__).resolve().parent.parent / "tests" / "assets" / "slurm"
@@ -56,7 +56,7 @@ class Recorder:
         """Record the OpenAPI paths of the release; return the API versions that it serves."""
         answer = await self._http.get("/openapi/v3", headers=self.headers())
         document = answer.json()
-        offered = versions.served(document)
+        offered = versions.parse_served_versions(document)
         ping = await self._ask("GET", f"/slurm/v0.0.{offered[-1]}/ping", self.headers())
         meta = ping.json()["meta"]
         number = (meta.get("slurm") or meta["Slurm"])["release"]
@@ -125,11 +125,11 @@ class Recorder:
             "--output=/dev/null", f"--account={self._account}", "--nodes=1", "--ntasks-per-node=1",
             "--cpus-per-task=1", "--mem=64M", "--time=10", "--requeue",
         ]  # fmt: skip
-        job = describe([*common, *options], {"PATH": "/usr/bin:/bin"})
+        job = make_submission([*common, *options], {"PATH": "/usr/bin:/bin"})
         if job is None:
             raise SystemExit(f"{options} cannot be said in JSON")
         script = f"#!/bin/bash\n{command}\n"
-        return {"script": script, "job": steps.lower_submission(job, self._version)}
+        return {"script": script, "job": steps.downgrade_submission(job, self._version)}
 
     async def _submit(self, name: str | None, command: str, index: int, *options: str) -> int:
         path = f"/slurm/v0.0.{self._version}/job/submit"
@@ -148,7 +148,7 @@ class Recorder:
             answer = await self._ask(
                 "GET", f"/slurm/v0.0.{self._version}/job/{job}", self.headers()
             )
-            if any(ok(steps.lift_record(one, self._version)) for one in answer.json()["jobs"]):
+            if any(ok(steps.upgrade_record(one, self._version)) for one in answer.json()["jobs"]):
                 return
             await asyncio.sleep(0.2)
         raise SystemExit(f"job {job} did not get there")

@@ -97,9 +97,9 @@ def main() -> int:
     if missing:
         say(f"Installing {', '.join(missing)} …")
         try:
-            debian.apt("update")
+            debian.run_apt_get("update")
             with services_stopped():
-                debian.apt("install", "-y", "--no-install-recommends", *missing)
+                debian.run_apt_get("install", "-y", "--no-install-recommends", *missing)
             disable([unit for package, unit in SERVICES.items() if package in missing])
         except SetupError as error:
             say(error.message)

@@ -15,7 +15,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from aitne.supervisor.node import find_node
+from aitne.supervisor.node import find_nodejs
 from tests.support import realtime
 from tests.support.browser import ROOT
 from tests.support.platform import RunningPlatform, run_platform
@@ -86,7 +86,7 @@ class Scene:
         }
         script = ROOT / "tests" / "e2e" / "attack.mjs"
         done = subprocess.run(
-            [str(find_node().program), str(script), json.dumps(given)],
+            [str(find_nodejs().program), str(script), json.dumps(given)],
             env={**os.environ, "AITNE_CHROMIUM": chromium},
             capture_output=True,
             text=True,

@@ -109,7 +109,7 @@ def test_sessions_of_two_users_are_closed_to_each_other(
     )
     eventually("the platform is ready again", platform.ready)
     platform.stop(keep_jobs=True)
-    assert control.status(platform.data_dir) is None
+    assert control.get_status(platform.data_dir) is None
     platform.start()
     assert alice.jobs.get(session.id).state == JobState.READY
     assert platform.printed_by("bob", "id -un").strip() == platform.accounts["bob"]

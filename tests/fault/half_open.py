@@ -138,7 +138,7 @@ def _run(kind: str, platform: RunningPlatform, count: int) -> None:
         same = after == pid
         grown = (resident_bytes(pid) - before) / 2**20 if same else float("nan")
         files = descriptors(pid) if same else 0
-    restarts = hung_processes.totals(platform.data_dir / "run").get("api", 0)
+    restarts = hung_processes.read_restart_counts(platform.data_dir / "run").get("api", 0)
     sys.stdout.write(
         f"{count} {kind}: {answers.health} of {CHECKS} health checks and {answers.signed_in} of "
         f"{CHECKS} signed-in requests answered, the slowest in {answers.slowest_s:.2f} s; the API "

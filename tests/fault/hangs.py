@@ -139,4 +139,4 @@ class Hangs:
 
     def _hung_restarts(self, name: str) -> int:
         """Return how often the supervisor has recorded the process as hung."""
-        return hung_processes.totals(self._platform.data_dir / "run").get(name, 0)
+        return hung_processes.read_restart_counts(self._platform.data_dir / "run").get(name, 0)

@@ -72,8 +72,8 @@ class Ambiguous:
 class AsRoot(FilesOfUsers):
     """Reads what belongs to alice."""
 
-    async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
-        return await super().fence(place.model_copy(update={"account": None}), task)
+    async def read_fence(self, place: JobLocation, task: int | None) -> Fence | None:
+        return await super().read_fence(place.model_copy(update={"account": None}), task)
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ async def run_once_each(scheduler: Scheduler, settings: Settings, store: Store) 
     life = asyncio.create_task(controller.run())
     try:
         async with asyncio.timeout(180):
-            while await store.live_jobs():
+            while await store.list_live_jobs():
                 await asyncio.sleep(0.5)
     finally:
         life.cancel()

@@ -70,7 +70,7 @@ def refused(platform: RunningPlatform, data_dir: Path | None = None, *options: s
     assert "Traceback" not in done.stderr
     assert said.startswith("aitne: ")
     if where.is_dir():
-        assert control.status(where) is None
+        assert control.get_status(where) is None
     for port in range(platform.port, platform.port + 4):
         with closing(socket.socket()) as line:
             assert line.connect_ex(("127.0.0.1", port)) != 0, f"{port} still answers"

@@ -41,8 +41,8 @@ import sys
 from aitne.host.settings import load_settings
 from aitne.supervisor import environments, software
 slurm = {"conf": "/etc/slurm/slurm.conf", "software_dir": sys.argv[1]}
-software.ensure(load_settings(scheduler="slurm", slurm=slurm), print)
-environments.ensure(print, ("hub", "proxy"))
+software.ensure_node_software(load_settings(scheduler="slurm", slurm=slurm), print)
+environments.ensure_environments(print, ("hub", "proxy"))
 """
 
 

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from aitne.host.settings import load_settings
-from aitne.services.platform.certificates import names_of, open_authority
+from aitne.services.platform.certificates import get_certificate_names, open_authority
 from tests.support.ansible import FOLDER, Inventory, program, recap, said
 from tests.support.certificates import Authority
 
@@ -156,7 +156,7 @@ def test_certificates_of_the_reverse_proxy_are_renewed_before_they_expire(tmp_pa
     issued = x509.load_pem_x509_certificate(portal.read_bytes())
     issued.verify_directly_issued_by(authority.certificate)
     sessions = x509.load_pem_x509_certificate((tmp_path / "sessions.pem").read_bytes())
-    assert names_of(sessions) == {"sessions.org", "*.sessions.org"}
+    assert get_certificate_names(sessions) == {"sessions.org", "*.sessions.org"}
     assert key.stat().st_mode & 0o777 == 0o600
 
     assert run(*pairs) == ([], [])

@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
-from aitne.operations.setup.answers import validate
-from aitne.operations.setup.rendering import files
+from aitne.operations.setup.answers import validate_answers
+from aitne.operations.setup.rendering import render_files
 from tests.support.ansible import FOLDER, Inventory
 
 EXAMPLE = FOLDER / "inventory.example"
@@ -128,7 +128,7 @@ def test_answers_of_the_role_lead_to_the_settings_of_the_inventory(tmp_path: Pat
         "answers", "login1", {**variables(), "answers": rendered(TEMPLATES["setup.toml"])}
     )
 
-    written = {file.path: file.text for file in files(validate(tomllib.loads(text)))}
+    written = {file.path: file.text for file in render_files(validate_answers(tomllib.loads(text)))}
     platform = tomllib.loads(written["/etc/aitne/aitne.toml"])
     broker = tomllib.loads(written["/etc/aitne/broker.toml"])
     assert platform["public_url"] == f"https://{VARIABLES['portal_domain']}"

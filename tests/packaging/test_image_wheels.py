@@ -12,7 +12,7 @@ from aitne.adapters.images import wheels
 
 
 def test_the_training_runtime_can_be_installed_from_its_wheel(tmp_path: Path) -> None:
-    made = wheels.put("aitne-train", tmp_path)
+    made = wheels.write_wheel("aitne-train", tmp_path)
     target = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--target", target]
     subprocess.run([*pip, "--quiet", "--disable-pip-version-check", made], check=True)

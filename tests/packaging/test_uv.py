@@ -23,7 +23,7 @@ def test_pip_configuration_is_translated_with_its_precedence() -> None:
             "freeze.timeout='10'",
         ]
     )
-    assert uv.translate(configuration) == {
+    assert uv.translate_pip_configuration(configuration) == {
         "UV_INDEX_STRATEGY": "unsafe-best-match",
         "UV_DEFAULT_INDEX": "http://user:secret@mirror.test/simple",
         "UV_INDEX": "file:///a/simple file:///b/simple",
@@ -35,12 +35,12 @@ def test_pip_configuration_is_translated_with_its_precedence() -> None:
     "name", ["keyring-provider", "no-index", "only-binary", "require-hashes", "proxy"]
 )
 def test_setting_without_counterpart_leaves_installation_to_pip(name: str) -> None:
-    assert uv.translate(f"global.timeout='60'\nglobal.{name}='x'") is None
+    assert uv.translate_pip_configuration(f"global.timeout='60'\nglobal.{name}='x'") is None
 
 
 def test_index_credentials_are_not_in_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@mirror.test/simple")
-    prepared = uv.install_command(sys.executable, ["numpy"], compiled=True)
+    prepared = uv.make_install_command(sys.executable, ["numpy"], compiled=True)
     assert prepared is not None
     argv, environ = prepared
     assert Path(argv[0]).name == "uv"
@@ -51,7 +51,7 @@ def test_index_credentials_are_not_in_the_command(monkeypatch: pytest.MonkeyPatc
 
 def test_option_not_to_compile_is_accepted() -> None:
     requirement = ["--no-compile", "--dry-run", "--offline", "uv"]
-    prepared = uv.install_command(sys.executable, requirement, compiled=False)
+    prepared = uv.make_install_command(sys.executable, requirement, compiled=False)
     assert prepared is not None
     argv, environ = prepared
     completed = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)

@@ -136,7 +136,7 @@ class TestPassword:
             for name in ("Tr0ub4dor&3", " ADA ", "nobody-known"):
                 body = {"username": name, "password": "wrong"}
                 assert (await client.post("/api/v1/auth/login", json=body)).status_code == 401
-        entries = await stage.store.audit_after(0, AuditFilter())
+        entries = await stage.store.list_audit_entries_after(0, AuditFilter())
         assert [each.actor for each in entries] == ["?", "ada", "nobody-known"]
 
     async def test_nor_by_the_other_way_to_change_it(self, stage: Stage) -> None:
@@ -178,10 +178,10 @@ class TestPassword:
         async with stage.client() as client:
             for _ in range(stage.settings.auth.max_failures):
                 await log_in(stage, client, "wrong")
-            await stage.store.clear_attempts("address:127.0.0.1")
+            await stage.store.delete_attempts("address:127.0.0.1")
             assert await log_in(stage, client) == 429
             await client.post("/api/v1/auth/reset", json={"token": links[0], "password": NEW})
-            await stage.store.clear_attempts("address:127.0.0.1")
+            await stage.store.delete_attempts("address:127.0.0.1")
             assert await log_in(stage, client, NEW) == 200
             late = {"token": links[1], "password": NEW}
             assert (await client.post("/api/v1/auth/reset", json=late)).status_code == 401
@@ -201,7 +201,7 @@ class TestLockout:
         window = stage.settings.auth.failure_window
 
         async def attempt(client: httpx.AsyncClient, password: str) -> tuple[int, int]:
-            await stage.store.clear_attempts("address:127.0.0.1")
+            await stage.store.delete_attempts("address:127.0.0.1")
             body = {"username": "ada", "password": password}
             answer = await client.post("/api/v1/auth/login", json=body)
             return answer.status_code, int(answer.headers.get("retry-after", 0))

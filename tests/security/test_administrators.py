@@ -32,10 +32,10 @@ async def test_an_identity_source_cannot_demote_the_last_administrator(stage: St
     await stage.add_user("ada", Role.ADMIN)
     await stage.store.update_user("ada", source="ldap")
     demoted = Identity(name="ada", role=Role.USER, display_name="Ada L.")
-    user = await arrivals.welcome("ldap", demoted)
+    user = await arrivals.get_or_create_user("ldap", demoted)
     assert (user.role, user.display_name) == (Role.ADMIN, "Ada L.")
     await stage.add_user("bob", Role.ADMIN)
-    assert (await arrivals.welcome("ldap", demoted)).role is Role.USER
+    assert (await arrivals.get_or_create_user("ldap", demoted)).role is Role.USER
 
 
 @pytest.mark.parametrize(

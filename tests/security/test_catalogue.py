@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aitne.adapters.manifests import MOST_WAITING, ManifestFolder
-from aitne.core.datasets import HEADER, pack
+from aitne.core.datasets import HEADER, compress_manifest
 from aitne.core.models.user import Scope
 from tests.support.catalog_stage import PHOTO, ROLES, Catalogue, manifest_of
 
@@ -65,7 +65,7 @@ async def stocked(catalogue: Catalogue) -> None:
 
 async def everything(catalogue: Catalogue) -> list[object]:
     store = catalogue.stage.store
-    return [await store.images(), await store.datasets(visible_to=None)]
+    return [await store.list_images(), await store.list_datasets(visible_to=None)]
 
 
 @pytest.mark.parametrize("who", ROLES)
@@ -195,7 +195,7 @@ async def test_dataset_cannot_use_project_or_name_of_other_user(catalogue: Catal
         taken = await client.post("/api/v1/datasets", json={**body, "name": "photos"})
         assert (taken.status_code, taken.json()["code"]) == (409, "conflict")
         assert "ada" not in taken.text
-    assert [each.name for each in await catalogue.stage.store.datasets(visible_to=None)] == [
+    assert [each.name for each in await catalogue.stage.store.list_datasets(visible_to=None)] == [
         "photos"
     ]
 
@@ -214,7 +214,7 @@ async def test_the_manifest_of_a_closed_dataset_is_not_had_by_its_digest(
 ) -> None:
     """The digest stands in the records of jobs, which others may see than those who may read it."""
     await catalogue.add_dataset("photos")
-    digest = (await catalogue.stage.store.dataset("photos", None)).manifest
+    digest = (await catalogue.stage.store.get_dataset("photos", None)).manifest
     body = {"name": "x", "version": "1", "path": str(catalogue.photos("x")), "manifest": digest}
     async with catalogue.client("stranger") as client:
         answer = await client.post("/api/v1/datasets", json=body)
@@ -253,7 +253,7 @@ async def test_digests_that_are_none(catalogue: Catalogue) -> None:
 
 
 def packed(text: bytes) -> bytes:
-    return b"".join(pack([text]))
+    return b"".join(compress_manifest([text]))
 
 
 def line(path: bytes) -> bytes:

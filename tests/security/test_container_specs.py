@@ -315,7 +315,7 @@ def test_no_description_yields_a_forbidden_option_or_path(tmp_path: Path) -> Non
         tried += 1
         for runtime, read, _ in runtimes:
             try:
-                launch = runtime.launch(spec)
+                launch = runtime.make_launch(spec)
             except InvalidInput:
                 continue
             check(spec, launch, read)
@@ -325,7 +325,7 @@ def test_no_description_yields_a_forbidden_option_or_path(tmp_path: Path) -> Non
     def holds_for_permitted(spec: ContainerSpec) -> None:
         for runtime, read, image in runtimes:
             runnable = spec.model_copy(update={"image": image})
-            check(runnable, runtime.launch(runnable), read)
+            check(runnable, runtime.make_launch(runnable), read)
 
     holds()
     assert tried >= 2_000

@@ -19,7 +19,7 @@ async def sign_in_by_token(program: httpx.AsyncClient, browser: httpx.AsyncClien
 
 
 async def security_events(stage: Stage, owner: str) -> list[dict[str, Any]]:
-    events = await stage.store.events_after(0, limit=1_000)
+    events = await stage.store.list_events_after(0, limit=1_000)
     mine = (event for event in events if event.owner == owner)
     return [event.data for event in mine if event.kind == "account.security"]
 
@@ -169,9 +169,9 @@ async def test_the_owner_is_notified_of_new_credentials(stage: Stage) -> None:
         assert (await admin.post("/api/v1/tokens", json=body)).status_code == 201
         change = {"password": "another long passphrase"}
         assert (await admin.patch("/api/v1/users/bob", json=change)).status_code == 200
-    events = await stage.store.events_after(0, limit=1_000)
+    events = await stage.store.list_events_after(0, limit=1_000)
     titles = [
-        notices.of_account_security(event).title
+        notices.make_account_security_notification(event).title
         for event in events
         if event.kind == "account.security" and event.owner == "bob"
     ]

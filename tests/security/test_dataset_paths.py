@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.places import OwnUserFolders
-from aitne.bootstrap.adapters import storages
+from aitne.bootstrap.adapters import make_storages
 from aitne.core.errors import InvalidInput
 from aitne.core.models.user import Actor, User
 from aitne.core.settings import Settings
@@ -40,7 +40,7 @@ class Tree:
             datasets=[self.shared],
             areas=[AreaSettings(name="scratch", path=f"{root}/nothing/{{user}}")],
         )
-        places = OwnUserFolders(storage, storages(storage))
+        places = OwnUserFolders(storage, make_storages(storage))
         accounts = OwnAccount(Settings(data_dir=root))
         self._paths = DatasetPaths(storage, accounts, places)
         user = User(name="ada", default_project="ada", created_at=CREATED_AT)
@@ -49,7 +49,7 @@ class Tree:
     def checked(self, path: str) -> str | None:
         """Return the real path, or None if it is refused."""
         try:
-            return asyncio.run(self._paths.checked(self._ada, path))
+            return asyncio.run(self._paths.check_path(self._ada, path))
         except InvalidInput:
             return None
 

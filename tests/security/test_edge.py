@@ -21,7 +21,7 @@ from aitne.api.middleware import (
 from aitne.api.rates import TokenBuckets
 from aitne.api.routes import bare_app
 from aitne.core.errors import RateLimited
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from tests.support.jobs import make_job, store_job_token
 from tests.support.stage import PASSWORD, Stage, open_stage
 
@@ -188,7 +188,7 @@ async def test_requests_of_jobs_are_limited_by_job_and_guesses_by_address(
         for token in ("first", "second", "third", "fourth", "fifth"):
             job = make_job(owner="ada", project="ada")
             await stage.store.create_job(job)
-            await store_job_token(stage.store, job.id, hashed(token), epoch=epoch)
+            await store_job_token(stage.store, job.id, hash_secret(token), epoch=epoch)
             paths.append(f"/agent/v1/jobs/{job.id}")
 
         async def statuses(tokens: list[str], path: str, **report: object) -> list[int]:
@@ -239,22 +239,22 @@ async def test_logins_from_one_address_are_limited(tmp_path: Path, blank: Path) 
 def test_a_bucket_fills_up_again_and_forgets_who_was_here_long_ago() -> None:
     now = 0.0
     buckets = TokenBuckets(60, 2, lambda: now)
-    buckets.take("ada")
-    buckets.take("ada")
+    buckets.take_token("ada")
+    buckets.take_token("ada")
     with pytest.raises(RateLimited) as caught:
-        buckets.take("ada")
+        buckets.take_token("ada")
     assert caught.value.retry_after_s == 1
     now = 0.5
     with pytest.raises(RateLimited) as caught:
-        buckets.take("ada")
+        buckets.take_token("ada")
     assert caught.value.retry_after_s == 0.5
     now = 1.0
-    buckets.take("ada")
+    buckets.take_token("ada")
     now = 3_600.0
     for _ in range(2):
-        buckets.take("ada")
+        buckets.take_token("ada")
     with pytest.raises(RateLimited):
-        buckets.take("ada")
+        buckets.take_token("ada")
     for n in range(20_001):
-        buckets.take(str(n))
-    buckets.take("ada")
+        buckets.take_token(str(n))
+    buckets.take_token("ada")

@@ -58,7 +58,7 @@ async def ended(answer: OpenAnswer) -> bool:
 
 async def pass_time(stage: Stage, seconds: float) -> None:
     stage.clock.move(seconds)
-    await stage.app.state.expiry.look()
+    await stage.app.state.expiry.report_expired()
 
 
 async def test_token_that_expires_ends_its_streams_and_terminals_alone(
@@ -148,9 +148,9 @@ async def test_login_ends_when_its_user_does_nothing_although_a_page_is_open(
         assert (await browser.get("/api/v1/me")).status_code == 401
         assert (await browser.post("/api/v1/auth/activity")).status_code == 401
         # Sessions have an inactivity duration of their own: the work in them is not seen here.
-        assert not await stage.store.hub_logouts(stage.clock.now)
+        assert not await stage.store.list_hub_logouts(stage.clock.now)
         stage.clock.move(stage.settings.auth.session_lifetime)
-        (due,) = await stage.store.hub_logouts(stage.clock.now)
+        (due,) = await stage.store.list_hub_logouts(stage.clock.now)
         assert (due.owner, len(due.expired)) == ("ada", 1)
 
 
@@ -180,7 +180,7 @@ async def test_session_that_ends_closes_the_streams_of_its_token(stage: Stage, a
     session = await start_session(stage, "ada")
     token = (await hand_over(stage, session.id))["AITNE_TOKEN"]
     async with events(stage, bearer(token)) as stream:
-        await stage.store.transition(session.id, JobState.CANCELLED)
+        await stage.store.transition_job(session.id, JobState.CANCELLED)
         assert await ended(stream)
 
 
@@ -198,7 +198,7 @@ async def test_lab_opened_by_a_login_that_expires_closes_and_others_stay(
             # Also what has expired while no process ran.
             await logouts.start()
             async with asyncio.timeout(SOON_S):
-                while await stage.store.hub_logouts(stage.clock.now):
+                while await stage.store.list_hub_logouts(stage.clock.now):
                     await asyncio.sleep(0.01)
             await logouts.stop()
     assert (hub.ended, hub.kept) == (["ada"], [frozenset({current})])
@@ -213,9 +213,9 @@ async def test_watch_wakes_at_the_next_expiry(stage: Stage, ada: Actor) -> None:
         woken.set()
 
     watch = ExpiryWatch(stage.store, stage.clock, note)
-    assert await watch.look() == LOOK_EVERY_S
+    assert await watch.report_expired() == LOOK_EVERY_S
     token = await stage.token(ada, lifetime_s=3)
-    assert await watch.look() == 3
+    assert await watch.report_expired() == 3
     stage.clock.move(3)
     await watch.start()
     async with asyncio.timeout(SOON_S):

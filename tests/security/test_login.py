@@ -10,7 +10,7 @@ from aitne.adapters.identity.password import PasswordIdentity
 from aitne.core.errors import NotAuthenticated, RateLimited, Unavailable
 from aitne.core.models.user import Role
 from aitne.core.ports.identity import Identity
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from aitne.services.users.arrivals import LoginService
 from aitne.services.users.known_browsers import LIFETIME_S
 from aitne.services.users.login_results import RequestOrigin
@@ -263,7 +263,7 @@ async def test_no_secret_is_in_the_database(stage: Stage) -> None:
     for secret in secrets:
         assert secret.encode() not in kept
     for secret in secrets[1:]:
-        assert hashed(secret).encode() in kept
+        assert hash_secret(secret).encode() in kept
 
 
 @pytest.mark.parametrize(

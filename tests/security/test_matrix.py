@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from aitne.api.openapi import document
+from aitne.api.openapi import make_document
 from aitne.api.routes import bare_app
 from aitne.api.session_tokens import OPERATIONS as IN_SESSIONS
 from aitne.core.models.project import ProjectRole
@@ -35,7 +35,7 @@ SWEEP = {"method": "grid", "parameters": {"lr": [0.1, 0.01]}, "metric": "loss", 
 VALUES = {"updated_at": "2026-03-01T12:00:00Z", "values": {"loss": 0.5}}
 SNAPSHOT = {"taken_at": "2026-03-01T12:00:00Z", "workdir": "/home/ada", "git": None}
 KINDS = ("job", "session", "sweep", "notebook")
-DOCUMENT = document(bare_app())
+DOCUMENT = make_document(bare_app())
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path)
     for path, item in DOCUMENT["paths"].items()
@@ -115,11 +115,11 @@ async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
         await stage.make_ready(job)
         await stage.store.create_job(group := make_rank_group(job))
     await store_job_token(stage.store, job.id, str(job.id), epoch=epoch)
-    await stage.store.put_profile(job.id, PROFILE)
-    await stage.store.put_snapshot(job.id, SNAPSHOT)
-    await stage.store.put_document(job.id, DocumentKind.FILES, {"folder": "/home/ada"})
-    await stage.store.put_document(job.id, DocumentKind.VALUES, VALUES)
-    if not await stage.store.images():
+    await stage.store.save_profile(job.id, PROFILE)
+    await stage.store.save_snapshot(job.id, SNAPSHOT)
+    await stage.store.save_document(job.id, DocumentKind.FILES, {"folder": "/home/ada"})
+    await stage.store.save_document(job.id, DocumentKind.VALUES, VALUES)
+    if not await stage.store.list_images():
         await place.put_image("base", projects=("vision",))
         await place.add_dataset(project="vision")
         # Of the project as well, and not one of those who ask.
@@ -128,7 +128,7 @@ async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
     token, _ = await stage.platform.users.create_token(
         ada, name="spare", scopes=frozenset({Scope.READ}), lifetime_s=None
     )
-    await place.stage.platform.user_secrets.put(ada, "API_KEY", "hidden")
+    await place.stage.platform.user_secrets.set_secret(ada, "API_KEY", "hidden")
     imported = {"switches": [], "nodes": []}
     await stage.store.save_topology(TopologyOrigin.IMPORT, "topology.conf", imported)
     return {
@@ -175,7 +175,9 @@ async def _belongings(place: Catalogue) -> dict[str, str]:
 
 async def _actor(place: Catalogue, name: str) -> Actor:
     store = place.stage.store
-    return Actor(user=await store.get_user(name), projects=frozenset(await store.roles_of(name)))
+    return Actor(
+        user=await store.get_user(name), projects=frozenset(await store.list_user_roles(name))
+    )
 
 
 def _fill(path: str, known: dict[str, str]) -> str:
@@ -204,7 +206,7 @@ async def _add_tokens(place: Catalogue) -> None:
         name = {"owner": "ada", "manager": "mia", "administrator": "root"}[who]
         place.tokens[f"{who}'s session"] = await session_token(stage, name)
     await stage.store.update_user("dan", disabled=True)
-    await stage.store.set_role("vision", "mia", ProjectRole.MANAGER, actor="root")
+    await stage.store.set_member_role("vision", "mia", ProjectRole.MANAGER, actor="root")
 
 
 READS = sorted(name for name, route in ROUTES.items() if OPERATIONS[name][0] == "GET")

@@ -61,7 +61,7 @@ async def log_in(stage: Stage, name: str, password: str = PASSWORD) -> str:
 
 
 async def last_entry(stage: Stage) -> tuple[str, str, Any]:
-    page = await stage.store.list_audit(AuditFilter(), cursor=None, limit=1)
+    page = await stage.store.list_audit_entries(AuditFilter(), cursor=None, limit=1)
     entry = page.items[0]
     return entry.actor, entry.outcome, entry.details.get("why")
 

@@ -13,7 +13,7 @@ from aitne.core.jobs.env_values import HIDDEN
 from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.core.models.user_secret import MOST_SECRETS
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from tests.support.jobs import store_job_token
 from tests.support.stage import Stage
 
@@ -60,13 +60,13 @@ async def test_secret_is_never_shown_and_never_stored_in_clear_text(stage: Stage
 
 async def test_only_the_jobs_own_token_reads_the_values(stage: Stage) -> None:
     ada = await stage.add_user("ada")
-    await stage.platform.user_secrets.put(ada, "API_KEY", VALUE)
+    await stage.platform.user_secrets.set_secret(ada, "API_KEY", VALUE)
     job, other = await submitted(stage, ada), await submitted(stage, ada, secrets=[])
     epoch = await stage.add_node()
     for each, token in ((job, "token"), (other, "another")):
-        await store_job_token(stage.store, each, hashed(token), epoch=epoch)
+        await store_job_token(stage.store, each, hash_secret(token), epoch=epoch)
         for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.RUNNING):
-            await stage.store.transition(each, state)
+            await stage.store.transition_job(each, state)
     path = f"/agent/v1/jobs/{job}/secrets"
 
     async def answer(token: str, path: str = path) -> tuple[int, Any]:
@@ -78,19 +78,19 @@ async def test_only_the_jobs_own_token_reads_the_values(stage: Stage) -> None:
     assert (await answer("another"))[0] == 401
     assert (await answer(await stage.token(ada)))[0] == 401
     assert await answer("another", f"/agent/v1/jobs/{other}/secrets") == (200, {"env": {}})
-    await stage.platform.user_secrets.put(ada, "API_KEY", "changed")
+    await stage.platform.user_secrets.set_secret(ada, "API_KEY", "changed")
     assert (await answer("token"))[1] == {"env": {"API_KEY": "changed"}}
     await stage.platform.user_secrets.delete(ada, "API_KEY")
     status, problem = await answer("token")
     assert (status, problem["code"]) == (409, "conflict")
     assert "was deleted" in problem["detail"]
-    await stage.store.transition(job, JobState.COMPLETED)
+    await stage.store.transition_job(job, JobState.COMPLETED)
     assert (await answer("token"))[0] == 401
 
 
 async def test_job_with_an_unknown_secret_is_refused(stage: Stage) -> None:
     ada = await stage.add_user("ada")
-    await stage.platform.user_secrets.put(await stage.add_user("eve"), "API_KEY", VALUE)
+    await stage.platform.user_secrets.set_secret(await stage.add_user("eve"), "API_KEY", VALUE)
     async with stage.client(await stage.token(ada)) as client:
         answer = await client.post("/api/v1/jobs", json=FILE)
         assert answer.status_code == 422
@@ -152,8 +152,8 @@ async def test_hand_over_of_a_session_is_not_stored_in_clear_text(stage: Stage) 
     job = UUID(session.json()["id"])
     given = Handover(env={"JUPYTERHUB_API_TOKEN": VALUE})
     epoch = await stage.add_node()
-    await store_job_token(stage.store, job, hashed("token"), epoch=epoch)
-    await stage.platform.handovers.put_handover(job, given)
+    await store_job_token(stage.store, job, hash_secret("token"), epoch=epoch)
+    await stage.platform.handovers.set_handover(job, given)
     handed = await stage.platform.handovers.handover("token", job)
     assert handed is not None
     assert handed.env["JUPYTERHUB_API_TOKEN"] == VALUE

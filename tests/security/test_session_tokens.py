@@ -13,7 +13,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Actor, Role
 from aitne.services.platform.events import visible
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from tests.support.jobs import make_job, make_session, store_job_token
 from tests.support.session_tokens import ENV, hand_over, session_token, start_session
 from tests.support.stage import PASSWORD, Stage
@@ -68,7 +68,7 @@ async def _disable(stage: Stage, session: UUID) -> None:
 
 
 async def _end_session(stage: Stage, session: UUID) -> None:
-    await stage.store.transition(session, JobState.CANCELLED)
+    await stage.store.transition_job(session, JobState.CANCELLED)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ async def test_session_gets_no_valid_token_after_the_logins_of_its_owner_ended(
         await stage.store.update_user("ada", disabled=False)
     assert await status(stage, (await hand_over(stage, session.id))["AITNE_TOKEN"]) == 401
     for state in (JobState.QUEUED, JobState.STARTING, JobState.RUNNING):
-        await stage.store.transition(session.id, state)
+        await stage.store.transition_job(session.id, state)
     restarted = (await hand_over(stage, session.id))["AITNE_TOKEN"]
     assert await status(stage, restarted) == 401
     assert await status(stage, (await hand_over(stage, waiting.id))["AITNE_TOKEN"]) == 401
@@ -113,13 +113,13 @@ async def test_session_gets_no_valid_token_after_the_logins_of_its_owner_ended(
 
 async def test_concurrent_hand_overs_contain_one_valid_token(stage: Stage, ada: Actor) -> None:
     session = await start_session(stage, "ada")
-    token_hash, epoch = hashed("agent"), await stage.add_node()
+    token_hash, epoch = hash_secret("agent"), await stage.add_node()
     await store_job_token(stage.store, session.id, token_hash, epoch=epoch)
     handovers = stage.platform.handovers
     waiting = [
         asyncio.create_task(handovers.handover("agent", session.id, wait_s=9)) for _ in "1234"
     ]
-    await asyncio.gather(*(handovers.put_handover(session.id, Handover(env=ENV)) for _ in range(8)))
+    await asyncio.gather(*(handovers.set_handover(session.id, Handover(env=ENV)) for _ in range(8)))
     given = await asyncio.gather(*waiting)
     (token,) = {each.env["AITNE_TOKEN"] for each in given if each is not None}
     assert await status(stage, token) == 200
@@ -136,7 +136,7 @@ async def test_restarted_session_has_another_token(stage: Stage, ada: Actor) -> 
     session = await start_session(stage, "ada")
     old = (await hand_over(stage, session.id))["AITNE_TOKEN"]
     for state in (JobState.QUEUED, JobState.STARTING, JobState.RUNNING):
-        await stage.store.transition(session.id, state)
+        await stage.store.transition_job(session.id, state)
     new = (await hand_over(stage, session.id))["AITNE_TOKEN"]
     assert [await status(stage, token) for token in (old, new)] == [401, 200]
 
@@ -144,7 +144,7 @@ async def test_restarted_session_has_another_token(stage: Stage, ada: Actor) -> 
 async def test_session_token_shows_only_jobs_of_its_owner(stage: Stage, ada: Actor) -> None:
     """Also to a manager and to an administrator, who see more with other credentials."""
     await stage.add_user("mia", project="vision")
-    await stage.store.set_role("vision", "mia", ProjectRole.MANAGER, actor="root")
+    await stage.store.set_member_role("vision", "mia", ProjectRole.MANAGER, actor="root")
     await stage.add_user("root", Role.ADMIN)
     job = (await stage.store.create_job(make_job(owner="ada", project="vision"))).job
     for name, hidden in (("mia", 403), ("root", 404)):
@@ -156,7 +156,7 @@ async def test_session_token_shows_only_jobs_of_its_owner(stage: Stage, ada: Act
             assert counts["total"] == 1
             assert (await client.get("/api/v1/jobs?owner=ada")).status_code == 403
             assert (await client.get(f"/api/v1/jobs/{job.id}")).status_code == hidden
-    created = (await stage.store.job_events(job.id))[0]
+    created = (await stage.store.list_job_events(job.id))[0]
     mia = Actor(user=await stage.store.get_user("mia"), projects=frozenset({"vision"}))
     assert visible(created, mia)
     assert not visible(created, mia.model_copy(update={"session": job.id}))
@@ -182,7 +182,7 @@ async def test_session_token_gives_jobs_only_secrets_of_the_session(
     stage: Stage, ada: Actor
 ) -> None:
     for name in ("OWN", "OTHER"):
-        await stage.platform.user_secrets.put(ada, name, "hidden")
+        await stage.platform.user_secrets.set_secret(ada, name, "hidden")
     session = await start_session(stage, "ada", spec={"secrets": ("OWN",)})
     async with stage.client((await hand_over(stage, session.id))["AITNE_TOKEN"]) as client:
         own = await client.post("/api/v1/jobs", json=JOB | {"secrets": ["OWN"]})

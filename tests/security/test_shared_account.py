@@ -10,7 +10,7 @@ from aitne.core.models.user import Role
 from aitne.core.ports.identity import Identity, LoginDenied
 from aitne.host.account import own_account_name
 from aitne.host.settings import load_settings
-from aitne.services.users.isolation import SHARED_ORIGIN, isolation_notes
+from aitne.services.users.isolation import SHARED_ORIGIN, list_isolation_warnings
 from tests.support.stage import open_stage
 
 
@@ -25,7 +25,7 @@ async def test_a_second_user_is_refused(tmp_path: Path, blank: Path) -> None:
         assert "--trusted-users" in refused.json()["detail"]
         assert me["platform"]["shared_account"] is None
         with pytest.raises(LoginDenied) as login:
-            await stage.platform.identity.arrivals.welcome("ldap", Identity(name="eve"))
+            await stage.platform.identity.arrivals.get_or_create_user("ldap", Identity(name="eve"))
         assert login.value.why == "single_user"
         assert (await stage.store.list_users()).total == 1
 
@@ -59,18 +59,21 @@ async def test_mode_own_needs_no_trust_between_users(tmp_path: Path, blank: Path
             me = (await client.get("/api/v1/me")).json()
         assert created.status_code == 201, created.text
         assert (me["platform"]["shared_account"], me["platform"]["unix_accounts"]) == (None, True)
-        assert await isolation_notes(stage.store, stage.settings) == [SHARED_ORIGIN]
+        assert await list_isolation_warnings(stage.store, stage.settings) == [SHARED_ORIGIN]
 
 
 async def test_notes_state_that_users_must_trust_each_other(tmp_path: Path, blank: Path) -> None:
     async with open_stage(tmp_path, blank, trusted_users=True) as stage:
-        (account,) = await isolation_notes(stage.store, stage.settings)
+        (account,) = await list_isolation_warnings(stage.store, stage.settings)
         assert f"run as {own_account_name()}" in account
         assert "trust each other" in account
         alone = stage.settings.model_copy(update={"trusted_users": False})
-        assert await isolation_notes(stage.store, alone) == []
+        assert await list_isolation_warnings(stage.store, alone) == []
         for name in ("bob", "eve"):
             await stage.add_user(name)
-        assert await isolation_notes(stage.store, stage.settings) == [account, SHARED_ORIGIN]
+        assert await list_isolation_warnings(stage.store, stage.settings) == [
+            account,
+            SHARED_ORIGIN,
+        ]
         domains = alone.model_copy(update={"sessions_url": "https://*.sessions.test"})
-        assert await isolation_notes(stage.store, domains) == []
+        assert await list_isolation_warnings(stage.store, domains) == []

@@ -74,7 +74,7 @@ async def test_an_administrator_gets_no_terminal_in_anothers_job(stage: Stage, j
 async def test_terminal_is_refused_during_impersonation(stage: Stage, job: UUID) -> None:
     ada = stage.actor("ada").model_copy(update={"impersonator": "root"})
     with pytest.raises(NotAllowed, match="root impersonates ada"):
-        await stage.platform.terminals.ticket(ada, job, None)
+        await stage.platform.terminals.issue_ticket(ada, job, None)
 
 
 async def test_a_token_that_only_reads_is_not_enough(stage: Stage, job: UUID) -> None:
@@ -104,7 +104,7 @@ async def test_only_a_running_job_has_one_and_only_on_its_nodes(
         assert (await client.post(path(unseen), json={})).status_code == 503
         assert (await ask("node03")).status_code == 422
         assert (await ask("node02")).json()["node"] == "node02"
-        await stage.store.transition(job, JobState.COMPLETED)
+        await stage.store.transition_job(job, JobState.COMPLETED)
         ended = await ask(None)
         assert (ended.status_code, ended.json()["code"]) == (409, "conflict")
         assert (await client.post(path(uuid4()), json={})).status_code == 404
@@ -172,7 +172,7 @@ async def test_a_job_that_ended_meanwhile_is_said_to_have(
     stage: Stage, job: UUID, token: str
 ) -> None:
     held = await ticket(stage, job, token)
-    await stage.store.transition(job, JobState.COMPLETED)
+    await stage.store.transition_job(job, JobState.COMPLETED)
     async with connected(stage.app, path(job)) as socket:
         socket.say(opening(held))
         assert (await refused(socket))["status"] == 409
@@ -307,11 +307,13 @@ async def test_a_program_that_reads_nothing_makes_no_heap_of_what_is_not_typed(
 ) -> None:
     ours, theirs = socketpair()
     with theirs:
-        theirs.sendall(wire.frame(wire.START, b'{"node": "node01", "where": "node"}') + b"\n")
+        theirs.sendall(
+            wire.encode_frame(wire.START, b'{"node": "node01", "where": "node"}') + b"\n"
+        )
         start = ShellStart(argv=("sleep",))
         terminal = await open_terminal(ours, start, node="node01", owner="ada", job_id=job)
         for _ in range(10_000):
-            terminal.feed(b"")
+            terminal.send_input(b"")
             terminal.resize(Size(rows=10, cols=10))
         assert len(terminal._input) <= 2
         await terminal.close()

@@ -18,7 +18,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.core.storage.settings import TreeSettings
 from aitne.core.trees import JobTree, TreeFile, TreeLink
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from tests.support.jobs import store_job_token
 from tests.support.stage import Stage, open_stage
 
@@ -43,8 +43,8 @@ def tree(*links: TreeLink, **contents: bytes) -> tuple[str, bytes]:
         TreeFile(name, len(content), sha(content), name.endswith("_sh"))
         for name, content in contents.items()
     )
-    document = trees.serialize(JobTree(files, links, "c" * 40, True))
-    return trees.digest_of(document), document
+    document = trees.serialize_tree(JobTree(files, links, "c" * 40, True))
+    return trees.compute_tree_digest(document), document
 
 
 def blob(content: bytes, *, name: str | None = None, size: int | None = None) -> bytes:
@@ -76,9 +76,9 @@ async def submit(stage: Stage, owner: Actor, **fields: Any) -> Any:
 async def run(stage: Stage, job: UUID) -> str:
     """Start the job; return its token."""
     epoch = await stage.add_node()
-    await store_job_token(stage.store, job, hashed(f"token {job}"), epoch=epoch)
+    await store_job_token(stage.store, job, hash_secret(f"token {job}"), epoch=epoch)
     for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.RUNNING):
-        await stage.store.transition(job, state)
+        await stage.store.transition_job(job, state)
     return f"token {job}"
 
 
@@ -113,7 +113,7 @@ async def test_job_gets_its_tree_with_its_own_token(stage: Stage) -> None:
         plain = (await client.post("/api/v1/jobs", json={"commands": ["true"]})).json()["id"]
     async with stage.client(await run(stage, UUID(plain))) as client:
         assert (await client.get(f"/agent/v1/jobs/{plain}/tree")).status_code == 404
-    await stage.store.transition(job, JobState.COMPLETED)
+    await stage.store.transition_job(job, JobState.COMPLETED)
     async with stage.client(token) as client:
         assert (await client.get(path)).status_code == 401
 
@@ -185,8 +185,8 @@ async def test_sizes_are_bounded_before_anything_is_stored(stage: Stage) -> None
         limits = (await client.get("/api/v1/trees:limits")).json()
         assert (limits["max_bytes"], limits["quota_bytes"]) == (MAX_BYTES, QUOTA)
         big = JobTree((TreeFile("a", 1 << 62, "a" * 64, False),), (), None, None)
-        document = trees.serialize(big)
-        answer = await put(client, trees.digest_of(document), document)
+        document = trees.serialize_tree(big)
+        answer = await put(client, trees.compute_tree_digest(document), document)
         assert answer.status_code == 422
         assert "at most 3.9 KiB are permitted" in answer.json()["detail"]
         answer = await put(client, "0" * 64, b" " * (trees.MOST_BYTES + 1))
@@ -215,7 +215,7 @@ async def test_quota_makes_room_from_trees_that_no_job_uses(stage: Stage) -> Non
     await upload(stage, ada, d=b"d")
     assert (await stage.platform.trees.find("ada", kept))[0] is not None
     await run(stage, job)
-    await stage.store.transition(job, JobState.COMPLETED)
+    await stage.store.transition_job(job, JobState.COMPLETED)
     stage.clock.move(11 * 86_400)
     await upload(stage, ada, e=b"e")
     blobs = {path.name for path in (stage.settings.trees_dir / "ada" / "blobs").iterdir()}

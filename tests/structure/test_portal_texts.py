@@ -15,11 +15,11 @@ from aitne.adapters.schedulers._slurm import reasons
 from aitne.adapters.topologies import _files, slurm_file
 from aitne.adapters.topologies import slurm as shown_topology
 from aitne.core.jobs import error_patterns
-from aitne.core.jobs.failure import explain
+from aitne.core.jobs.failure import explain_failure
 from aitne.core.jobs.sample_values import DRAWN
 from aitne.core.jobs.stages import _TITLES
 from aitne.core.settings import Settings
-from aitne.host.settings_source import shown
+from aitne.host.settings_source import describe_settings
 from aitne.services.monitoring import health_checks, scheduler_health
 from aitne_train.topology import slurm, tree
 from tests.support.jobs import make_job
@@ -45,7 +45,7 @@ def test_every_explanation_of_an_error_is_known(known: list[str]) -> None:
 
 
 def test_every_description_of_a_setting_is_known(known: list[str]) -> None:
-    described = {setting.description for setting in shown(Settings.model_construct())}
+    described = {setting.description for setting in describe_settings(Settings.model_construct())}
     assert described - set(known) == set(), "add it to server.json, and its German to de.json"
 
 
@@ -113,15 +113,15 @@ def test_every_stage_is_known_to_the_portal() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        reasons.sentence("Dependency", "afterok:17(unfulfilled)"),
+        reasons.format_pending_reason("Dependency", "afterok:17(unfulfilled)"),
         "Waits behind 2 jobs.",
         "The program ended with exit code 1.",
         *(
-            explain(make_job(state="FAILED", reason="failed", exit_code=code), ()).text  # type: ignore[union-attr]
+            explain_failure(make_job(state="FAILED", reason="failed", exit_code=code), ()).text  # type: ignore[union-attr]
             for code in (1, 126, 127, 134, 137, 139, 143)
         ),
-        explain(make_job(state="OUT_OF_MEMORY"), ()).text,  # type: ignore[union-attr]
-        explain(make_job(state="TIMED_OUT"), ()).text,  # type: ignore[union-attr]
+        explain_failure(make_job(state="OUT_OF_MEMORY"), ()).text,  # type: ignore[union-attr]
+        explain_failure(make_job(state="TIMED_OUT"), ()).text,  # type: ignore[union-attr]
     ],
 )
 def test_sentences_with_numbers_are_known(known: list[str], said: str) -> None:

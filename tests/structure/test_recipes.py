@@ -79,7 +79,7 @@ async def test_field_reaches_every_layer(bench, tmp_path):
     job = await bench.jobs.get(ADA, (await bench.create(open_files=4_096)).id)
     assert job.spec.open_files == 4_096
     assert job_to_file(job.spec)["open_files"] == 4_096
-    assert JobView.of(job, []).open_files == 4_096
+    assert JobView.from_job(job, []).open_files == 4_096
     renderer = Renderer(Settings(data_dir=tmp_path), {"bare": FakeRuntime()}, own_software())
     files = renderer.submit_request(job, {}, "token").files
     assert AgentSpec.model_validate_json(files["agent.json"]).env["OPEN_FILES"] == "4096"
@@ -114,8 +114,8 @@ SLURM_OPTION = Recipe(
         ),
     ],
     test="""
-from aitne.adapters.schedulers._slurm.options import options
-from aitne.adapters.schedulers._slurm.rest.submission import describe
+from aitne.adapters.schedulers._slurm.options import make_sbatch_arguments
+from aitne.adapters.schedulers._slurm.rest.submission import make_submission
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.sbatch_import import import_sbatch
 from aitne.core.models.job_options import SlurmOptions
@@ -123,9 +123,9 @@ from tests.unit.slurm_rest.test_submission import FULL
 
 def test_option_is_passed():
     request = FULL.model_copy(update={"slurm": SlurmOptions(thread_spec=2)})
-    words = list(options(request, accounting=True))
+    words = list(make_sbatch_arguments(request, accounting=True))
     assert "--thread-spec=2" in words
-    assert describe(words, {})["thread_specification"] == 2
+    assert make_submission(words, {})["thread_specification"] == 2
     script = "#!/bin/bash\\n#SBATCH --thread-spec=2\\ntrue\\n"
     assert import_sbatch(script).file["slurm"] == {"thread_spec": "2"}
 """,

@@ -92,18 +92,18 @@ class MemoryAccounting:
         if self.down:
             raise Unavailable("Accounting is down because the test says so.")
 
-    async def read(self) -> Associations:
+    async def read_associations(self) -> Associations:
         """Return all associations that accounting holds."""
         self._check()
         return self.now
 
-    async def apply(self, changes: Sequence[Change]) -> None:
+    async def apply_changes(self, changes: Sequence[Change]) -> None:
         """Apply the changes in order."""
         self._check()
         for change in changes:
             self.now = applied(self.now, change)
 
-    async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
+    async def read_usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
         """Return the same usage for every period; record the period."""
         self._check()
         if self.none:
@@ -111,12 +111,12 @@ class MemoryAccounting:
         self.asked.append((start, end))
         return self.used
 
-    async def energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
+    async def read_energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
         """Return the energy of the jobs that ended in that time."""
         self._check()
         return [each for each in self.consumed if start <= each.ended_at <= end]
 
-    async def in_use(self) -> LimitUsage:
+    async def read_limit_usage(self) -> LimitUsage:
         """Return usage in which no limit is used."""
         self._check()
         return LimitUsage()

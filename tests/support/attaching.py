@@ -102,7 +102,7 @@ async def running(bench: Bench, scheduler_id: str, request: SubmitRequest) -> At
         row = await bench.running(scheduler_id)
         while "up" not in bench.log(request):
             (row,) = await bench.rows(scheduler_id)
-            assert not row.state.terminal, bench.log(request)
+            assert not row.state.is_terminal, bench.log(request)
             await asyncio.sleep(0.1)
     return AttachTarget(
         run=bench.run(scheduler_id),
@@ -149,7 +149,7 @@ async def listen(
     heard = TerminalOutput()
     heard.received = 0 if after is None else after.received
     async with asyncio.timeout(PATIENCE_S):
-        async for message in terminal.outgoing(heard.received):
+        async for message in terminal.stream_output(heard.received):
             if isinstance(message, TerminalExit):
                 heard.over = message
                 break

@@ -67,8 +67,8 @@ async def stored(url: str) -> tuple[set[str], int]:
     store = Store(url)
     await store.start()
     try:
-        jobs = {str(job.id) for job in await store.live_jobs()}
-        return jobs, (await store.list_audit(AuditFilter(action=RESTORE))).total
+        jobs = {str(job.id) for job in await store.list_live_jobs()}
+        return jobs, (await store.list_audit_entries(AuditFilter(action=RESTORE))).total
     finally:
         await store.close()
 

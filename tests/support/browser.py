@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.supervisor.node import find_node
+from aitne.supervisor.node import find_nodejs
 from tests.support import realtime
 from tests.support.platform import RunningPlatform
 from tests.support.requirements import lacking
@@ -62,7 +62,7 @@ def show(
     """Run a script of this folder in a browser whose pictures go to ``shots``."""
     return subprocess.run(
         [
-            str(find_node().program),
+            str(find_nodejs().program),
             str(ROOT / "tests" / "e2e" / script),
             platform.url,
             platform.login_link(token),

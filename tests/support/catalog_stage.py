@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from aitne.core.datasets import ManifestFile, pack, serialize
+from aitne.core.datasets import ManifestFile, compress_manifest, serialize_manifest
 from aitne.core.models.image import Artifact
 from aitne.core.models.user import Role
 from tests.support.catalog import make_dataset, make_image
@@ -29,8 +29,8 @@ def manifest_of(**files: bytes) -> tuple[str, bytes]:
         ManifestFile(name.encode(), len(data), hashlib.sha256(data).hexdigest())
         for name, data in files.items()
     ]
-    text = b"".join(serialize(entries))
-    return hashlib.sha256(text).hexdigest(), b"".join(pack([text]))
+    text = b"".join(serialize_manifest(entries))
+    return hashlib.sha256(text).hexdigest(), b"".join(compress_manifest([text]))
 
 
 @dataclass(slots=True)

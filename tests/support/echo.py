@@ -8,7 +8,7 @@ import socket
 from contextlib import suppress
 from typing import Any
 
-from aitne.agent.attach import FrameDecoder, frame
+from aitne.agent.attach import FrameDecoder, encode_frame
 from aitne.core.ports.attach import AttachTarget
 
 
@@ -55,17 +55,17 @@ class EchoAttacher:
     def _answers(self, kind: bytes, content: bytes) -> list[bytes]:
         if kind == b"S":
             self.starts.append(json.loads(content))
-            return [frame(b"S", b'{"node": "node01", "where": "node"}')]
+            return [encode_frame(b"S", b'{"node": "node01", "where": "node"}')]
         if kind == b"R":
             size = json.loads(content)
-            return [frame(b"D", f"{size['rows']}x{size['cols']}".encode())]
+            return [encode_frame(b"D", f"{size['rows']}x{size['cols']}".encode())]
         if kind == b"F":
-            return [frame(b"X", b'{"code": 0}')]
+            return [encode_frame(b"X", b'{"code": 0}')]
         if content.startswith(b"exit "):
-            return [frame(b"X", json.dumps({"code": int(content[5:])}).encode())]
+            return [encode_frame(b"X", json.dumps({"code": int(content[5:])}).encode())]
         if content == b"flood\n":
-            return [frame(b"D", b"y" * 16_000)] * 200
-        return [frame(b"D", content)]
+            return [encode_frame(b"D", b"y" * 16_000)] * 200
+        return [encode_frame(b"D", content)]
 
     async def close(self) -> None:
         """Close nothing: no resource is open."""

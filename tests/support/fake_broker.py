@@ -30,9 +30,9 @@ class InMemory(FakeScheduler):
         """Return a note that names the jobs folder of the settings."""
         return (f"jobs lie in {self._settings.slurm.jobs_dir}",)
 
-    async def cluster(self) -> Cluster:
+    async def read_cluster(self) -> Cluster:
         """Return a cluster whose node shows the number of polls as its used CPUs."""
-        found = await super().cluster()
+        found = await super().read_cluster()
         node = found.nodes[0].model_copy(update={"cpu_used": self.polls})
         return found.model_copy(update={"nodes": (node,)})
 
@@ -44,7 +44,7 @@ class InMemory(FakeScheduler):
             folder=str(PurePath(request.job_dir).parent),
             account=request.account,
         )
-        await self._tools.files.create(place, request.files)
+        await self._tools.files.create_attempt_folder(place, request.files)
         scheduler_id = self._accept(request)
         if request.name == "dies":
             os._exit(9)

@@ -104,7 +104,7 @@ class FakeScheduler:
         """Return None: there is no forecast."""
         return None
 
-    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+    async def find_records(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Return the records of the runs by job and attempt; count the search."""
         self.searches += 1
         wanted = {(run.job_id, run.attempt) for run in runs}
@@ -121,7 +121,7 @@ class FakeScheduler:
         self.cancelled.append(scheduler_id)
         for own, record in self.records.items():
             mine = own == scheduler_id or own.startswith(f"{scheduler_id}_")
-            if mine and not record.state.terminal:
+            if mine and not record.state.is_terminal:
                 self.finish(own, JobState.CANCELLED, TerminationReason.CANCELLED)
 
     async def hold(self, run: Run) -> None:
@@ -156,7 +156,7 @@ class FakeScheduler:
             raise SchedulerRejected(f"Job {scheduler_id} does not run.")
         self.change(scheduler_id, time_limit_s=time_limit_s)
 
-    async def cluster(self) -> Cluster:
+    async def read_cluster(self) -> Cluster:
         """Return a cluster of one large node; count the call."""
         self.looks += 1
         return Cluster(nodes=(self.node,), started_at=self.started_at)
@@ -169,7 +169,7 @@ class FakeScheduler:
         """Mark the node as idle."""
         self.node = self.node.model_copy(update={"state": NodeState.IDLE, "reason": None})
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Wait until the test changes a record."""
         await self._changed.wait()
         self._changed.clear()
@@ -252,10 +252,10 @@ class ControllerDown(FakeScheduler):
         self._check()
         return await super().poll()
 
-    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+    async def find_records(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Find the runs, except while the controller is down."""
         self._check()
-        return await super().find(runs)
+        return await super().find_records(runs)
 
     async def cancel(self, run: Run) -> None:
         """Cancel the job, except while the controller is down."""

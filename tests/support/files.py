@@ -51,7 +51,7 @@ class MemoryFiles:
         if self.failing is not None:
             raise self.failing
 
-    async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
+    async def create_attempt_folder(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
         self._check()
         self.created.setdefault((place.job_id, place.attempt), {}).update(files)
 
@@ -74,7 +74,7 @@ class MemoryFiles:
             return None
         return LogChunk(data=data[offset : offset + limit], offset=offset, size=len(data))
 
-    async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
+    async def read_fence(self, place: JobLocation, task: int | None) -> Fence | None:
         self._check()
         return self.fences.get((place.job_id, place.attempt, task))
 
@@ -83,16 +83,16 @@ class MemoryFiles:
         key = (place.job_id, place.attempt, task)
         return self.fences.setdefault(key, Fence(owner=CLOSED, restart_count=0))
 
-    async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
+    async def read_outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
         self._check()
         return self.outcomes.get((place.job_id, place.attempt, task))
 
-    async def tidy(self, place: JobLocation) -> FolderSize | None:
+    async def remove_unneeded_files(self, place: JobLocation) -> FolderSize | None:
         self._check()
         self.tidied.append(place.job_id)
         return FolderSize(size_bytes=4_096, files=4)
 
-    async def remove(self, place: JobLocation) -> FolderRemoval:
+    async def remove_job_folder(self, place: JobLocation) -> FolderRemoval:
         self._check()
         if self.removals:
             return self.removals.pop(0)

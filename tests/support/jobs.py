@@ -101,7 +101,7 @@ async def store_job_token(
 ) -> None:
     """Store the hash of a job's token, as the submission of the job does."""
     moves = [TransitionRequest(job_id, None)]
-    await store.apply(moves, epoch=epoch, tokens={job_id: token_hash})
+    await store.apply_transitions(moves, epoch=epoch, tokens={job_id: token_hash})
 
 
 def make_request(**changes: Any) -> SubmitRequest:

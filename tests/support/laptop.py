@@ -29,7 +29,7 @@ class Laptop:
         subnet = f"10.78.{os.getpid() % 250}"
         self.platform_address, self._address = f"{subnet}.1", f"{subnet}.2"
 
-    def connect(self) -> None:
+    def start_connected(self) -> None:
         """Make the link to the machine of the platform, which has the ``platform_address``."""
         here, there = f"{self._name}h", f"{self._name}l"
         in_laptop = ("-netns", self._name)

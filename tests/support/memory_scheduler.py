@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from aitne.core.errors import SchedulerRejected
-from aitne.core.jobs.layout import SCRIPT, log_name
+from aitne.core.jobs.layout import SCRIPT, log_file_name
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition
 from aitne.core.ports.files import JobLocation
@@ -29,7 +29,7 @@ from aitne.core.ports.scheduler import (
     SchedulerCapabilities,
     SchedulerJob,
     SubmitRequest,
-    scheduler_capabilities,
+    get_scheduler_capabilities,
 )
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
@@ -171,7 +171,7 @@ class MemoryCluster:
         groups += [(name, self._named(name), False, True) for name in request.afternotok]
         waits_for = None
         for name, others, success, failure in groups:
-            ended = all(other.record.state.terminal for other in others)
+            ended = all(other.record.state.is_terminal for other in others)
             failed = any(self._failed(other) for other in others)
             if (failed and not failure) or (ended and not failed and not success):
                 return _NEVER
@@ -222,7 +222,7 @@ class MemoryCluster:
 
     async def _run(self, task: Task) -> None:
         folder, index = Path(task.request.job_dir), task.record.array_task_id
-        with open(folder / log_name(index), "ab", opener=_private) as log:
+        with open(folder / log_file_name(index), "ab", opener=_private) as log:
             task.process = await asyncio.create_subprocess_exec(
                 *("bash", str(folder / SCRIPT)),
                 cwd=folder,
@@ -272,7 +272,7 @@ class MemoryCluster:
 
     @staticmethod
     def _failed(task: Task) -> bool:
-        return task.record.state.terminal and task.record.state is not JobState.COMPLETED
+        return task.record.state.is_terminal and task.record.state is not JobState.COMPLETED
 
 
 CLUSTERS: dict[Path, MemoryCluster] = {}
@@ -315,14 +315,16 @@ class MemoryScheduler:
             folder=str(Path(request.job_dir).parent),
             account=request.account,
         )
-        await self._files.create(place, {**request.files, SCRIPT: request.script.encode()})
+        await self._files.create_attempt_folder(
+            place, {**request.files, SCRIPT: request.script.encode()}
+        )
         return self._cluster.submit(request)
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
         """Return None: it predicts nothing."""
         return None
 
-    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+    async def find_records(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Return the records of these attempts."""
         wanted = {(run.job_id, run.attempt) for run in runs}
         return [row for row in await self.poll() if (row.job_id, row.attempt) in wanted]
@@ -359,7 +361,7 @@ class MemoryScheduler:
             task.time_limit_s = time_limit_s
             task.update(time_limit_s=time_limit_s)
 
-    async def cluster(self) -> Cluster:
+    async def read_cluster(self) -> Cluster:
         """Return the nodes, which are all in one partition."""
         now = datetime.now(UTC)
         partition = Partition(name="all", default=True, nodes=NODES)
@@ -396,7 +398,7 @@ class MemoryScheduler:
         self._cluster.drained.pop(node, None)
         self._cluster.schedule()
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Return after the next change."""
         await self._cluster.changed.wait()
         self._cluster.changed.clear()
@@ -445,6 +447,6 @@ def installed(folder: Path) -> Iterator[None]:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
-        scheduler_capabilities.cache_clear()
+        get_scheduler_capabilities.cache_clear()
         yield
-    scheduler_capabilities.cache_clear()
+    get_scheduler_capabilities.cache_clear()

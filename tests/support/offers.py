@@ -10,7 +10,7 @@ from aitne.adapters.image_files import ImagesFolder
 from aitne.adapters.manifests import ManifestFolder
 from aitne.adapters.places import OwnUserFolders
 from aitne.adapters.trees import TreeFolder
-from aitne.bootstrap.adapters import storages
+from aitne.bootstrap.adapters import make_storages
 from aitne.core.ports.runtime import Runtime
 from aitne.core.settings import Settings
 from aitne.services.datasets.datasets import DatasetService
@@ -27,14 +27,14 @@ def dataset_service(
     store: Store, settings: Settings, clock: Callable[[], datetime]
 ) -> DatasetService:
     """Return a dataset service in which all files belong to the process's own account."""
-    places = OwnUserFolders(settings.storage, storages(settings.storage))
+    places = OwnUserFolders(settings.storage, make_storages(settings.storage))
     paths = DatasetPaths(settings.storage, OwnAccount(settings), places)
     return DatasetService(store, ManifestFolder(settings.manifests_dir), paths, clock)
 
 
 def storage_service(settings: Settings, clock: Callable[[], datetime]) -> StorageService:
     """Return a storage service with the folders of the process's own account."""
-    places = OwnUserFolders(settings.storage, storages(settings.storage))
+    places = OwnUserFolders(settings.storage, make_storages(settings.storage))
     return StorageService(settings.storage, OwnAccount(settings), places, clock, fresh_s=0)
 
 
@@ -55,7 +55,7 @@ def offers(
         ImageService(store, ImagesFolder(settings.images_dir), clock),
         dataset_service(store, settings, clock),
         storage_service(settings, clock),
-        OwnUserFolders(settings.storage, storages(settings.storage)),
+        OwnUserFolders(settings.storage, make_storages(settings.storage)),
         ImageChooser(runtimes, settings.containers, remote=settings.capabilities.remote),
         tree_service(store, settings, clock),
         settings,

@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from aitne.supervisor.node import find_node
+from aitne.supervisor.node import find_nodejs
 from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking
 
@@ -45,7 +45,7 @@ def openid_provider(redirect_uri: str) -> Iterator[Provider]:
     if not (ROOT / "frontend/node_modules/oidc-provider").is_dir():
         lacking("oidc", "the portal's packages are not installed: make frontend/dist/.built")
     port = reserve_ports()
-    argv = [str(find_node().program), str(ROOT / "tests/support/oidc_provider.mjs")]
+    argv = [str(find_nodejs().program), str(ROOT / "tests/support/oidc_provider.mjs")]
     process = subprocess.Popen(
         [*argv, str(port), redirect_uri],
         stdout=subprocess.PIPE,

@@ -6,14 +6,14 @@ import json
 from functools import cache
 from typing import Any
 
-from aitne.api.openapi import render
+from aitne.api.openapi import render_document
 from aitne.api.routes import bare_app
 
 
 @cache
 def openapi_text() -> str:
     """Return the document as it is stored; it is built once in a process."""
-    return render(bare_app())
+    return render_document(bare_app())
 
 
 def openapi_document() -> dict[str, Any]:

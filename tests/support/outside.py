@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aitne.core.errors import NotAllowed, NotSupported, SchedulerUnavailable
-from aitne.core.jobs.log_pattern import path_of
+from aitne.core.jobs.log_pattern import make_log_path
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.files import LogChunk
 from aitne.core.ports.outside import OutsideAction, OutsideJob, OutsideLog, OutsideRun
@@ -34,11 +34,11 @@ class MemoryOutside:
         self.searched: list[list[str]] = []
         self.silent = False
 
-    async def list(self, accounts: Collection[str]) -> Sequence[OutsideJob]:
+    async def list_jobs(self, accounts: Collection[str]) -> Sequence[OutsideJob]:
         self._answer()
         return [record for record in self.records if record.account in accounts]
 
-    async def ended(self, runs: Sequence[OutsideRun]) -> Sequence[OutsideJob]:
+    async def find_ended_jobs(self, runs: Sequence[OutsideRun]) -> Sequence[OutsideJob]:
         self._answer()
         if self.accounting is None:
             raise NotSupported("no accounting")
@@ -46,14 +46,14 @@ class MemoryOutside:
         self.searched.append(numbers)
         return [record for record in self.accounting if record.scheduler_id in numbers]
 
-    async def act(self, run: OutsideRun, action: OutsideAction) -> None:
+    async def perform_action(self, run: OutsideRun, action: OutsideAction) -> None:
         self._answer()
         self.actions.append((f"{run.account}:{run.scheduler_id}", action))
 
     async def read_log(self, log: OutsideLog, *, offset: int, limit: int) -> LogChunk:
         if log.seal != f"seal of {log.path}":
             raise NotAllowed("not sealed")
-        path = log.path if log.task is None else path_of(log.path, {"a": log.task})
+        path = log.path if log.task is None else make_log_path(log.path, {"a": log.task})
         data = self.logs.get(f"{log.account}:{path}", b"")
         start = max(0, len(data) + offset) if offset < 0 else offset
         return LogChunk(data=data[start : start + limit], offset=start, size=len(data))

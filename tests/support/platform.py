@@ -28,7 +28,7 @@ AITNE = Path(sys.executable).parent / "aitne"
 def environments_or_skip() -> None:
     """Make the environments beside the platform's own; skip where they cannot be had."""
     try:
-        environments.ensure(print)
+        environments.ensure_environments(print)
     except SetupError as error:
         lacking("hub", f"JupyterHub's environments cannot be made: {error.message}")
 
@@ -138,19 +138,19 @@ class RunningPlatform:
 
     def pids(self) -> dict[str, int]:
         """Return the ids of the running processes by their names."""
-        status = control.status(self.data_dir)
+        status = control.get_status(self.data_dir)
         return {} if status is None else {one["name"]: one["pid"] for one in status["processes"]}
 
     def kill(self, name: str) -> None:
         """Kill a process with SIGKILL; ``supervisor`` is one too."""
-        status = control.status(self.data_dir)
+        status = control.get_status(self.data_dir)
         assert status is not None, "the platform does not run"
         pids = {"supervisor": status["supervisor_pid"]} | self.pids()
         os.kill(pids[name], signal.SIGKILL)
 
     def ready(self) -> bool:
         """Return whether every process runs and the API answers `/readyz`."""
-        status = control.status(self.data_dir)
+        status = control.get_status(self.data_dir)
         if status is None or status["state"] != "ready":
             return False
         try:

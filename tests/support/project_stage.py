@@ -29,7 +29,7 @@ async def ada_leads(stage: Stage) -> tuple[str, str]:
         await ok(client.post(f"{API}/projects", json={"name": "vision", "reason": "A grant"}), 201)
     async with stage.client(tokens[1]) as client:
         await ok(client.post(f"{API}/projects/vision/approve", json={}))
-    await stage.store.put_member("vision", "bob", actor="ada")
+    await stage.store.save_member("vision", "bob", actor="ada")
     return tokens
 
 

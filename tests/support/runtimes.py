@@ -23,14 +23,14 @@ class FakeRuntime:
         """Accept jobs from now on."""
         self._refusal = None
 
-    def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
+    def make_launch(self, spec: ContainerSpec) -> RuntimeLaunch:
         """Return a launch with the runtime's name before the program."""
         return RuntimeLaunch(prefix=(self.name,) if self.serves_images else ())
 
-    def environment(self) -> Mapping[str, str]:
+    def list_variables(self) -> Mapping[str, str]:
         """Return the variables of a virtual environment."""
         return {} if self.serves_images else {"VIRTUAL_ENV": "/session"}
 
-    def path(self) -> tuple[str, ...]:
+    def list_path_folders(self) -> tuple[str, ...]:
         """Return the folders of programs in PATH."""
         return () if self.serves_images else ("/session/bin",)

@@ -26,7 +26,7 @@ import pytest
 
 from aitne.adapters.accounts import permitted_user, unix_user
 from aitne.adapters.command.as_user import AsUserCommand
-from aitne.adapters.files import OwnFiles, create
+from aitne.adapters.files import OwnFiles, create_attempt_folder
 from aitne.adapters.schedulers._slurm import identity
 from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.adapters.schedulers.pyslurm import PyslurmScheduler
@@ -34,7 +34,7 @@ from aitne.adapters.schedulers.slurm import SlurmScheduler
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.bootstrap.adapters import make_scheduler
 from aitne.core.cluster.settings import SlurmSettings
-from aitne.core.jobs.layout import job_dir, log_name
+from aitne.core.jobs.layout import log_file_name, make_attempt_dir
 from aitne.core.jobs.states import JobState
 from aitne.core.models.node import Node
 from aitne.core.models.resources import Resources
@@ -90,7 +90,7 @@ class Stand:
         """Return the name of a job as its script finds it in SLURM_JOB_NAME."""
         if self.slurm is None:
             return request.name.replace("\0", "")
-        return identity.name(request.job_id, request.attempt)
+        return identity.make_job_name(request.job_id, request.attempt)
 
 
 def local(data_dir: Path) -> Scheduler:
@@ -119,9 +119,9 @@ def local_stand(data_dir: Path) -> Stand:
 class FilesOfUsers(OwnFiles):
     """Job folders that belong to the jobs' accounts, created by root without the broker."""
 
-    async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
+    async def create_attempt_folder(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
         """Make and write them, then give them away."""
-        await asyncio.to_thread(create, place, files)
+        await asyncio.to_thread(create_attempt_folder, place, files)
         user = unix_user(place.account or "root")
         for path in [Path(place.folder), *Path(place.folder).rglob("*")]:
             os.chown(path, user.uid, user.gid)
@@ -349,7 +349,7 @@ class Bench:
             "project": self.stand.project,
             "name": "test",
             "script": f"#!/bin/bash\n{script}\n",
-            "job_dir": str(job_dir(self.stand.jobs, job_id, changes.get("attempt", 1))),
+            "job_dir": str(make_attempt_dir(self.stand.jobs, job_id, changes.get("attempt", 1))),
             "resources": Resources(**wants),
             "time_limit_s": 60,
         }
@@ -387,11 +387,11 @@ class Bench:
     async def find(self, job_id: UUID, attempt: int = 1) -> Sequence[SchedulerJob]:
         """Return all records of one attempt."""
         run = Run(job_id=job_id, attempt=attempt, account=self.stand.account)
-        return await self.scheduler.find([run])
+        return await self.scheduler.find_records([run])
 
     async def nodes(self) -> Sequence[Node]:
         """Return the nodes with their current state."""
-        return (await self.scheduler.cluster()).nodes
+        return (await self.scheduler.read_cluster()).nodes
 
     async def nodes_until(self, ok: Callable[[Sequence[Node]], bool]) -> Sequence[Node]:
         """Wait until ``ok`` accepts the nodes; the broker caches them for half a second."""
@@ -425,7 +425,7 @@ class Bench:
     async def wait_ended(self, scheduler_id: str, timeout_s: float | None = None) -> SchedulerJob:
         """Wait until a job and its tasks have ended; return the first record."""
         rows = await self.until(
-            scheduler_id, lambda rows: all(row.state.terminal for row in rows), timeout_s
+            scheduler_id, lambda rows: all(row.state.is_terminal for row in rows), timeout_s
         )
         return rows[0]
 
@@ -439,7 +439,7 @@ class Bench:
 
     def log(self, request: SubmitRequest, task: int | None = None) -> str:
         """Return the log of a job or task; empty if there is none."""
-        path = Path(request.job_dir) / log_name(task)
+        path = Path(request.job_dir) / log_file_name(task)
         return path.read_text() if path.exists() else ""
 
     async def log_says(self, request: SubmitRequest, text: str, task: int | None = None) -> str:
@@ -454,7 +454,7 @@ async def change(scheduler: Scheduler) -> None:
     """Wait until something may have changed."""
     try:
         async with asyncio.timeout(POLL_S):
-            await scheduler.changed()
+            await scheduler.wait_for_change()
     except TimeoutError:
         return
 
@@ -468,7 +468,7 @@ async def opened(
     await bench.scheduler.start()
     yield bench
     for row in await bench.scheduler.poll():
-        if not row.state.terminal:
+        if not row.state.is_terminal:
             await bench.scheduler.cancel(
                 Run(
                     job_id=row.job_id,
@@ -478,7 +478,7 @@ async def opened(
                 )
             )
     async with asyncio.timeout(60):
-        while not all(row.state.terminal for row in await bench.scheduler.poll()):
+        while not all(row.state.is_terminal for row in await bench.scheduler.poll()):
             await change(bench.scheduler)
     await bench.scheduler.close()
 

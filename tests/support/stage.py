@@ -35,7 +35,7 @@ from aitne.core.models.limits import LimitsApplied
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.user import Actor, Role, Scope, User
 from aitne.core.ports.identity import IdentitySource
-from aitne.core.ports.scheduler import scheduler_capabilities
+from aitne.core.ports.scheduler import get_scheduler_capabilities
 from aitne.core.settings import Settings
 from aitne.services.audit import AuditService
 from aitne.services.cluster.capacity import CapacityService
@@ -179,7 +179,7 @@ class Stage:
         user = await self.platform.users.create(
             root, name=name, password=PASSWORD, role=role, default_project=project
         )
-        return Actor(user=user, projects=frozenset(await self.store.roles_of(name)))
+        return Actor(user=user, projects=frozenset(await self.store.list_user_roles(name)))
 
     async def token(self, actor: Actor, *scopes: Scope, lifetime_s: int | None = None) -> str:
         """Create a personal access token of the actor; return its secret."""
@@ -220,18 +220,18 @@ class Stage:
     async def make_ready(self, session: Job) -> None:
         """Bring a session that was just created to READY."""
         for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING):
-            await self.store.transition(session.id, state)
+            await self.store.transition_job(session.id, state)
         changes = JobChanges(
             url="http://sessions.test/lab",
             allocated_at=self.clock.now,
             started_at=self.clock.now,
             expires_at=self.clock.now.replace(hour=13),
         )
-        await self.store.transition(session.id, JobState.READY, changes)
+        await self.store.transition_job(session.id, JobState.READY, changes)
 
     async def add_node(self, **fields: Any) -> int:
         """Add a node that can run small jobs; return the epoch of the controller that reported it."""
-        lease = await self.store.take_lease("controller", "test", duration_s=60)
+        lease = await self.store.acquire_lease("controller", "test", duration_s=60)
         assert lease is not None
         node = Node(
             name="node01",
@@ -317,7 +317,7 @@ def make_stage(
     events = EventHub(store)
     extensions = ExtensionService(store, settings, clock)
     users = UserService(store, settings, clock, accounts)
-    support = LimitSupport(scheduler_capabilities("slurm_cli"), LimitsApplied.AFTER_SYNC)
+    support = LimitSupport(get_scheduler_capabilities("slurm_cli"), LimitsApplied.AFTER_SYNC)
     probes = LocalProbes()
     agents = AgentService(
         store,
@@ -393,8 +393,10 @@ def make_stage(
         capacity=capacity,
         advice=AdviceService(store, cluster, capacity),
         failures=FailureService(jobs, admission),
-        job_results=JobResultService(store, files, renderer.place, settings.limits.max_result),
-        files=FileService(store, OwnAccountFiles(), renderer.place, OwnAccount(settings)),
+        job_results=JobResultService(
+            store, files, renderer.get_location, settings.limits.max_result
+        ),
+        files=FileService(store, OwnAccountFiles(), renderer.get_location, OwnAccount(settings)),
         programs=ProgramService(store),
         preferences=PreferenceService(store),
         user_secrets=secrets,

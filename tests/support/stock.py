@@ -121,9 +121,9 @@ def _make(
     record = _record(name, runtime)
     if record.exists() and _still_there(json.loads(record.read_text()), kept, dockerd):
         return
-    recipe = folder.read(folder.find(name))
+    recipe = folder.read_recipe(folder.find_recipe_folder(name))
     settings = Settings(data_dir=kept / "data", containers=containers)
-    made = build.build(build.plan(recipe, [runtime]), settings, print)
+    made = build.build_image(build.make_build_plan(recipe, [runtime]), settings, print)
     (artifact,) = made.artifacts
     content = {
         "image": recipe.document,

@@ -115,5 +115,5 @@ async def running_job(
     await stage.store.create_job(job)
     for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING):
         changes = JobChanges(scheduler_id="17", nodes=nodes)
-        await stage.store.transition(job.id, state, changes)
+        await stage.store.transition_job(job.id, state, changes)
     return job.id

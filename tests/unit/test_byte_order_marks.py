@@ -15,7 +15,7 @@ from aitne.adapters.images import folder as image_folder
 from aitne.bootstrap.topologies import read_part
 from aitne.broker.config import load_config
 from aitne.cli import job_source
-from aitne.client.working_tree import collect
+from aitne.client.working_tree import read_working_tree
 from aitne.core.errors import InvalidInput
 from aitne.host import settings_source
 from aitne.host.password_file import read_password
@@ -46,7 +46,7 @@ class Reader:
 
 def _settings(path: Path) -> Any:
     settings = load_settings(path.parent)
-    views = {view.name: view.location for view in settings_source.shown(settings)}
+    views = {view.name: view.location for view in settings_source.describe_settings(settings)}
     return settings.title, views["title"]
 
 
@@ -64,7 +64,9 @@ def _launched(path: Path) -> Any:
 
 
 READERS = (
-    Reader("job.yml", "name: a\ncommands: ['true']\n", lambda path: job_source.read(str(path))),
+    Reader(
+        "job.yml", "name: a\ncommands: ['true']\n", lambda path: job_source.read_job_file(str(path))
+    ),
     Reader("aitne.toml", 'title = "Ünder"\n', _settings),
     Reader("broker.toml", "peers = [1000]\n", _broker),
     Reader("answers.toml", 'scheduler = "local"\n', read_answers),
@@ -77,7 +79,7 @@ READERS = (
     Reader(
         "image.yaml",
         "name: a\nversion: '1'\ndescription: Something.\n",
-        lambda path: image_folder.read(path.parent),
+        lambda path: image_folder.read_recipe(path.parent),
     ),
     Reader("topology.conf", TOPOLOGY, lambda path: read_part(path)),
     Reader("shown.txt", SHOWN, lambda path: read_part(path)),
@@ -103,7 +105,7 @@ READERS = (
         "ignored\n",
         lambda path: [
             file.path
-            for file in collect(path.parent, max_files=9, max_bytes=999).tree.files
+            for file in read_working_tree(path.parent, max_files=9, max_bytes=999).tree.files
             if file.path != ".aitneignore"
         ],
     ),
@@ -140,4 +142,4 @@ def test_batch_script_with_a_byte_order_mark_is_refused_as_by_sbatch(tmp_path: P
     with pytest.raises(
         InvalidInput, match="line 1: sbatch refuses a script with a byte order mark"
     ):
-        job_source.read(str(path))
+        job_source.read_job_file(str(path))

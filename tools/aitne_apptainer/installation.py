@@ -19,7 +19,7 @@ from pathlib import Path
 from aitne.adapters import debian
 from aitne.adapters.debian import Progress
 from aitne.adapters.images.requirements import ADVICE, PROGRAM, require_apptainer
-from aitne.adapters.programs import run
+from aitne.adapters.programs import run_program
 from aitne.core.errors import SetupError
 from aitne.host.folders import cache_dir
 from aitne_apptainer import elf
@@ -60,14 +60,14 @@ def _install(progress: Progress) -> None:
         )
     if not debian.has_apt():
         raise SetupError(f"Apptainer is not installed, and there is no apt-get here. {ADVICE}")
-    debian.apt("update")
+    debian.run_apt_get("update")
     if _in_archive():
         progress("Installing Apptainer …")
-        debian.apt("install", "-y", "--no-install-recommends", PROGRAM, *HELPERS)
+        debian.run_apt_get("install", "-y", "--no-install-recommends", PROGRAM, *HELPERS)
     else:
         package = repacked(progress)
         progress(f"Installing {package.name} …")
-        debian.apt("install", "-y", "--no-install-recommends", str(package), *HELPERS)
+        debian.run_apt_get("install", "-y", "--no-install-recommends", str(package), *HELPERS)
     if shutil.which(PROGRAM) is None:
         raise SetupError(f"Apptainer was installed, but there is no {PROGRAM} in PATH. {ADVICE}")
 
@@ -76,7 +76,7 @@ def _in_archive() -> bool:
     """Return True if the configured apt sources offer Apptainer, not only a package that was
     installed from a file.
     """
-    listing = run(["apt-cache", "madison", PROGRAM], env=dict(os.environ))
+    listing = run_program(["apt-cache", "madison", PROGRAM], env=dict(os.environ))
     return any(line.split("|")[0].strip() == PROGRAM for line in listing.splitlines())
 
 
@@ -123,7 +123,7 @@ def _fetch(scratch: Path) -> Path:
     for name in ("lists/partial", "archives/partial", "parts"):
         (scratch / name).mkdir(parents=True)
     sources = scratch / "sources.list"
-    sources.write_text(f"deb [signed-by={KEYRING}] {debian.mirror()} {SUITE} main\n")
+    sources.write_text(f"deb [signed-by={KEYRING}] {debian.read_mirror_url()} {SUITE} main\n")
     view = {
         "Dir::Etc::sourcelist": sources,
         "Dir::Etc::sourceparts": scratch / "parts",
@@ -134,8 +134,8 @@ def _fetch(scratch: Path) -> Path:
         "APT::Sandbox::User": "root",
     }
     options = [word for name, value in view.items() for word in ("-o", f"{name}={value}")]
-    debian.apt("update", options=options)
-    debian.apt("download", PROGRAM, options=options, cwd=str(scratch))
+    debian.run_apt_get("update", options=options)
+    debian.run_apt_get("download", PROGRAM, options=options, cwd=str(scratch))
     packages = list(scratch.glob("apptainer_*.deb"))
     if len(packages) != 1:
         raise SetupError(f"Debian {SUITE} has no Apptainer at this machine's mirror. {ADVICE}")
@@ -209,7 +209,7 @@ def _write_sums(tree: Path) -> None:
 
 
 def _dpkg_deb(*words: str) -> None:
-    run(["dpkg-deb", *words], env=dict(os.environ), timeout_s=300)
+    run_program(["dpkg-deb", *words], env=dict(os.environ), timeout_s=300)
 
 
 def _libc() -> elf.Version:

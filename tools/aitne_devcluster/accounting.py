@@ -4,7 +4,7 @@ creates Slurm's schema.
 
 from __future__ import annotations
 
-from aitne.adapters.programs import run
+from aitne.adapters.programs import run_program
 from aitne_devcluster.plan import DevClusterPlan
 from aitne_devcluster.processes import environment, wait_until
 from aitne_devcluster.users import ACCOUNTS, OPERATOR, USERS
@@ -28,7 +28,7 @@ def make_database(plan: DevClusterPlan) -> None:
         "--innodb-log-file-size=64M",
         "--innodb-flush-log-at-trx-commit=0",
     ]
-    run(argv, env=environment(plan.root, plan.slurm_conf))
+    run_program(argv, env=environment(plan.root, plan.slurm_conf))
 
 
 def make_login(plan: DevClusterPlan) -> None:
@@ -39,7 +39,7 @@ def make_login(plan: DevClusterPlan) -> None:
         "grant all on slurm_acct_db.* to slurm@localhost;"
     )
     argv = [*plan.prefix, "mariadb", "--no-defaults", "-S", str(plan.database_socket)]
-    run(argv, env=environment(plan.root, plan.slurm_conf), stdin=statements)
+    run_program(argv, env=environment(plan.root, plan.slurm_conf), stdin=statements)
 
 
 def seed(plan: DevClusterPlan) -> None:
@@ -86,10 +86,10 @@ def limit_gpus(plan: DevClusterPlan) -> None:
 
 def _tres(plan: DevClusterPlan) -> list[str]:
     argv = [*plan.prefix, "sacctmgr", "--noheader", "--parsable2", "show", "tres"]
-    lines = run(argv, env=environment(plan.root, plan.slurm_conf)).splitlines()
+    lines = run_program(argv, env=environment(plan.root, plan.slurm_conf)).splitlines()
     return ["/".join(filter(None, line.split("|")[:2])) for line in lines]
 
 
 def _sacctmgr(plan: DevClusterPlan, *words: str) -> None:
     argv = [*plan.prefix, "sacctmgr", "--immediate", "--quiet", *words]
-    run(argv, env=environment(plan.root, plan.slurm_conf))
+    run_program(argv, env=environment(plan.root, plan.slurm_conf))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from aitne.adapters import debian
 from aitne.adapters.debian import Progress
-from aitne.adapters.programs import run
+from aitne.adapters.programs import run_program
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.host.dev_cluster import DESCRIPTORS, find_dev_cluster
@@ -254,7 +254,7 @@ def _end_jobs(plan: DevClusterPlan) -> None:
     for partition in ("gpu", "debug"):
         argv = [*plan.prefix, "scancel", "--quiet", "--partition", partition]
         try:
-            run(argv, env=environment(plan.root, plan.slurm_conf), timeout_s=_STEPS_END_S)
+            run_program(argv, env=environment(plan.root, plan.slurm_conf), timeout_s=_STEPS_END_S)
         except SetupError:
             return  # the controller does not answer; the remaining processes are killed
     processes.wait_until(lambda: not jobs(), _STEPS_END_S)

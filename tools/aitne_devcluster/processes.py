@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.adapters.programs import PATH, tail
+from aitne.adapters.programs import PATH, join_last_lines
 from aitne_devcluster.plan import DevClusterPlan
 
 ROOT_MARK = "AITNE_DEV_ROOT"
@@ -48,7 +48,7 @@ def tail_of(*logs: Path) -> str:
     """Return the last lines of the first of the logs that is not empty."""
     for log in logs:
         if log.exists() and (
-            text := tail(log.read_text(encoding="utf-8", errors="replace").splitlines())
+            text := join_last_lines(log.read_text(encoding="utf-8", errors="replace").splitlines())
         ):
             return text
     return "its log is empty"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aitne.adapters import debian
 from aitne.adapters.debian import Progress
-from aitne.adapters.programs import PATH, run
+from aitne.adapters.programs import PATH, run_program
 from aitne.core.errors import SetupError
 from aitne.host.dev_cluster import DESCRIPTORS
 from aitne.host.folders import cache_dir
@@ -66,14 +66,14 @@ def ensure(suite: str, progress: Progress) -> Path:
             *("unshare", "--mount"),
             "mmdebstrap",
             "--variant=minbase",
-            *(f"--aptopt={option}" for option in debian.mirror_options()),
+            *(f"--aptopt={option}" for option in debian.read_mirror_options()),
             f"--include={','.join(PACKAGES)}",
             suite,
             str(partial),
-            debian.mirror(),
+            debian.read_mirror_url(),
         ]
         # With the caller's environment: that is where a proxy would be named.
-        run(argv, env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, timeout_s=_MAKE_S)
+        run_program(argv, env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, timeout_s=_MAKE_S)
         partial.rename(base)
     return base
 
@@ -118,7 +118,7 @@ def mount(plan: DevClusterPlan, base: Path, users: tuple[str, ...]) -> None:
 
 
 def _mount(*words: str) -> None:
-    run(["mount", *words], env={"PATH": PATH})
+    run_program(["mount", *words], env={"PATH": PATH})
 
 
 def _share_accounts(system: Path, users: tuple[str, ...]) -> None:
@@ -175,7 +175,7 @@ def _unmount_one(mount_point: str) -> None:
 
     def undone() -> bool:
         try:
-            run(["umount", mount_point], env={"PATH": PATH})
+            run_program(["umount", mount_point], env={"PATH": PATH})
         except SetupError as error:
             refusals.append(error.message)
             return False

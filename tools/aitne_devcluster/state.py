@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from pydantic import Field
 
-from aitne.adapters.programs import run
+from aitne.adapters.programs import run_program
 from aitne.core.errors import SetupError
 from aitne.core.models.base import Frozen
 from aitne.core.platform.dev_cluster import DevCluster, NoDevCluster
@@ -51,7 +51,9 @@ def look(name: str) -> ClusterState:
 
 def slurm_release(plan: DevClusterPlan) -> str:
     """Return the release of the cluster's Slurm, such as ``22.05.8``. Raises ``SetupError``."""
-    output = run([*plan.prefix, "slurmctld", "-V"], env=environment(plan.root, plan.slurm_conf))
+    output = run_program(
+        [*plan.prefix, "slurmctld", "-V"], env=environment(plan.root, plan.slurm_conf)
+    )
     match = re.search(r"\d+(\.\d+)+", output)
     if match is None:
         raise SetupError(f"`slurmctld -V` names no release: {output.strip()}")
@@ -72,7 +74,7 @@ def nodes(plan: DevClusterPlan) -> dict[str, str]:
     ``SetupError``.
     """
     argv = [*plan.prefix, "sinfo", "-h", "-N", "-p", "gpu", "-o", "%N %t"]
-    output = run(argv, env=environment(plan.root, plan.slurm_conf), timeout_s=_ASK_S)
+    output = run_program(argv, env=environment(plan.root, plan.slurm_conf), timeout_s=_ASK_S)
     return dict(line.split() for line in output.splitlines())
 
 

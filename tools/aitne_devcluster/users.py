@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from aitne.adapters.programs import PATH, run
+from aitne.adapters.programs import PATH, run_program
 from aitne.core.platform.dev_cluster import DevUser
 from aitne_devcluster.plan import HOME
 
@@ -47,7 +47,7 @@ def ensure() -> None:
         # Written first: after a crash a line may be useless, but no user is missing.
         made[name] = home
         LEDGER.write_text(json.dumps(made) + "\n", encoding="utf-8")
-        run(["useradd", *_options(name, home=home), name], env={"PATH": PATH})
+        run_program(["useradd", *_options(name, home=home), name], env={"PATH": PATH})
 
 
 def _options(name: str, *, home: bool) -> Iterator[str]:
@@ -69,7 +69,7 @@ def remove() -> None:
     """
     for name, home in _made().items():
         if _exists(name):
-            run(["userdel", name], env={"PATH": PATH})
+            run_program(["userdel", name], env={"PATH": PATH})
         if home and Path("/home", name).exists():
             shutil.rmtree(Path("/home", name))
     LEDGER.unlink(missing_ok=True)

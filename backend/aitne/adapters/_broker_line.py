@@ -22,9 +22,9 @@ from aitne.core.broker.protocol import MAX_ANSWER_BYTES, MAX_REQUEST_BYTES
 from aitne.core.broker.versions import (
     Hello,
     Welcome,
-    hellos,
-    newer_answer,
-    older_request,
+    downgrade_arguments,
+    make_hellos,
+    upgrade_answer,
 )
 from aitne.core.errors import InvalidInput
 
@@ -54,13 +54,13 @@ class BrokerConnection:
         self._not_before = 0.0
         self._said = ""
 
-    async def welcome(self) -> Welcome:
+    async def read_welcome(self) -> Welcome:
         """Return what the broker reported about itself when it connected. Raises
         ``BrokerRequestNotSent`` if no connection can be opened.
         """
-        return (await self._connected()).welcome
+        return (await self._get_connection()).welcome
 
-    async def ask(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
+    async def send_request(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
         """Send a request and return the result (field ``ok``) in the broker's response.
 
         Raises:
@@ -71,16 +71,18 @@ class BrokerConnection:
                 is set.
             AitneError: the error that the broker returned.
         """
-        connection = await self._connected()
+        connection = await self._get_connection()
         broker = connection.welcome
         try:
             async with asyncio.timeout(timeout_s):
-                answer = await connection.ask(verb, older_request(verb, args, broker))
+                answer = await connection.send_request(
+                    verb, downgrade_arguments(verb, args, broker)
+                )
         except TimeoutError:
             raise BrokerResponseLost(f"no answer within {timeout_s:g} s") from None
         if "error" in answer:
             raise error_from_wire(answer["error"])
-        return newer_answer(verb, answer["ok"], broker)
+        return upgrade_answer(verb, answer["ok"], broker)
 
     async def close(self) -> None:
         """Close the connection to the broker, if it is open."""
@@ -88,12 +90,12 @@ class BrokerConnection:
             await self._open.close()
             self._open = None
 
-    async def _connected(self) -> _Connection:
-        if self._open is not None and self._open.alive:
+    async def _get_connection(self) -> _Connection:
+        if self._open is not None and self._open.is_alive:
             return self._open
         async with self._connecting:
             if self._open is not None:
-                if self._open.alive:
+                if self._open.is_alive:
                     return self._open
                 await self._open.close()
                 self._open = None
@@ -102,7 +104,7 @@ class BrokerConnection:
                 raise BrokerRequestNotSent(self._said)
             try:
                 async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-                    self._open = await _connect(self._path)
+                    self._open = await _connect_to_broker(self._path)
             except (OSError, TimeoutError, BrokerRequestNotSent) as error:
                 self._said = str(error) or "no response"
                 self._not_before = clock() + self._pause_s
@@ -112,9 +114,9 @@ class BrokerConnection:
             return self._open
 
 
-async def _connect(path: Path) -> _Connection:
+async def _connect_to_broker(path: Path) -> _Connection:
     refusal = InvalidInput("")
-    for hello in hellos(__version__):
+    for hello in make_hellos(__version__):
         try:
             return await _greet(path, hello)
         except InvalidInput as error:
@@ -122,7 +124,7 @@ async def _connect(path: Path) -> _Connection:
     raise BrokerRequestNotSent(refusal.message)
 
 
-async def _open(path: Path) -> socket.socket:
+async def _open_socket(path: Path) -> socket.socket:
     """Return a socket that is connected to ``path``, as soon as the broker has room for it. Raises
     ``OSError``.
     """
@@ -147,7 +149,7 @@ async def _greet(path: Path, hello: Hello) -> _Connection:
         BrokerRequestNotSent: the broker does not answer, or refuses this platform.
         InvalidInput: the broker does not know a field of ``hello``.
     """
-    connected = await _open(path)
+    connected = await _open_socket(path)
     reader, writer = await asyncio.open_unix_connection(sock=connected, limit=MAX_ANSWER_BYTES)
     try:
         writer.write(hello.model_dump_json(exclude_none=True).encode() + b"\n")
@@ -186,10 +188,10 @@ class _Connection:
         self._listener = asyncio.create_task(self._listen(), name="broker-answers")
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return not self._listener.done() and not self._writer.is_closing()
 
-    async def ask(self, verb: str, args: Mapping[str, Any]) -> Any:
+    async def send_request(self, verb: str, args: Mapping[str, Any]) -> Any:
         number = next(self._ids)
         line = json.dumps({"id": number, "verb": verb, "args": args}).encode() + b"\n"
         if len(line) > MAX_REQUEST_BYTES:

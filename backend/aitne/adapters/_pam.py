@@ -37,7 +37,7 @@ def check_password(account: str, password: str, service: str) -> bool:
     return True
 
 
-def facts_of(account: str) -> dict[str, Any]:
+def read_account_facts(account: str) -> dict[str, Any]:
     """Return the fields ``full_name`` and ``groups`` of the identity of a Unix account of this
     machine. A group without a name is returned as its GID. Raises ``KeyError`` if the account does
     not exist.
@@ -46,11 +46,11 @@ def facts_of(account: str) -> dict[str, Any]:
     numbers = os.getgrouplist(account, entry.pw_gid)
     return {
         "full_name": entry.pw_gecos.split(",")[0],
-        "groups": [_name(number) for number in numbers],
+        "groups": [_group_name(number) for number in numbers],
     }
 
 
-def _name(number: int) -> str:
+def _group_name(number: int) -> str:
     try:
         return grp.getgrgid(number).gr_name
     except KeyError:

@@ -19,11 +19,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NoReturn, TypeVar
 
-from aitne.adapters.job_folder import FOLDER, opened
-from aitne.adapters.looking import TimeoutExecutor, file_system_of
+from aitne.adapters.job_folder import FOLDER, open_descriptor
+from aitne.adapters.looking import TimeoutExecutor, find_mount_point
 from aitne.core.errors import ChangedMeanwhile, Conflict, NotAllowed, NotFound, Unavailable
 from aitne.core.file_paths import decode_path, encode_path, shown_name
-from aitne.core.models.stored_file import FileKind, FileList, StoredFile, version_of
+from aitne.core.models.stored_file import FileKind, FileList, StoredFile, make_file_version
 from aitne.core.ports.account_files import MAX_NAMES, MAX_PAGE, FileRoot
 
 # A pipe that takes the file's place is not waited for, and a terminal not taken over.
@@ -42,27 +42,29 @@ class OwnAccountFiles:
     def __init__(self) -> None:
         self._patience = TimeoutExecutor()
 
-    async def look(self, root: FileRoot, path: str) -> StoredFile:
+    async def get_entry(self, root: FileRoot, path: str) -> StoredFile:
         """Return the entry at ``path``."""
-        return await self._do(root, partial(look, root.folder, path))
+        return await self._run_task(root, partial(get_entry, root.folder, path))
 
-    async def list(self, root: FileRoot, path: str, *, after: str, limit: int) -> FileList:
+    async def list_folder(self, root: FileRoot, path: str, *, after: str, limit: int) -> FileList:
         """Return up to ``limit`` entries of the folder whose names follow ``after``."""
         task = partial(list_folder, root.folder, path, after=after, limit=limit)
-        return await self._do(root, task)
+        return await self._run_task(root, task)
 
-    async def read(self, root: FileRoot, path: str, *, etag: str, offset: int, limit: int) -> bytes:
+    async def read_part(
+        self, root: FileRoot, path: str, *, etag: str, offset: int, limit: int
+    ) -> bytes:
         """Return up to ``limit`` bytes of the file from byte ``offset`` on."""
         task = partial(read_part, root.folder, path, etag=etag, offset=offset, limit=limit)
-        return await self._do(root, task)
+        return await self._run_task(root, task)
 
-    async def _do(self, root: FileRoot, task: Callable[[], T]) -> T:
+    async def _run_task(self, root: FileRoot, task: Callable[[], T]) -> T:
         if root.account is not None:
             raise NotAllowed(
                 f"This platform cannot read files as {root.account}: it has no broker. Set "
                 "broker.socket, or use the platform that submitted the job."
             )
-        tasks = [(file_system_of(root.folder), task)]
+        tasks = [(find_mount_point(root.folder), task)]
         (result,) = await asyncio.to_thread(self._patience.gather, tasks)
         if result is None:
             raise Unavailable(
@@ -72,7 +74,7 @@ class OwnAccountFiles:
         return result
 
 
-def look(folder: str, path: str) -> StoredFile:
+def get_entry(folder: str, path: str) -> StoredFile:
     """Return the entry at ``path`` below ``folder``.
 
     Raises:
@@ -81,10 +83,10 @@ def look(folder: str, path: str) -> StoredFile:
         Unavailable: the file system reports an error.
     """
     name = decode_path(path)
-    with _explained(folder, path), opened(folder, FOLDER) as root:
+    with _convert_errors(folder, path), open_descriptor(folder, FOLDER) as root:
         facts = os.stat(name or b".", dir_fd=root)
         link = bool(name) and stat.S_ISLNK(os.lstat(name, dir_fd=root).st_mode)
-        return _entry(name.rpartition(b"/")[2], facts, link=link)
+        return _to_stored_file(name.rpartition(b"/")[2], facts, link=link)
 
 
 def list_folder(folder: str, path: str, *, after: str, limit: int) -> FileList:
@@ -99,14 +101,14 @@ def list_folder(folder: str, path: str, *, after: str, limit: int) -> FileList:
     """
     below, last, limit = decode_path(path), decode_path(after), max(1, min(limit, MAX_PAGE))
     with (
-        _explained(folder, path, wants=FileKind.FOLDER),
-        opened(folder, FOLDER) as root,
-        opened(below or b".", FOLDER, root) as descriptor,
+        _convert_errors(folder, path, wants=FileKind.FOLDER),
+        open_descriptor(folder, FOLDER) as root,
+        open_descriptor(below or b".", FOLDER, root) as descriptor,
     ):
         names = heapq.nsmallest(
             limit + 1, (name for name in _names(descriptor, path) if name > last)
         )
-        items = tuple(_listed(name, descriptor) for name in names[:limit])
+        items = tuple(_read_listed_entry(name, descriptor) for name in names[:limit])
     more = len(names) > limit
     return FileList(items=items, next_cursor=encode_path(names[limit - 1]) if more else None)
 
@@ -124,14 +126,14 @@ def read_part(folder: str, path: str, *, etag: str, offset: int, limit: int) -> 
         Unavailable: the file system reports an error.
     """
     name = decode_path(path)
-    with _explained(folder, path), opened(folder, FOLDER) as root:
+    with _convert_errors(folder, path), open_descriptor(folder, FOLDER) as root:
         # Some devices do something when they are opened.
         if not stat.S_ISREG(os.stat(name or b".", dir_fd=root).st_mode):
-            _no_file(path)
-        with opened(name, _FILE, root) as file:
+            _raise_no_file(path)
+        with open_descriptor(name, _FILE, root) as file:
             before = os.fstat(file)
             if not stat.S_ISREG(before.st_mode):
-                _no_file(path)
+                _raise_no_file(path)
             length = max(0, min(limit, before.st_size - offset))
             data = b""
             while len(data) < length:
@@ -159,7 +161,7 @@ def _names(folder: int, path: str) -> Iterator[bytes]:
             yield os.fsencode(entry.name)
 
 
-def _listed(name: bytes, folder: int) -> StoredFile:
+def _read_listed_entry(name: bytes, folder: int) -> StoredFile:
     """Return the entry ``name`` of an open folder. One that vanishes or leads nowhere is of the
     kind ``other``."""
     try:
@@ -167,14 +169,14 @@ def _listed(name: bytes, folder: int) -> StoredFile:
     except OSError:
         return _unknown(name, link=False)
     if not stat.S_ISLNK(facts.st_mode):
-        return _entry(name, facts, link=False)
+        return _to_stored_file(name, facts, link=False)
     try:
-        return _entry(name, os.stat(name, dir_fd=folder), link=True)
+        return _to_stored_file(name, os.stat(name, dir_fd=folder), link=True)
     except OSError:
         return _unknown(name, link=True)
 
 
-def _entry(name: bytes, facts: os.stat_result, *, link: bool) -> StoredFile:
+def _to_stored_file(name: bytes, facts: os.stat_result, *, link: bool) -> StoredFile:
     is_file = stat.S_ISREG(facts.st_mode)
     kind = FileKind.FOLDER if stat.S_ISDIR(facts.st_mode) else FileKind.OTHER
     return StoredFile(
@@ -194,7 +196,7 @@ def _unknown(name: bytes, *, link: bool) -> StoredFile:
 
 
 def _version(facts: os.stat_result) -> str:
-    return version_of(
+    return make_file_version(
         facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
     )
 
@@ -206,14 +208,14 @@ def _time(nanoseconds: int) -> datetime | None:
         return None
 
 
-def _no_file(path: str) -> NoReturn:
+def _raise_no_file(path: str) -> NoReturn:
     raise Conflict(
         f"{shown_name(decode_path(path)) or '.'} is not a regular file, so it cannot be read."
     )
 
 
 @contextmanager
-def _explained(folder: str, path: str, *, wants: FileKind = FileKind.FILE) -> Iterator[None]:
+def _convert_errors(folder: str, path: str, *, wants: FileKind = FileKind.FILE) -> Iterator[None]:
     """Convert an ``OSError`` in the ``with`` block to an error of the port."""
     name = shown_name(decode_path(path))
     try:

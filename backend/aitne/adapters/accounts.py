@@ -13,7 +13,7 @@ from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.models.base import USER_NAME
 from aitne.core.ports.accounts import UnixAccount
 from aitne.core.settings import AccountSettings, Settings
-from aitne.core.users.names import account_of
+from aitne.core.users.names import get_account_name
 from aitne.host.account import own_account_name
 
 _NAME = re.compile(USER_NAME)
@@ -74,7 +74,7 @@ def user_account(user: str, settings: AccountSettings) -> UnixUser:
         NotAllowed: there is none that jobs may run as, or it is another user's.
     """
     try:
-        name = account_of(user, settings.map)
+        name = get_account_name(user, settings.map)
     except ValueError as error:
         raise NotAllowed(f"{error}.") from error
     return permitted_user(name, settings)
@@ -126,7 +126,7 @@ class UnixAccounts:
         self._accounts = settings.accounts
         self._pattern = settings.slurm.jobs_dir
 
-    def of(self, user: str) -> UnixAccount:
+    def get_account(self, user: str) -> UnixAccount:
         """Return the account that ``[accounts] map`` assigns to the user, otherwise the account
         with the user's name.
 
@@ -167,7 +167,7 @@ class OwnAccount:
             uid=os.geteuid(),
         )
 
-    def of(self, user: str) -> UnixAccount:
+    def get_account(self, user: str) -> UnixAccount:
         """Return the platform's own account."""
         return self._account
 

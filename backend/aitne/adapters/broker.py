@@ -101,28 +101,30 @@ class BrokerClient:
         entry = VERBS[verb]
         not_done = Unavailable if entry.lost is Unavailable else SchedulerUnavailable
         try:
-            response = await self._lines[entry.bulk].ask(verb, args, entry.timeout_s + _GRACE_S)
+            response = await self._lines[entry.bulk].send_request(
+                verb, args, entry.timeout_s + _GRACE_S
+            )
         except BrokerRequestNotSent as error:
-            raise not_done(self._silence(error)) from error
+            raise not_done(self._format_no_answer(error)) from error
         except BrokerResponseLost as error:
-            raise entry.lost(self._silence(error)) from error
+            raise entry.lost(self._format_no_answer(error)) from error
         return answer.model_validate(response)
 
-    async def welcome(self) -> Welcome:
+    async def read_welcome(self) -> Welcome:
         """Return what the broker reports about itself. Raises ``SchedulerUnavailable`` if the
         broker does not answer.
         """
         try:
-            return await self._lines[False].welcome()
+            return await self._lines[False].read_welcome()
         except BrokerRequestNotSent as error:
-            raise SchedulerUnavailable(self._silence(error)) from error
+            raise SchedulerUnavailable(self._format_no_answer(error)) from error
 
     async def close(self) -> None:
         """Close all connections to the broker."""
         for line in self._lines.values():
             await line.close()
 
-    def _silence(self, error: Exception) -> str:
+    def _format_no_answer(self, error: Exception) -> str:
         return (
             f"The broker at {self._socket} does not answer: {error}. No failure is known; "
             "check `systemctl status aitne-broker` if this persists."
@@ -158,7 +160,7 @@ class BrokerScheduler:
         until = loop.time() + _START_TIMEOUT_S
         while True:
             try:
-                welcome = await self._client.welcome()
+                welcome = await self._client.read_welcome()
                 notes = await self._client.call("notes", {}, NotesResult)
                 break
             except Unavailable as error:
@@ -182,11 +184,11 @@ class BrokerScheduler:
 
         Raises:
             SchedulerRejected: Slurm or the broker will never accept the job in this form.
-            SubmitUncertain: the job may or may not have been queued; ``find`` determines which.
+            SubmitUncertain: the job may or may not have been queued; ``find_records`` determines which.
             SchedulerUnavailable: the job has not been queued.
         """
-        with refusals_are_rejections():
-            answer = await self._client.call("submit", _request(request), SubmitResult)
+        with convert_refusals_to_rejections():
+            answer = await self._client.call("submit", _to_submit_arguments(request), SubmitResult)
         return answer.scheduler_id
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
@@ -196,10 +198,12 @@ class BrokerScheduler:
         Raises:
             SchedulerRejected: a submission would be rejected.
         """
-        with refusals_are_rejections():
-            return (await self._client.call("forecast", _request(request), ForecastResult)).forecast
+        with convert_refusals_to_rejections():
+            return (
+                await self._client.call("forecast", _to_submit_arguments(request), ForecastResult)
+            ).forecast
 
-    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+    async def find_records(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Return the records of these attempts in the scheduler's queue and in its accounting."""
         args = {"runs": [run.model_dump(mode="json") for run in runs]}
         answer = await self._client.call("find", args, FindResult)
@@ -237,7 +241,7 @@ class BrokerScheduler:
         Raises:
             SchedulerRejected: no task is pending, or Slurm does not permit it.
         """
-        with refusals_are_rejections():
+        with convert_refusals_to_rejections():
             await self._client.call("hold", {"run": run.model_dump(mode="json")}, EmptyResult)
 
     async def release(self, run: Run) -> None:
@@ -246,7 +250,7 @@ class BrokerScheduler:
         Raises:
             SchedulerRejected: no task is pending, or Slurm does not permit it.
         """
-        with refusals_are_rejections():
+        with convert_refusals_to_rejections():
             await self._client.call("release", {"run": run.model_dump(mode="json")}, EmptyResult)
 
     async def throttle(self, run: Run, max_parallel: int | None) -> None:
@@ -256,7 +260,7 @@ class BrokerScheduler:
             SchedulerRejected: no task is pending, or Slurm does not permit it.
         """
         args = {"run": run.model_dump(mode="json"), "max_parallel": max_parallel}
-        with refusals_are_rejections():
+        with convert_refusals_to_rejections():
             await self._client.call("throttle", args, EmptyResult)
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
@@ -266,10 +270,10 @@ class BrokerScheduler:
             SchedulerRejected: the job is not running, or the limit is not allowed.
         """
         args = {"run": run.model_dump(mode="json"), "time_limit_s": time_limit_s}
-        with refusals_are_rejections():
+        with convert_refusals_to_rejections():
             await self._client.call("extend", args, EmptyResult)
 
-    async def hold_limits(self, limits: HeldLimits) -> LimitUsage:
+    async def set_limits(self, limits: HeldLimits) -> LimitUsage:
         """Pass limits of projects and members to a scheduler that enforces them itself; return them
         with their current usage.
 
@@ -279,13 +283,13 @@ class BrokerScheduler:
         args = {"limits": limits.model_dump(mode="json")}
         return await self._client.call("hold_limits", args, LimitUsage)
 
-    async def cluster(self) -> Cluster:
+    async def read_cluster(self) -> Cluster:
         """Return the cluster's nodes and partitions, and the names (such as QOS) that a job may
         specify.
         """
         return await self._client.call("cluster", {}, Cluster)
 
-    async def topology(self) -> str:
+    async def read_topology(self) -> str:
         """Return the switches or blocks of the cluster as the scheduler prints them.
 
         Raises:
@@ -300,7 +304,7 @@ class BrokerScheduler:
             NotSupported: the scheduler cannot drain nodes.
             SchedulerRejected: the node does not exist, or Slurm does not permit it.
         """
-        with refusals_are_rejections():
+        with convert_refusals_to_rejections():
             await self._client.call("drain", {"node": node, "reason": reason}, EmptyResult)
 
     async def resume(self, node: str) -> None:
@@ -311,10 +315,10 @@ class BrokerScheduler:
             SchedulerRejected: the node does not exist or is not drained, or Slurm does not permit
                 it.
         """
-        with refusals_are_rejections():
+        with convert_refusals_to_rejections():
             await self._client.call("resume", {"node": node}, EmptyResult)
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Wait until the scheduler reports that a job has changed. Only the ``local`` scheduler
         reports changes; with Slurm the call never returns.
         """
@@ -335,10 +339,10 @@ class FilesByVerb:
     def __init__(self, caller: VerbCaller) -> None:
         self._caller = caller
 
-    async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
+    async def create_attempt_folder(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
         """Create the attempt's folder and write ``files`` into it, synchronized to disk."""
         await self._caller.call(
-            "create", {"place": _place(place), "files": _base64(files)}, EmptyResult
+            "create", {"place": _to_location_arguments(place), "files": _base64(files)}, EmptyResult
         )
 
     async def read_log(
@@ -347,7 +351,12 @@ class FilesByVerb:
         """Return up to ``limit`` bytes of the log from byte ``offset`` on; a negative ``offset``
         counts from the end of the log.
         """
-        args = {"place": _place(place), "task": task, "offset": offset, "limit": limit}
+        args = {
+            "place": _to_location_arguments(place),
+            "task": task,
+            "offset": offset,
+            "limit": limit,
+        }
         read = await self._caller.call("read_log", args, ReadLogResult)
         return LogChunk(data=read.data, offset=read.offset, size=read.size)
 
@@ -357,45 +366,54 @@ class FilesByVerb:
         """Return up to ``limit`` bytes, from byte ``offset`` on, of the file ``name`` in the
         attempt's folder; None if there is no such file.
         """
-        args = {"place": _place(place), "name": name, "offset": offset, "limit": limit}
+        args = {
+            "place": _to_location_arguments(place),
+            "name": name,
+            "offset": offset,
+            "limit": limit,
+        }
         part = (await self._caller.call("read_file", args, ReadFileResult)).part
         if part is None:
             return None
         return LogChunk(data=part.data, offset=part.offset, size=part.size)
 
-    async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
+    async def read_fence(self, place: JobLocation, task: int | None) -> Fence | None:
         """Return the attempt's fence, the file that names the scheduler's run that executes the
         attempt; None if no run has created it.
         """
-        args = {"place": _place(place), "task": task}
+        args = {"place": _to_location_arguments(place), "task": task}
         return (await self._caller.call("fence", args, FenceResult)).fence
 
     async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
         """Create the attempt's fence with the owner ``CLOSED``, so that no run can start the
         program any more. Return the existing fence if a run has created it already.
         """
-        args = {"place": _place(place), "task": task}
+        args = {"place": _to_location_arguments(place), "task": task}
         fence = (await self._caller.call("close_fence", args, FenceResult)).fence
         if fence is None:
             raise Unavailable("The broker did not return the fence's owner.")
         return fence
 
-    async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
+    async def read_outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
         """Return how the program ended; None if the agent has recorded no end."""
-        args = {"place": _place(place), "task": task}
+        args = {"place": _to_location_arguments(place), "task": task}
         return (await self._caller.call("outcome", args, OutcomeResult)).outcome
 
-    async def tidy(self, place: JobLocation) -> FolderSize | None:
+    async def remove_unneeded_files(self, place: JobLocation) -> FolderSize | None:
         """Remove the files that only a running job needs (script, specification, outcome); return
         the size of the job folder, or None if it has too many files to be measured.
         """
-        return (await self._caller.call("tidy", {"place": _place(place)}, TidyResult)).size
+        return (
+            await self._caller.call("tidy", {"place": _to_location_arguments(place)}, TidyResult)
+        ).size
 
-    async def remove(self, place: JobLocation) -> FolderRemoval:
+    async def remove_job_folder(self, place: JobLocation) -> FolderRemoval:
         """Remove the job folder. Each call takes a few seconds at most; it must be repeated until
         the result is ``done``.
         """
-        return await self._caller.call("remove", {"place": _place(place)}, FolderRemoval)
+        return await self._caller.call(
+            "remove", {"place": _to_location_arguments(place)}, FolderRemoval
+        )
 
 
 class BrokerFiles(FilesByVerb):
@@ -413,7 +431,7 @@ class BrokerFiles(FilesByVerb):
 
 
 @contextmanager
-def refusals_are_rejections() -> Iterator[None]:
+def convert_refusals_to_rejections() -> Iterator[None]:
     """Convert ``NotAllowed`` and ``InvalidInput`` of the broker in the ``with`` block to
     ``SchedulerRejected``, which is also raised for a rejection by Slurm.
     """
@@ -430,12 +448,12 @@ def _key(record: SchedulerJob) -> _Key:
     return record.job_id, record.attempt, record.array_task_id, record.scheduler_id
 
 
-def _request(request: SubmitRequest) -> dict[str, Any]:
+def _to_submit_arguments(request: SubmitRequest) -> dict[str, Any]:
     facts = request.model_dump(mode="json", exclude={"files"})
     return {"request": facts | {"files": _base64(request.files)}}
 
 
-def _place(place: JobLocation) -> dict[str, Any]:
+def _to_location_arguments(place: JobLocation) -> dict[str, Any]:
     if place.account is None:
         raise NotAllowed(
             f"Job {place.job_id} has no Unix account: it was created when the platform had no "

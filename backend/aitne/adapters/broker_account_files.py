@@ -20,16 +20,18 @@ class BrokerAccountFiles:
     def __init__(self, settings: Settings) -> None:
         self._client = BrokerClient(settings)
 
-    async def look(self, root: FileRoot, path: str) -> StoredFile:
+    async def get_entry(self, root: FileRoot, path: str) -> StoredFile:
         """Return the entry at ``path``."""
         return await self._client.call("look_at_file", _args(root, path), StoredFile)
 
-    async def list(self, root: FileRoot, path: str, *, after: str, limit: int) -> FileList:
+    async def list_folder(self, root: FileRoot, path: str, *, after: str, limit: int) -> FileList:
         """Return up to ``limit`` entries of the folder whose names follow ``after``."""
         args = {**_args(root, path), "after": after, "limit": limit}
         return await self._client.call("list_folder", args, FileList)
 
-    async def read(self, root: FileRoot, path: str, *, etag: str, offset: int, limit: int) -> bytes:
+    async def read_part(
+        self, root: FileRoot, path: str, *, etag: str, offset: int, limit: int
+    ) -> bytes:
         """Return up to ``limit`` bytes of the file from byte ``offset`` on."""
         args = {**_args(root, path), "etag": etag, "offset": offset, "limit": limit}
         return (await self._client.call("read_part", args, ReadPartResult)).data

@@ -13,10 +13,10 @@ from typing import Any
 from pydantic_core import from_json
 
 from aitne import __version__
-from aitne.adapters.broker import refusals_are_rejections
+from aitne.adapters.broker import convert_refusals_to_rejections
 from aitne.core.broker.errors import error_from_wire
 from aitne.core.broker.protocol import VERBS
-from aitne.core.broker.versions import hellos
+from aitne.core.broker.versions import make_hellos
 from aitne.core.errors import AitneError, InvalidInput, NotAllowed, SetupError, Unavailable
 from aitne.core.ports.attach import AttachTarget
 from aitne.core.settings import Settings
@@ -46,17 +46,19 @@ class BrokerAttacher:
         """
         if target.run.account is None:
             raise NotAllowed("The job has no Unix account, and the broker acts only for accounts.")
-        with refusals_are_rejections():
-            return await asyncio.to_thread(self._attach, target.model_dump(mode="json"))
+        with convert_refusals_to_rejections():
+            return await asyncio.to_thread(
+                self._send_attach_request, target.model_dump(mode="json")
+            )
 
-    def _attach(self, args: dict[str, Any]) -> socket.socket:
+    def _send_attach_request(self, args: dict[str, Any]) -> socket.socket:
         handed_over: list[int] = []
         connection: socket.socket | None = None
         try:
             connection = self._connect()
             ask = {"id": 1, "verb": "attach", "args": args}
             connection.sendall(json.dumps(ask).encode() + b"\n")
-            _answer(_line(connection, handed_over))
+            _check_response(_receive_line(connection, handed_over))
             if len(handed_over) != 1:
                 raise Unavailable("The broker has answered without a connection to the job.")
             return socket.socket(fileno=handed_over.pop())
@@ -75,13 +77,13 @@ class BrokerAttacher:
     def _connect(self) -> socket.socket:
         """Return a connection on which the broker has answered the greeting."""
         refusal: AitneError = InvalidInput("")
-        for hello in hellos(__version__):
+        for hello in make_hellos(__version__):
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 connection.settimeout(VERBS["attach"].timeout_s + _GRACE_S)
                 connection.connect(str(self._socket))
                 connection.sendall(hello.model_dump_json(exclude_none=True).encode() + b"\n")
-                _answer(_line(connection, []))
+                _check_response(_receive_line(connection, []))
             except InvalidInput as error:
                 connection.close()
                 refusal = error
@@ -96,7 +98,7 @@ class BrokerAttacher:
         """Do nothing: no resources are held."""
 
 
-def _line(connection: socket.socket, handed_over: list[int]) -> bytes:
+def _receive_line(connection: socket.socket, handed_over: list[int]) -> bytes:
     line = b""
     while not line.endswith(b"\n"):
         data, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 4)
@@ -107,7 +109,7 @@ def _line(connection: socket.socket, handed_over: list[int]) -> bytes:
     return line
 
 
-def _answer(line: bytes) -> None:
+def _check_response(line: bytes) -> None:
     """Check a response of the broker; raises the error that it contains, if any."""
     facts = from_json(line)
     if "error" in facts:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from aitne.adapters.broker import BrokerClient, refusals_are_rejections
+from aitne.adapters.broker import BrokerClient, convert_refusals_to_rejections
 from aitne.core.broker.arguments import EmptyResult
 from aitne.core.broker.outside import OutsideResult
 from aitne.core.broker.protocol import ReadLogResult
@@ -24,24 +24,24 @@ class BrokerOutside:
     def __init__(self, settings: Settings) -> None:
         self._client = BrokerClient(settings)
 
-    async def list(self, accounts: Collection[str]) -> Sequence[OutsideJob]:
+    async def list_jobs(self, accounts: Collection[str]) -> Sequence[OutsideJob]:
         """Return the jobs of these Unix accounts that were not submitted through the platform."""
         args = {"accounts": sorted(accounts)}
         return (await self._client.call("outside_list", args, OutsideResult)).jobs
 
-    async def ended(self, runs: Sequence[OutsideRun]) -> Sequence[OutsideJob]:
+    async def find_ended_jobs(self, runs: Sequence[OutsideRun]) -> Sequence[OutsideJob]:
         """Return the records of those jobs in ``runs`` that have ended according to accounting.
         Raises ``NotSupported`` if the scheduler has no accounting.
         """
         args = {"runs": [run.model_dump(mode="json") for run in runs]}
         return (await self._client.call("outside_ended", args, OutsideResult)).jobs
 
-    async def act(self, run: OutsideRun, action: OutsideAction) -> None:
+    async def perform_action(self, run: OutsideRun, action: OutsideAction) -> None:
         """Cancel, hold or release the job as its account. Raises ``SchedulerRejected`` if the
         scheduler or the broker does not permit it.
         """
         args = {"run": run.model_dump(mode="json"), "action": action}
-        with refusals_are_rejections():
+        with convert_refusals_to_rejections():
             await self._client.call("outside_act", args, EmptyResult)
 
     async def read_log(self, log: OutsideLog, *, offset: int, limit: int) -> LogChunk:

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from aitne.adapters.programs import run, tail
+from aitne.adapters.programs import join_last_lines, run_program
 from aitne.core.errors import SetupError
 
 Progress = Callable[[str], None]
@@ -32,12 +32,12 @@ def ensure(packages: Sequence[str], progress: Progress, *, purpose: str) -> None
     """
     if not has_apt():
         raise SetupError(f"{purpose} requires Debian's packages, and this machine has no apt-get.")
-    missing = [name for name in packages if not installed(name)]
+    missing = [name for name in packages if not is_installed(name)]
     if not missing:
         return
     progress(f"Installing {', '.join(missing)} …")
-    apt("update")
-    apt("install", "-y", "--no-install-recommends", *missing)
+    run_apt_get("update")
+    run_apt_get("install", "-y", "--no-install-recommends", *missing)
 
 
 def has_apt() -> bool:
@@ -45,7 +45,7 @@ def has_apt() -> bool:
     return shutil.which("dpkg-query") is not None and shutil.which("apt-get") is not None
 
 
-def installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
     """Return True if the package is installed and configured."""
     query = subprocess.run(
         ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package],
@@ -56,7 +56,7 @@ def installed(package: str) -> bool:
     return query.stdout == "installed"
 
 
-def apt(*words: str, options: Sequence[str] = (), cwd: str | None = None) -> None:
+def run_apt_get(*words: str, options: Sequence[str] = (), cwd: str | None = None) -> None:
     """Run ``apt-get`` without prompts, after waiting until other runs of apt have ended.
 
     Args:
@@ -90,18 +90,18 @@ def apt(*words: str, options: Sequence[str] = (), cwd: str | None = None) -> Non
             break
         time.sleep(_LOCK_LOOK_S)
     if process.returncode:
-        output = tail((process.stderr or process.stdout).splitlines())
+        output = join_last_lines((process.stderr or process.stdout).splitlines())
         raise SetupError(f"apt-get {words[0]} failed ({process.returncode}): {output}")
 
 
-def mirror() -> str:
+def read_mirror_url() -> str:
     """Return the URL of the Debian mirror that this machine's apt is configured with.
 
     Raises:
         SetupError: apt has no mirror.
     """
     argv = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
-    addresses = run(argv, env=dict(os.environ)).split()
+    addresses = run_program(argv, env=dict(os.environ)).split()
     if not addresses:
         raise SetupError(
             "apt has no Debian mirror on this machine: `apt-get indextargets` lists none."
@@ -109,13 +109,13 @@ def mirror() -> str:
     return addresses[0]
 
 
-def mirror_options() -> list[str]:
+def read_mirror_options() -> list[str]:
     """Return this machine's apt options in the section ``Acquire`` that concern access to the
     mirror (such as proxies) and the accepted age of its index, one line for each option.
     """
     argv = ["apt-config", "dump", "--no-empty", "--format", '%F "%v"%n', "Acquire"]
     return [
         line
-        for line in run(argv, env=dict(os.environ)).splitlines()
+        for line in run_program(argv, env=dict(os.environ)).splitlines()
         if line.partition(" ")[0].endswith(_MIRROR_OPTIONS)
     ]

@@ -12,7 +12,13 @@ import stat
 import time
 from contextlib import suppress
 
-from aitne.adapters.job_folder import FOLDER, as_unavailable, job_part, jobs_folder, opened
+from aitne.adapters.job_folder import (
+    FOLDER,
+    convert_to_unavailable,
+    make_job_folder_name,
+    open_descriptor,
+    open_jobs_folder,
+)
 from aitne.core.jobs.layout import UNNEEDED
 from aitne.core.ports.files import FolderRemoval, FolderSize, JobLocation
 
@@ -38,14 +44,14 @@ class _Limits:
         self._most = most_entries
         self.entries = 0
 
-    def count(self) -> None:
+    def count_entry(self) -> None:
         """Count one file or folder. Raises ``_OutOfTimeError`` if a limit is exceeded."""
         self.entries += 1
         if time.monotonic() > self._until or (self._most and self.entries > self._most):
             raise _OutOfTimeError
 
 
-def tidy(place: JobLocation) -> FolderSize | None:
+def remove_unneeded_files(place: JobLocation) -> FolderSize | None:
     """Remove the files that an ended job no longer needs (script, specification, outcome) from the
     folders of its attempts up to ``place.attempt``. Return the size of the job folder, or None if
     it has too many files to be measured.
@@ -54,32 +60,34 @@ def tidy(place: JobLocation) -> FolderSize | None:
         Unavailable: the folder cannot be read or changed.
     """
     limits = _Limits(MOST_ENTRIES)
-    with as_unavailable(place, "cannot be tidied"), jobs_folder(place) as root:
+    with convert_to_unavailable(place, "cannot be tidied"), open_jobs_folder(place) as root:
         try:
-            with opened(job_part(place), _BELOW, root) as job:
+            with open_descriptor(make_job_folder_name(place), _BELOW, root) as job:
                 for name in os.listdir(job):
                     if name.isascii() and name.isdecimal() and int(name) <= place.attempt:
-                        with opened(name, _BELOW, job) as attempt:
-                            _remove_unneeded(attempt, _Limits())
-                return FolderSize(size_bytes=_used_bytes(job, limits), files=limits.entries + 1)
+                        with open_descriptor(name, _BELOW, job) as attempt:
+                            _remove_unneeded_of_attempt(attempt, _Limits())
+                return FolderSize(
+                    size_bytes=_measure_used_bytes(job, limits), files=limits.entries + 1
+                )
         except FileNotFoundError:
             return FolderSize(size_bytes=0, files=0)
         except _OutOfTimeError:
             return None
 
 
-def remove(place: JobLocation) -> FolderRemoval:
+def remove_job_folder(place: JobLocation) -> FolderRemoval:
     """Remove the job folder, or as much of it as the call's time permits; the result's ``done`` is
     False if files remain.
 
     Raises:
         Unavailable: the folder cannot be removed.
     """
-    with as_unavailable(place, "cannot be removed"):
+    with convert_to_unavailable(place, "cannot be removed"):
         try:
-            with jobs_folder(place) as root:
+            with open_jobs_folder(place) as root:
                 try:
-                    _remove_tree(root, job_part(place), _Limits())
+                    _remove_tree(root, make_job_folder_name(place), _Limits())
                 except _OutOfTimeError:
                     return FolderRemoval(done=False)
                 os.fsync(root)
@@ -88,25 +96,25 @@ def remove(place: JobLocation) -> FolderRemoval:
     return FolderRemoval(done=True)
 
 
-def _remove_unneeded(attempt: int, limits: _Limits) -> None:
+def _remove_unneeded_of_attempt(attempt: int, limits: _Limits) -> None:
     # First the specification: without it nothing starts the program, whatever is left.
     for name in sorted(os.listdir(attempt)):
         if UNNEEDED.fullmatch(name):
             _remove_tree(attempt, name, limits)
 
 
-def _used_bytes(folder: int, limits: _Limits, depth: int = 0) -> int:
+def _measure_used_bytes(folder: int, limits: _Limits, depth: int = 0) -> int:
     """Return the disk space in bytes of a folder and everything in it."""
     if depth > DEEPEST:
         raise _OutOfTimeError
     total = os.fstat(folder).st_blocks * _BLOCK_BYTES
     with os.scandir(folder) as entries:
         for entry in entries:
-            limits.count()
+            limits.count_entry()
             with suppress(FileNotFoundError):
                 if entry.is_dir(follow_symlinks=False):
-                    with opened(entry.name, _BELOW, folder) as below:
-                        total += _used_bytes(below, limits, depth + 1)
+                    with open_descriptor(entry.name, _BELOW, folder) as below:
+                        total += _measure_used_bytes(below, limits, depth + 1)
                 else:
                     total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
     return total
@@ -116,7 +124,7 @@ def _remove_tree(
     folder: int, name: str, limits: _Limits, top: int | None = None, depth: int = 0
 ) -> None:
     """Remove a file, or a folder with everything in it; do nothing if it is missing."""
-    limits.count()
+    limits.count_entry()
     with suppress(FileNotFoundError):
         if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             os.unlink(name, dir_fd=folder)

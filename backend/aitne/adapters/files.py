@@ -17,17 +17,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from aitne.adapters.ended_folders import remove, tidy
+from aitne.adapters.ended_folders import remove_job_folder, remove_unneeded_files
 from aitne.adapters.job_folder import (
     FOLDER,
-    as_unavailable,
-    job_part,
-    jobs_folder,
-    opened,
+    convert_to_unavailable,
+    make_job_folder_name,
+    open_descriptor,
+    open_jobs_folder,
     root_path,
 )
 from aitne.core.errors import InvalidInput, NotAllowed, Unavailable
-from aitne.core.jobs.layout import FENCE, OUTCOME, log_name, mode_of
+from aitne.core.jobs.layout import FENCE, OUTCOME, get_file_mode, log_file_name
 from aitne.core.ports.files import (
     CLOSED,
     Fence,
@@ -54,10 +54,10 @@ class OwnFiles:
     of the calling process.
     """
 
-    async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
+    async def create_attempt_folder(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
         """Create the attempt's folder and write ``files`` into it, synchronized to disk."""
-        _own(place)
-        await asyncio.to_thread(create, place, files)
+        _check_own_account(place)
+        await asyncio.to_thread(create_attempt_folder, place, files)
 
     async def read_log(
         self, place: JobLocation, task: int | None, *, offset: int, limit: int
@@ -65,7 +65,7 @@ class OwnFiles:
         """Return up to ``limit`` bytes of the log from byte ``offset`` on; a negative ``offset``
         counts from the end of the log.
         """
-        _own(place)
+        _check_own_account(place)
         return await asyncio.to_thread(read_log, place, task, offset=offset, limit=limit)
 
     async def read_file(
@@ -74,14 +74,14 @@ class OwnFiles:
         """Return up to ``limit`` bytes, from byte ``offset`` on, of the file ``name`` in the
         attempt's folder; None if there is no such file.
         """
-        _own(place)
+        _check_own_account(place)
         return await asyncio.to_thread(read_file, place, name, offset=offset, limit=limit)
 
-    async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
+    async def read_fence(self, place: JobLocation, task: int | None) -> Fence | None:
         """Return the attempt's fence, the file that names the scheduler's run that executes the
         attempt; None if no run has created it.
         """
-        _own(place)
+        _check_own_account(place)
         return await asyncio.to_thread(read_fence, place, task)
 
     async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
@@ -89,30 +89,30 @@ class OwnFiles:
         scheduler can start the program any more. Return the existing fence if a run has created it
         already. ``task`` is the index of an array's task; None: the job is not an array.
         """
-        _own(place)
+        _check_own_account(place)
         return await asyncio.to_thread(close_fence, place, task)
 
-    async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
+    async def read_outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
         """Return how the program ended; None if the agent has recorded no end."""
-        _own(place)
+        _check_own_account(place)
         return await asyncio.to_thread(read_outcome, place, task)
 
-    async def tidy(self, place: JobLocation) -> FolderSize | None:
+    async def remove_unneeded_files(self, place: JobLocation) -> FolderSize | None:
         """Remove the files that only a running job needs (script, specification, outcome); return
         the size of the job folder, or None if it has too many files to be measured.
         """
-        _own(place)
-        return await asyncio.to_thread(tidy, place)
+        _check_own_account(place)
+        return await asyncio.to_thread(remove_unneeded_files, place)
 
-    async def remove(self, place: JobLocation) -> FolderRemoval:
+    async def remove_job_folder(self, place: JobLocation) -> FolderRemoval:
         """Remove the job folder. Each call takes a few seconds at most; it must be repeated until
         the result is ``done``.
         """
-        _own(place)
-        return await asyncio.to_thread(remove, place)
+        _check_own_account(place)
+        return await asyncio.to_thread(remove_job_folder, place)
 
 
-def create(place: JobLocation, files: Mapping[str, bytes]) -> None:
+def create_attempt_folder(place: JobLocation, files: Mapping[str, bytes]) -> None:
     """Create the attempt's folder (mode 0700) and write ``files`` into it, synchronized to disk:
     commands of the job with mode 0700 and others with 0600.
 
@@ -122,15 +122,15 @@ def create(place: JobLocation, files: Mapping[str, bytes]) -> None:
     """
     for name in files:
         _check_name(name)
-    with as_unavailable(place, "cannot be written"):
+    with convert_to_unavailable(place, "cannot be written"):
         os.makedirs(root_path(place), mode=0o700, exist_ok=True)
         with (
-            jobs_folder(place) as root,
-            _made(root, job_part(place)) as job,
-            _made(job, str(place.attempt)) as attempt,
+            open_jobs_folder(place) as root,
+            _open_or_create_folder(root, make_job_folder_name(place)) as job,
+            _open_or_create_folder(job, str(place.attempt)) as attempt,
         ):
             for name, data in files.items():
-                _put(attempt, name, data, mode=mode_of(name))
+                _write_atomically(attempt, name, data, mode=get_file_mode(name))
             os.fsync(attempt)
 
 
@@ -141,10 +141,13 @@ def read_log(place: JobLocation, task: int | None, *, offset: int, limit: int) -
     Raises:
         Unavailable: the log exists but cannot be read.
     """
-    with as_unavailable(place, "cannot be read"):
+    with convert_to_unavailable(place, "cannot be read"):
         try:
-            with _attempt(place) as folder, opened(log_name(task), _READ, folder) as file:
-                return _piece(file, offset, limit)
+            with (
+                _open_attempt_folder(place) as folder,
+                open_descriptor(log_file_name(task), _READ, folder) as file,
+            ):
+                return _read_chunk(file, offset, limit)
         except FileNotFoundError:
             return LogChunk(data=b"", offset=0, size=0)
 
@@ -159,16 +162,19 @@ def read_file(place: JobLocation, name: str, *, offset: int, limit: int) -> LogC
     """
     if _FILE_NAME.fullmatch(name) is None:
         raise InvalidInput.field("name", "must be a plain file name", value=name)
-    with as_unavailable(place, "cannot be read"):
+    with convert_to_unavailable(place, "cannot be read"):
         try:
-            with _attempt(place) as folder, opened(name, _READ, folder) as file:
+            with (
+                _open_attempt_folder(place) as folder,
+                open_descriptor(name, _READ, folder) as file,
+            ):
                 regular = stat.S_ISREG(os.fstat(file).st_mode)
-                return _piece(file, offset, limit) if regular else None
+                return _read_chunk(file, offset, limit) if regular else None
         except FileNotFoundError:
             return None
 
 
-def read_path(path: str, *, offset: int, limit: int) -> LogChunk:
+def read_outside_log(path: str, *, offset: int, limit: int) -> LogChunk:
     """Return up to ``limit`` bytes, from byte ``offset`` on, of a log outside of the jobs
     directory; a log that is missing or not a regular file is empty.
 
@@ -177,15 +183,15 @@ def read_path(path: str, *, offset: int, limit: int) -> LogChunk:
     """
     try:
         # Links are followed: the process has no more rights than the account that placed them.
-        with opened(path, _READ & ~os.O_NOFOLLOW) as file:
-            return _piece(file, offset, limit)
+        with open_descriptor(path, _READ & ~os.O_NOFOLLOW) as file:
+            return _read_chunk(file, offset, limit)
     except FileNotFoundError:
         return LogChunk(data=b"", offset=0, size=0)
     except OSError as error:
         raise Unavailable(f"The log {path} cannot be read: {error.strerror or error}.") from error
 
 
-def _piece(file: int, offset: int, limit: int) -> LogChunk:
+def _read_chunk(file: int, offset: int, limit: int) -> LogChunk:
     facts = os.fstat(file)
     if not stat.S_ISREG(facts.st_mode):
         return LogChunk(data=b"", offset=0, size=0)
@@ -202,7 +208,7 @@ def read_fence(place: JobLocation, task: int | None) -> Fence | None:
     Raises:
         Unavailable: the folder is inaccessible, or the fence exists but cannot be read.
     """
-    return _record(place, FENCE, task, Fence)
+    return _read_record(place, FENCE, task, Fence)
 
 
 def close_fence(place: JobLocation, task: int | None) -> Fence:
@@ -216,14 +222,14 @@ def close_fence(place: JobLocation, task: int | None) -> Fence:
     name = FENCE if task is None else f"{FENCE}-{task}"
     fence = Fence(owner=CLOSED, restart_count=0)
     with (
-        as_unavailable(place, "cannot be written"),
-        jobs_folder(place) as root,
+        convert_to_unavailable(place, "cannot be written"),
+        open_jobs_folder(place) as root,
         # A submission that did not get this far left no folder; it may still be in progress.
-        _made(root, job_part(place)) as job,
-        _made(job, str(place.attempt)) as attempt,
+        _open_or_create_folder(root, make_job_folder_name(place)) as job,
+        _open_or_create_folder(job, str(place.attempt)) as attempt,
     ):
         try:
-            _put(attempt, name, fence.model_dump_json().encode(), replace=False)
+            _write_atomically(attempt, name, fence.model_dump_json().encode(), replace=False)
         except FileExistsError:
             existing = read_fence(place, task)
             if existing is None:
@@ -241,14 +247,14 @@ def read_outcome(place: JobLocation, task: int | None) -> ProgramOutcome | None:
     Raises:
         Unavailable: the folder is inaccessible, or the outcome exists but cannot be read.
     """
-    return _record(place, OUTCOME, task, ProgramOutcome)
+    return _read_record(place, OUTCOME, task, ProgramOutcome)
 
 
-def _record(place: JobLocation, kind: str, task: int | None, model: type[R]) -> R | None:
+def _read_record(place: JobLocation, kind: str, task: int | None, model: type[R]) -> R | None:
     name = kind if task is None else f"{kind}-{task}"
-    with as_unavailable(place, "cannot be read"), _attempt(place) as folder:
+    with convert_to_unavailable(place, "cannot be read"), _open_attempt_folder(place) as folder:
         try:
-            with opened(name, _READ, folder) as file:
+            with open_descriptor(name, _READ, folder) as file:
                 regular = stat.S_ISREG(os.fstat(file).st_mode)
                 text = os.read(file, _MAX_RECORD_BYTES) if regular else b""
         except FileNotFoundError:
@@ -262,7 +268,7 @@ def _record(place: JobLocation, kind: str, task: int | None, model: type[R]) -> 
         ) from error
 
 
-def _own(place: JobLocation) -> None:
+def _check_own_account(place: JobLocation) -> None:
     if place.account is not None:
         raise NotAllowed(
             f"This platform cannot act as {place.account}: it has no broker. Set broker.socket, or "
@@ -279,34 +285,36 @@ def _check_name(name: str) -> None:
 
 
 @contextmanager
-def _attempt(place: JobLocation) -> Iterator[int]:
+def _open_attempt_folder(place: JobLocation) -> Iterator[int]:
     """Open the attempt's folder for the ``with`` block. It is opened anew each time, so that a
     network file system queries its server instead of its cache.
     """
     below = FOLDER | os.O_NOFOLLOW
     with (
-        jobs_folder(place) as root,
-        opened(job_part(place), below, root) as job,
-        opened(str(place.attempt), below, job) as attempt,
+        open_jobs_folder(place) as root,
+        open_descriptor(make_job_folder_name(place), below, root) as job,
+        open_descriptor(str(place.attempt), below, job) as attempt,
     ):
         yield attempt
 
 
 @contextmanager
-def _made(folder: int, name: str) -> Iterator[int]:
+def _open_or_create_folder(folder: int, name: str) -> Iterator[int]:
     """Open the folder ``name`` in ``folder`` for the ``with`` block; create it if it is missing."""
     try:
         os.mkdir(name, 0o700, dir_fd=folder)
         os.fsync(folder)
     except FileExistsError:
         pass
-    with opened(name, FOLDER | os.O_NOFOLLOW, folder) as made:
+    with open_descriptor(name, FOLDER | os.O_NOFOLLOW, folder) as made:
         if stat.S_IMODE(os.fstat(made).st_mode) != 0o700:
             os.fchmod(made, 0o700)  # an earlier umask or a user changed it
         yield made
 
 
-def _put(folder: int, name: str, data: bytes, *, replace: bool = True, mode: int = 0o600) -> None:
+def _write_atomically(
+    folder: int, name: str, data: bytes, *, replace: bool = True, mode: int = 0o600
+) -> None:
     """Write the file atomically: readers see the previous file or the complete new one.
 
     Raises:
@@ -314,7 +322,7 @@ def _put(folder: int, name: str, data: bytes, *, replace: bool = True, mode: int
     """
     temporary = f".{name}.{os.urandom(8).hex()}"
     try:
-        _write(folder, temporary, data, mode)
+        _create_file(folder, temporary, data, mode)
         if replace:
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             return
@@ -323,7 +331,7 @@ def _put(folder: int, name: str, data: bytes, *, replace: bool = True, mode: int
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            _write(folder, name, data, mode)  # as the agent does there
+            _create_file(folder, name, data, mode)  # as the agent does there
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
@@ -331,7 +339,7 @@ def _put(folder: int, name: str, data: bytes, *, replace: bool = True, mode: int
     os.unlink(temporary, dir_fd=folder)
 
 
-def _write(folder: int, name: str, data: bytes, mode: int) -> None:
+def _create_file(folder: int, name: str, data: bytes, mode: int) -> None:
     """Create a new file and synchronize it to disk. Raises ``FileExistsError``."""
     file = os.open(name, _WRITE, mode, dir_fd=folder)
     try:

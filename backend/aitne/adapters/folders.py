@@ -35,7 +35,7 @@ class _Ownership:
     mode: int
 
 
-def make_folder(area: Area, user: UnixUser, mounts: Mounts | None = None) -> str | None:
+def create_area_folder(area: Area, user: UnixUser, mounts: Mounts | None = None) -> str | None:
     """Create the folder of a storage area if it is missing; return a sentence about what is wrong
     with it, or None if it is correct.
 
@@ -50,19 +50,19 @@ def make_folder(area: Area, user: UnixUser, mounts: Mounts | None = None) -> str
         # An automounter mounts on access.
         with suppress(OSError):
             os.stat(path.parent)
-        missing = (mounts or Mounts()).missing(area)
+        missing = (mounts or Mounts()).find_missing_mount(area)
         if missing is not None:
             raise _Refused(
                 f"{path} is not created: no file system is mounted at {missing} on this machine. "
                 "Mount it."
             )
-        ownership = _ownership_of(area, user)
-        with _parent(path) as parent:
+        ownership = _find_ownership(area, user)
+        with _open_parent(path) as parent:
             try:
                 os.mkdir(path.name, 0o700, dir_fd=parent)
             except FileExistsError:
-                return _wrong(path, parent, ownership, area)
-            _hand_over(path.name, parent, ownership)
+                return _find_problem(path, parent, ownership, area)
+            _set_ownership(path.name, parent, ownership)
     except _Refused as refusal:
         return str(refusal)
     except OSError as error:
@@ -110,7 +110,7 @@ def check_only_root_writes(folder: PurePath) -> None:
         os.close(here)
 
 
-def _ownership_of(area: Area, user: UnixUser) -> _Ownership:
+def _find_ownership(area: Area, user: UnixUser) -> _Ownership:
     if area.kind is AreaKind.USER:
         return _Ownership(user.uid, user.gid, _USER_MODE)
     group = area.project or ""
@@ -130,7 +130,7 @@ def _ownership_of(area: Area, user: UnixUser) -> _Ownership:
 
 
 @contextmanager
-def _parent(path: PurePath) -> Iterator[int]:
+def _open_parent(path: PurePath) -> Iterator[int]:
     """Open the parent folder of ``path`` for the ``with`` block, by opening each component from
     ``/`` on.
     """
@@ -139,16 +139,16 @@ def _parent(path: PurePath) -> Iterator[int]:
         passed = PurePath("/")
         for name in path.parent.parts[1:]:
             passed /= name
-            below = _step(name, here, passed, path)
+            below = _open_component(name, here, passed, path)
             os.close(here)
             here = below
-            _check(here, passed, path)
+            _check_not_replaceable(here, passed, path)
         yield here
     finally:
         os.close(here)
 
 
-def _step(name: str, here: int, passed: PurePath, path: PurePath) -> int:
+def _open_component(name: str, here: int, passed: PurePath, path: PurePath) -> int:
     try:
         return os.open(name, _STEP, dir_fd=here)
     except OSError as error:
@@ -165,7 +165,7 @@ def _step(name: str, here: int, passed: PurePath, path: PurePath) -> int:
         raise
 
 
-def _check(folder: int, passed: PurePath, path: PurePath) -> None:
+def _check_not_replaceable(folder: int, passed: PurePath, path: PurePath) -> None:
     """Check that no other user could replace what is created in ``folder``. Raises ``_Refused``."""
     facts = os.fstat(folder)
     writable = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
@@ -177,7 +177,7 @@ def _check(folder: int, passed: PurePath, path: PurePath) -> None:
         )
 
 
-def _hand_over(name: str, parent: int, ownership: _Ownership) -> None:
+def _set_ownership(name: str, parent: int, ownership: _Ownership) -> None:
     try:
         folder = os.open(name, _OPEN, dir_fd=parent)
         try:
@@ -185,9 +185,9 @@ def _hand_over(name: str, parent: int, ownership: _Ownership) -> None:
                 raise _Refused(f"{name} was replaced while it was created.")
             # This order requires no capability but CAP_CHOWN: the set-group-ID bit is kept for a
             # group of the process, and a change of the owner keeps a folder's mode.
-            _give(folder, os.geteuid(), os.getegid())
+            _change_owner(folder, os.geteuid(), os.getegid())
             os.fchmod(folder, ownership.mode)
-            _give(folder, ownership.uid, ownership.gid)
+            _change_owner(folder, ownership.uid, ownership.gid)
         finally:
             os.close(folder)
     except OSError:
@@ -197,13 +197,13 @@ def _hand_over(name: str, parent: int, ownership: _Ownership) -> None:
         raise
 
 
-def _give(folder: int, uid: int, gid: int) -> None:
+def _change_owner(folder: int, uid: int, gid: int) -> None:
     facts = os.fstat(folder)
     if (facts.st_uid, facts.st_gid) != (uid, gid):
         os.fchown(folder, uid, gid)
 
 
-def _wrong(path: PurePath, parent: int, ownership: _Ownership, area: Area) -> str | None:
+def _find_problem(path: PurePath, parent: int, ownership: _Ownership, area: Area) -> str | None:
     """Return a sentence about what is wrong with the type, owner or mode of an existing folder, or
     None if it is correct.
     """

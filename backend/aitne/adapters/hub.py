@@ -101,13 +101,13 @@ class HubClient:
                         f"JupyterHub lost track of server {server}: {_message(stream)}"
                     )
                 async for line in stream.aiter_lines():
-                    event = _event(line)
+                    event = _parse_event(line)
                     if event.get("ready"):
                         return
                     if event.get("failed"):
                         raise Conflict(str(event.get("message") or "The server did not start."))
         except httpx.HTTPError as error:
-            raise _silent(error) from error
+            raise _make_no_answer_error(error) from error
         raise HubUnavailable(f"JupyterHub stopped answering while server {server} started.")
 
     async def _call(
@@ -116,7 +116,7 @@ class HubClient:
         try:
             answer = await self._http.request(method, path, json=body)
         except httpx.HTTPError as error:
-            raise _silent(error) from error
+            raise _make_no_answer_error(error) from error
         _raise_if_broken(answer)
         return answer
 
@@ -126,7 +126,7 @@ def _raise_if_broken(answer: httpx.Response) -> None:
         raise HubUnavailable(f"JupyterHub answered {answer.status_code}: {_message(answer)}")
 
 
-def _silent(error: httpx.HTTPError) -> HubUnavailable:
+def _make_no_answer_error(error: httpx.HTTPError) -> HubUnavailable:
     return HubUnavailable(f"JupyterHub does not answer: {error or type(error).__name__}.")
 
 
@@ -141,7 +141,7 @@ def _message(answer: httpx.Response) -> str:
         return f"status {answer.status_code} {answer.reason_phrase}"
 
 
-def _event(line: str) -> dict[str, Any]:
+def _parse_event(line: str) -> dict[str, Any]:
     name, _, data = line.partition(":")
     if name != "data":
         return {}

@@ -30,9 +30,9 @@ class HubLoginsClient:
         """End the user's logins at JupyterHub, except those of the sign-ins ``kept``. Raises
         ``HubUnavailable`` if JupyterHub does not confirm it.
         """
-        await asyncio.to_thread(self._end, owner, sorted(kept))
+        await asyncio.to_thread(self._delete_logins, owner, sorted(kept))
 
-    def _end(self, owner: str, kept: Sequence[str]) -> None:
+    def _delete_logins(self, owner: str, kept: Sequence[str]) -> None:
         headers = {"Authorization": f"token {self._token()}"}
         connection = HTTPConnection("127.0.0.1", self._port, timeout=ANSWER_WITHIN_S)
         path = f"/hub/api/platform/users/{quote(owner, safe='')}/logins"

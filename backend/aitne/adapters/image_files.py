@@ -25,13 +25,13 @@ class ImagesFolder(ImageFiles):
         self._folder = folder
 
     @override
-    def checked(self, claim: Artifact, field: str) -> Artifact:
+    def check_artifact(self, claim: Artifact, field: str) -> Artifact:
         if claim.path is None:
             return claim
-        return _checked(claim, _inside(claim.path, self._folder, field), field)
+        return _check_artifact(claim, _check_parent_folders(claim.path, self._folder, field), field)
 
 
-def _checked(claim: Artifact, path: str, field: str) -> Artifact:
+def _check_artifact(claim: Artifact, path: str, field: str) -> Artifact:
     try:
         # Non-blocking, in case the path is a pipe.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -60,7 +60,7 @@ def _checked(claim: Artifact, path: str, field: str) -> Artifact:
     )
 
 
-def _inside(path_text: str, folder: Path, field: str) -> str:
+def _check_parent_folders(path_text: str, folder: Path, field: str) -> str:
     """Check that only the platform can change the folders that lead to the path, and return it.
     ``field`` is the request's field that errors name.
 

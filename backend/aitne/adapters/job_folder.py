@@ -26,13 +26,13 @@ def root_path(place: JobLocation) -> PurePath:
     return PurePath(place.folder).parent
 
 
-def job_part(place: JobLocation) -> str:
+def make_job_folder_name(place: JobLocation) -> str:
     """Return the name of the job folder below ``root_path``."""
     return PurePath(place.folder).name
 
 
 @contextmanager
-def as_unavailable(place: JobLocation, what: str) -> Iterator[None]:
+def convert_to_unavailable(place: JobLocation, what: str) -> Iterator[None]:
     """Convert an ``OSError`` in the ``with`` block to ``Unavailable``, or to ``StorageFull`` if the
     user can make room; ``what`` says what failed, such as ``cannot be removed``.
     """
@@ -41,7 +41,7 @@ def as_unavailable(place: JobLocation, what: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StorageFull(
-                f"The job's folder {place.directory} {what}: {_use(place, error)}. Delete files there "
+                f"The job's folder {place.directory} {what}: {_describe_usage(place, error)}. Delete files there "
                 "that you no longer need, such as ended jobs (`aitne rm`); `aitne storage` shows your "
                 "folders, and the job starts when there is space."
             ) from error
@@ -52,7 +52,7 @@ def as_unavailable(place: JobLocation, what: str) -> Iterator[None]:
         ) from error
 
 
-def _use(place: JobLocation, error: OSError) -> str:
+def _describe_usage(place: JobLocation, error: OSError) -> str:
     """Return a clause that says how much is used where the job's folder is: of the user's quota if
     that is known, otherwise of the file system.
     """
@@ -60,7 +60,7 @@ def _use(place: JobLocation, error: OSError) -> str:
     while not os.path.isdir(folder) and folder != folder.parent:
         folder = folder.parent
     area = Area(name="home", kind=AreaKind.USER, path=str(folder))
-    facts = PosixStorage().look(area, user=place.account or own_account_name())
+    facts = PosixStorage().read_area(area, user=place.account or own_account_name())
     quota = facts.user_quota
     if quota is not None and quota.limit_bytes and quota.used_bytes is not None:
         used, limit = describe_bytes(quota.used_bytes), describe_bytes(quota.limit_bytes)
@@ -77,7 +77,7 @@ def _use(place: JobLocation, error: OSError) -> str:
 
 
 @contextmanager
-def opened(name: str | bytes, flags: int, folder: int | None = None) -> Iterator[int]:
+def open_descriptor(name: str | bytes, flags: int, folder: int | None = None) -> Iterator[int]:
     """Open a file or folder for the ``with`` block and yield its descriptor.
 
     Args:
@@ -93,7 +93,7 @@ def opened(name: str | bytes, flags: int, folder: int | None = None) -> Iterator
 
 
 @contextmanager
-def jobs_folder(place: JobLocation) -> Iterator[int]:
+def open_jobs_folder(place: JobLocation) -> Iterator[int]:
     """Open the folder that contains all job folders of the account, after checking its owner and
     mode.
 
@@ -109,7 +109,7 @@ def jobs_folder(place: JobLocation) -> Iterator[int]:
             f"{root_path(place)} is a link of uid {link.st_uid}, which could lead to another folder at "
             "any time. Nothing is written or read there: ask an administrator to remove it."
         )
-    with opened(str(root_path(place)), FOLDER) as root:
+    with open_descriptor(str(root_path(place)), FOLDER) as root:
         facts = os.fstat(root)
         others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
         # A platform that runs as root without a broker creates its folders itself.

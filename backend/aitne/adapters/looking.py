@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import TypeVar
 
-from aitne.adapters.storage._base import absent
+from aitne.adapters.storage._base import make_absent_facts
 from aitne.adapters.storage._mounts import Mounts
 from aitne.core.models.storage import NO_ANSWER, Area, AreaFacts, PathFacts
 from aitne.core.ports.storage import Storage
@@ -92,40 +92,42 @@ class TimeoutExecutor:
             if not hangs:
                 # A daemon: the process may end while it hangs.
                 thread = Thread(
-                    target=_work, args=(key_tasks, queue), name=f"look {key}", daemon=True
+                    target=_run_tasks, args=(key_tasks, queue), name=f"look {key}", daemon=True
                 )
                 thread.start()
                 threads[key] = thread
         return threads
 
 
-def look_at(
-    patience: TimeoutExecutor, storages: Mapping[str, Storage], areas: Sequence[Area], user: str
+def read_areas(
+    executor: TimeoutExecutor, storages: Mapping[str, Storage], areas: Sequence[Area], user: str
 ) -> list[AreaFacts]:
     """Return size, quota and other facts about each storage area, in the order of ``areas``. A file
     system that does not answer is reported in ``problem``.
 
     Args:
-        patience: executor, which limits the time.
+        executor: executor, which limits the time.
         storages: storage adapters by name.
         areas: storage areas.
         user: name of the user whose quota is returned.
     """
-    tasks = [(file_system_of(area.path), partial(_look, storages, area, user)) for area in areas]
+    tasks = [
+        (find_mount_point(area.path), partial(_read_area, storages, area, user)) for area in areas
+    ]
     return [
-        facts or absent(area, f"The file system of {area.path} does not answer.")
-        for area, facts in zip(areas, patience.gather(tasks), strict=True)
+        facts or make_absent_facts(area, f"The file system of {area.path} does not answer.")
+        for area, facts in zip(areas, executor.gather(tasks), strict=True)
     ]
 
 
-def look_at_paths(patience: TimeoutExecutor, paths: Sequence[str]) -> list[PathFacts]:
+def read_paths(executor: TimeoutExecutor, paths: Sequence[str]) -> list[PathFacts]:
     """Return type, size and other facts about the file or folder at each path, in the order of
     ``paths``. A file system that does not answer is reported in ``problem``.
     """
-    tasks = [(file_system_of(path), partial(path_facts, path)) for path in paths]
+    tasks = [(find_mount_point(path), partial(path_facts, path)) for path in paths]
     return [
         facts or PathFacts(path=path, problem=NO_ANSWER)
-        for path, facts in zip(paths, patience.gather(tasks), strict=True)
+        for path, facts in zip(paths, executor.gather(tasks), strict=True)
     ]
 
 
@@ -153,12 +155,12 @@ def path_facts(path: str) -> PathFacts:
         writable=os.access(real, os.W_OK | enter),
         size_bytes=facts.st_size if file else None,
         mtime_ns=facts.st_mtime_ns,
-        commit=_commit(Path(real) / ".git") if folder else None,
+        commit=_read_git_commit(Path(real) / ".git") if folder else None,
         problem=None if readable else "it is not readable",
     )
 
 
-def _commit(git: Path) -> str | None:
+def _read_git_commit(git: Path) -> str | None:
     """Return the hash of the commit that is checked out, read from git's own files, or None if
     ``git`` is not a readable ``.git`` folder.
 
@@ -188,29 +190,33 @@ def _first_bytes(path: Path) -> str:
         return file.read(_MOST_REFS).decode("utf-8", "replace")
 
 
-def file_system_of(path: str) -> str:
+def find_mount_point(path: str) -> str:
     """Return the mount point of the file system that contains ``path``. Only the path's text is
     compared with the list of mounts, so this never blocks.
     """
     try:
-        mount = _MOUNTS.of(path)
+        mount = _MOUNTS.find_mount(path)
     except OSError:
         mount = None
     return "/" if mount is None else mount.point
 
 
-def _look(storages: Mapping[str, Storage], area: Area, user: str) -> AreaFacts:
+def _read_area(storages: Mapping[str, Storage], area: Area, user: str) -> AreaFacts:
     storage = storages.get(area.adapter)
     if storage is None:
         names = ", ".join(sorted(storages)) or "none"
-        return absent(area, f"Its storage adapter {area.adapter} is not in use here ({names}).")
+        return make_absent_facts(
+            area, f"Its storage adapter {area.adapter} is not in use here ({names})."
+        )
     try:
-        return storage.look(area, user=user)
+        return storage.read_area(area, user=user)
     except Exception as error:  # noqa: BLE001 - a plug-in's adapter; the others continue
-        return absent(area, f"The storage adapter {area.adapter} failed: {type(error).__name__}.")
+        return make_absent_facts(
+            area, f"The storage adapter {area.adapter} failed: {type(error).__name__}."
+        )
 
 
-def _work(tasks: list[tuple[int, Callable[[], T]]], queue: SimpleQueue[_Result[T]]) -> None:
+def _run_tasks(tasks: list[tuple[int, Callable[[], T]]], queue: SimpleQueue[_Result[T]]) -> None:
     for number, task in tasks:
         try:
             queue.put((number, task(), None))

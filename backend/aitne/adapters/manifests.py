@@ -67,34 +67,34 @@ class ManifestFolder(Manifests):
     async def receive(
         self, user: str, digest: str, chunks: AsyncIterator[bytes], used: Collection[str]
     ) -> Summary:
-        with self._turn(user):
+        with self._reserve_upload(user):
             user_folder = self._folder / _WAITING / user
-            with _translated(self._folder):
-                await asyncio.to_thread(self._prepare, user_folder, used)
+            with _convert_errors(self._folder):
+                await asyncio.to_thread(self._prepare_upload, user_folder, used)
                 fresh = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=".", dir=user_folder))
                 try:
-                    await self._write(fresh / _TEXT, chunks)
-                    summary = await asyncio.to_thread(self._check, fresh, digest)
-                    await asyncio.to_thread(_put, fresh, user_folder / digest)
+                    await self._write_upload(fresh / _TEXT, chunks)
+                    summary = await asyncio.to_thread(self._check_manifest, fresh, digest)
+                    await asyncio.to_thread(_move_upload, fresh, user_folder / digest)
                 finally:
                     await asyncio.to_thread(shutil.rmtree, fresh, ignore_errors=True)
         return summary
 
     @override
-    async def find(self, user: str, digest: str, *, kept: bool) -> Summary | None:
+    async def find_summary(self, user: str, digest: str, *, kept: bool) -> Summary | None:
         places = [self._folder / _WAITING / user / digest]
         if kept:
             places.append(self._folder / digest)
-        with _translated(self._folder):
-            return await asyncio.to_thread(_find, places)
+        with _convert_errors(self._folder):
+            return await asyncio.to_thread(_find_summary, places)
 
     @override
-    async def keep(self, user: str, digest: str) -> None:
-        with _translated(self._folder):
-            await asyncio.to_thread(self._keep, user, digest)
+    async def make_permanent(self, user: str, digest: str) -> None:
+        with _convert_errors(self._folder):
+            await asyncio.to_thread(self._make_permanent, user, digest)
 
     @override
-    def path(self, digest: str) -> Path:
+    def get_path(self, digest: str) -> Path:
         path = self._folder / digest / _TEXT
         if not path.is_file():
             raise Unavailable(
@@ -103,7 +103,7 @@ class ManifestFolder(Manifests):
         return path
 
     @contextmanager
-    def _turn(self, user: str) -> Iterator[None]:
+    def _reserve_upload(self, user: str) -> Iterator[None]:
         if user in self._busy:
             raise RateLimited(
                 "Another manifest of yours is being uploaded. Wait for its end.", _RETRY_S
@@ -116,7 +116,7 @@ class ManifestFolder(Manifests):
         finally:
             self._busy.discard(user)
 
-    def _prepare(self, user_folder: Path, used: Collection[str]) -> None:
+    def _prepare_upload(self, user_folder: Path, used: Collection[str]) -> None:
         user_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._folder.chmod(0o700)
         uploads = sorted(user_folder.iterdir(), key=_modified_at)
@@ -137,7 +137,7 @@ class ManifestFolder(Manifests):
         for folder in dict.fromkeys(stale):
             shutil.rmtree(folder, ignore_errors=True)
 
-    async def _write(self, path: Path, chunks: AsyncIterator[bytes]) -> None:
+    async def _write_upload(self, path: Path, chunks: AsyncIterator[bytes]) -> None:
         written_bytes = since_look = 0
         with path.open("xb") as file:
             os.fchmod(file.fileno(), 0o600)
@@ -160,10 +160,12 @@ class ManifestFolder(Manifests):
                 "space."
             )
 
-    def _check(self, fresh: Path, digest: str) -> Summary:
+    def _check_manifest(self, fresh: Path, digest: str) -> Summary:
         with (fresh / _TEXT).open("rb") as file:
             packed = iter(lambda: file.read(_CHUNK), b"")
-            summary = manifest.summarize(manifest.unpack(packed, most_bytes=self._most))
+            summary = manifest.summarize_manifest(
+                manifest.decompress_manifest(packed, most_bytes=self._most)
+            )
         if summary.digest != digest:
             raise InvalidInput.field(
                 "sha256",
@@ -174,7 +176,7 @@ class ManifestFolder(Manifests):
         (fresh / _SUMMARY).write_text(json.dumps(asdict(summary)))
         return summary
 
-    def _keep(self, user: str, digest: str) -> None:
+    def _make_permanent(self, user: str, digest: str) -> None:
         target = self._folder / digest
         try:
             (self._folder / _WAITING / user / digest).rename(target)
@@ -184,7 +186,7 @@ class ManifestFolder(Manifests):
                 raise
 
 
-def _find(places: Iterable[Path]) -> Summary | None:
+def _find_summary(places: Iterable[Path]) -> Summary | None:
     for folder in places:
         try:
             summary = read_state(Summary, folder / _SUMMARY)
@@ -195,7 +197,7 @@ def _find(places: Iterable[Path]) -> Summary | None:
     return None
 
 
-def _put(fresh: Path, place: Path) -> None:
+def _move_upload(fresh: Path, place: Path) -> None:
     """Move the upload to its final place; an existing folder there has identical content and is
     kept.
     """
@@ -226,7 +228,7 @@ def _modified_at(path: Path) -> float:
 
 
 @contextmanager
-def _translated(folder: Path) -> Iterator[None]:
+def _convert_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -23,7 +23,7 @@ from io import BytesIO
 from pathlib import Path
 
 import aitne
-from aitne.core.bytecode import bytecode
+from aitne.core.bytecode import compile_bytecode
 from aitne.core.errors import SetupError
 from aitne.core.platform.node_software import NodeSoftware
 from aitne.core.settings import Settings
@@ -61,8 +61,8 @@ def own_software() -> NodeSoftware:
     return NodeSoftware(
         agent=(sys.executable, "-I", "-m", "aitne.agent"),
         launcher=_LAUNCHER,
-        spawner=(sys.executable, "-I", str(_spawner(cache_dir() / "software"))),
-        notebook=_notebook(cache_dir() / "software"),
+        spawner=(sys.executable, "-I", str(_make_spawner_path(cache_dir() / "software"))),
+        notebook=_make_notebook_path(cache_dir() / "software"),
     )
 
 
@@ -76,8 +76,8 @@ def write_own_software() -> None:
     """
     root = cache_dir() / "software"
     try:
-        _write_spawner(_spawner(root))
-        _write_notebook(_notebook(root))
+        _write_spawner(_make_spawner_path(root))
+        _write_notebook(_make_notebook_path(root))
     except OSError as error:
         raise SetupError(
             f"{error.filename or root} cannot be written: {error.strerror}. Free some space there."
@@ -112,7 +112,7 @@ class SoftwareFolder:
         """Path of the program that starts a node's ranks, in a folder of its own, which is
         bind-mounted in containers.
         """
-        return _spawner(self.root)
+        return _make_spawner_path(self.root)
 
     @property
     def launcher(self) -> Path:
@@ -125,7 +125,7 @@ class SoftwareFolder:
     @property
     def notebook(self) -> Path:
         """Path of the folder with the packages that notebooks and their ranks use."""
-        return _notebook(self.root)
+        return _make_notebook_path(self.root)
 
     @property
     def session_env(self) -> Path:
@@ -184,23 +184,23 @@ class SoftwareFolder:
             SetupError: the folder cannot be written to.
         """
         try:
-            _folder(self.root)
+            _create_folder(self.root)
             if not self.agent.is_file():
-                _write(self.agent, agent_archive())
+                _write_file(self.agent, agent_archive())
             _write_spawner(self.spawner)
             _write_notebook(self.notebook)
-            _folder(self.launcher.parent)
+            _create_folder(self.launcher.parent)
             for name, content in _lab_files().items():
                 path = self.launcher.parent / name
                 for parent in reversed(path.relative_to(self.launcher.parent).parents):
-                    _folder(self.launcher.parent / parent)
-                _write(path, content)
+                    _create_folder(self.launcher.parent / parent)
+                _write_file(path, content)
             if not self.launcher.is_file():
-                _write(self.launcher, _LAUNCHER.read_bytes())
+                _write_file(self.launcher, _LAUNCHER.read_bytes())
         except OSError as error:
-            raise SetupError(self.why_not(error)) from error
+            raise SetupError(self.explain_write_error(error)) from error
 
-    def why_not(self, error: OSError) -> str:
+    def explain_write_error(self, error: OSError) -> str:
         """Return a sentence that explains ``error``, which occurred when the folder was written to,
         and what to do.
         """
@@ -236,7 +236,7 @@ def _archive(files: dict[str, bytes]) -> bytes:
     buffer = BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
-            for path, data in ((name, content), (f"{name}c", bytecode(name, content))):
+            for path, data in ((name, content), (f"{name}c", compile_bytecode(name, content))):
                 archive.writestr(zipfile.ZipInfo(path, _A_DATE), data, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 
@@ -251,7 +251,7 @@ def _agent_files() -> dict[str, bytes]:
 
 
 def _spawner_files() -> dict[str, bytes]:
-    places = f"NOTEBOOK = {_notebook(Path()).name!r}\n".encode()
+    places = f"NOTEBOOK = {_make_notebook_path(Path()).name!r}\n".encode()
     return {
         "__main__.py": _SPAWNER_MAIN.encode(),
         **package_files.collect_launcher_files(),
@@ -265,14 +265,14 @@ def _modules(name: str) -> dict[str, bytes]:
     return {str(path.relative_to(_PACKAGE.parent)): path.read_bytes() for path in paths}
 
 
-def _spawner(root: Path) -> Path:
+def _make_spawner_path(root: Path) -> Path:
     return root / f"launcher-{_digest(_spawner_files().values())}" / "launcher.pyz"
 
 
 def _write_spawner(path: Path) -> None:
     if not path.is_file():
-        _folder(path.parent)
-        _write(path, _archive(_spawner_files()))
+        _create_folder(path.parent)
+        _write_file(path, _archive(_spawner_files()))
 
 
 @functools.cache
@@ -293,7 +293,7 @@ def _notebook_files() -> dict[str, bytes]:
     }
 
 
-def _notebook(root: Path) -> Path:
+def _make_notebook_path(root: Path) -> Path:
     return root / f"notebook-{_notebook_digest()}"
 
 
@@ -305,13 +305,13 @@ def _write_notebook(path: Path) -> None:
         return
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)
-    _folder(path.parent)
+    _create_folder(path.parent)
     try:
         for name, content in _notebook_files().items():
             file = temporary / name
             for parent in reversed(file.relative_to(temporary).parents):
-                _folder(temporary / parent)
-            _write(file, content)
+                _create_folder(temporary / parent)
+            _write_file(file, content)
             if file.suffix == ".py":
                 _compile(file, path / name)
         temporary.rename(path)
@@ -336,7 +336,7 @@ def _digest(content: Iterable[bytes]) -> str:
     return digest.hexdigest()[:12]
 
 
-def _folder(path: Path) -> None:
+def _create_folder(path: Path) -> None:
     if not path.is_dir():
         # Another platform that starts at the same time may make it first.
         with suppress(FileExistsError):
@@ -344,7 +344,7 @@ def _folder(path: Path) -> None:
             path.chmod(0o755)
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write_file(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_bytes(content)
     temporary.chmod(0o644)

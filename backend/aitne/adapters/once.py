@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @contextmanager
-def only_builder(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
+def lock_folder_creation(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Hold a lock during the ``with`` block, so that only one process at a time creates ``folder``.
 
     Args:

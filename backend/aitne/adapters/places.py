@@ -11,8 +11,8 @@ from functools import partial
 
 from aitne.adapters.accounts import UnixUser
 from aitne.adapters.broker import BrokerClient
-from aitne.adapters.folders import make_folder
-from aitne.adapters.looking import TimeoutExecutor, file_system_of, look_at, look_at_paths
+from aitne.adapters.folders import create_area_folder
+from aitne.adapters.looking import TimeoutExecutor, find_mount_point, read_areas, read_paths
 from aitne.core.broker.storage import (
     MAX_AREAS,
     MAX_PATHS,
@@ -24,7 +24,7 @@ from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.models.storage import Area, AreaFacts, PathFacts
 from aitne.core.ports.storage import Storage
 from aitne.core.settings import Settings
-from aitne.core.storage.areas import AreaOwner, areas_of
+from aitne.core.storage.areas import AreaOwner, list_areas
 from aitne.core.storage.settings import StorageSettings
 from aitne.host.account import own_account_name
 
@@ -44,29 +44,29 @@ class OwnUserFolders:
         self._storages = storages
         self._patience = patience or TimeoutExecutor()
 
-    async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
+    async def read_areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
         """Return size, quota and other facts about each storage area. ``account`` must be None or
         the platform's own account.
         """
-        _own(account)
+        _check_own_account(account)
         user = own_account_name()
-        return await asyncio.to_thread(look_at, self._patience, self._storages, areas, user)
+        return await asyncio.to_thread(read_areas, self._patience, self._storages, areas, user)
 
-    async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
+    async def read_paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
         """Return type, size and other facts about the file or folder at each absolute path.
         ``account`` must be None or the platform's own account.
         """
-        _own(account)
-        return await asyncio.to_thread(look_at_paths, self._patience, paths)
+        _check_own_account(account)
+        return await asyncio.to_thread(read_paths, self._patience, paths)
 
-    async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
+    async def create_folders(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
         """Create the areas' folders that are missing; return a sentence for each that could not be
         created.
         """
-        _own(account)
+        _check_own_account(account)
         user = _own_user()
         return await asyncio.to_thread(
-            make_folders, self._patience, self._settings, user, tuple(areas)
+            create_area_folders, self._patience, self._settings, user, tuple(areas)
         )
 
 
@@ -76,7 +76,7 @@ class BrokerUserFolders:
     def __init__(self, settings: Settings) -> None:
         self._client = BrokerClient(settings)
 
-    async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
+    async def read_areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
         """Return size, quota and other facts about each storage area, read under ``account``."""
         facts: list[AreaFacts] = []
         for start in range(0, len(areas), MAX_AREAS):
@@ -84,18 +84,18 @@ class BrokerUserFolders:
             facts += (await self._client.call("areas", args, AreasResult)).areas
         return facts
 
-    async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
+    async def read_paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
         """Return type, size and other facts about the file or folder at each absolute path, read
         under ``account``.
         """
         facts: list[PathFacts] = []
         for start in range(0, len(paths), MAX_PATHS):
             part = list(paths[start : start + MAX_PATHS])
-            args = {"account": _named(account), "paths": part}
+            args = {"account": _require_account(account), "paths": part}
             facts += (await self._client.call("paths", args, PathsResult)).paths
         return facts
 
-    async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
+    async def create_folders(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
         """Create the areas' folders that are missing; return a sentence for each that could not be
         created.
         """
@@ -110,40 +110,42 @@ class BrokerUserFolders:
         await self._client.close()
 
 
-def make_folders(
-    patience: TimeoutExecutor, settings: StorageSettings, user: UnixUser, areas: Sequence[Area]
+def create_area_folders(
+    executor: TimeoutExecutor, settings: StorageSettings, user: UnixUser, areas: Sequence[Area]
 ) -> list[str]:
     """Create the missing folders of storage areas. Return a sentence for each folder that was not
     created, or that exists with a wrong owner or mode.
 
     Args:
-        patience: executor, which limits the time that this call blocks.
+        executor: executor, which limits the time that this call blocks.
         settings: storage settings; areas that they do not define for this account are not created.
         user: account that will own the folders.
         areas: storage areas.
     """
     owner = AreaOwner(user=user.name, uid=user.uid, home=user.home)
-    problems = [_outside(settings, owner, area) for area in areas]
+    problems = [_find_area_mismatch(settings, owner, area) for area in areas]
     allowed = [area for area, outside in zip(areas, problems, strict=True) if outside is None]
-    tasks = [(file_system_of(area.path), partial(_make, area, user)) for area in allowed]
-    for area, made in zip(allowed, patience.gather(tasks), strict=True):
+    tasks = [
+        (find_mount_point(area.path), partial(_create_area_folder, area, user)) for area in allowed
+    ]
+    for area, made in zip(allowed, executor.gather(tasks), strict=True):
         hangs = f"{area.path} was not created in time: its file system does not answer."
         problems.append(hangs if made is None else made[0])
     return [problem for problem in problems if problem is not None]
 
 
-def _make(area: Area, user: UnixUser) -> tuple[str | None]:
-    return (make_folder(area, user),)
+def _create_area_folder(area: Area, user: UnixUser) -> tuple[str | None]:
+    return (create_area_folder(area, user),)
 
 
-def _outside(settings: StorageSettings, owner: AreaOwner, area: Area) -> str | None:
+def _find_area_mismatch(settings: StorageSettings, owner: AreaOwner, area: Area) -> str | None:
     """Check that ``settings`` define exactly this storage area for the owner. Return None if they
     do, otherwise a sentence with the reason why its folder is not created.
 
     ``settings`` are the storage settings of the process that creates folders.
     """
     try:
-        user_areas = areas_of(settings, owner, [] if area.project is None else [area.project])
+        user_areas = list_areas(settings, owner, [] if area.project is None else [area.project])
     except InvalidInput as error:
         return f"{area.path} is not created: {error.message}."
     if any(user_area.model_dump() == area.model_dump() for user_area in user_areas):
@@ -160,18 +162,21 @@ def _own_user() -> UnixUser:
     return UnixUser(own_account_name(), os.geteuid(), gid, groups, os.path.expanduser("~"))
 
 
-def _own(account: str | None) -> None:
+def _check_own_account(account: str | None) -> None:
     if account is not None:
         raise NotAllowed(
             f"This platform cannot act as {account}: it has no broker. Set broker.socket."
         )
 
 
-def _named(account: str | None) -> str:
+def _require_account(account: str | None) -> str:
     if account is None:
         raise NotAllowed("The broker acts only for an account, and the request names none.")
     return account
 
 
 def _args(account: str | None, areas: Sequence[Area]) -> dict[str, object]:
-    return {"account": _named(account), "areas": [area.model_dump(mode="json") for area in areas]}
+    return {
+        "account": _require_account(account),
+        "areas": [area.model_dump(mode="json") for area in areas],
+    }

@@ -10,7 +10,7 @@ from cryptography import x509
 from aitne.core.errors import Unavailable
 
 
-def presented_certificate(host: str, port: int, *, within_s: float) -> x509.Certificate:
+def fetch_server_certificate(host: str, port: int, *, within_s: float) -> x509.Certificate:
     """Return the certificate that a server presents for the name ``host``, trusted or not.
 
     ``within_s`` is the time limit of each step of the handshake, in seconds.

@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from typing_extensions import override
 
-from aitne.adapters.looking import TimeoutExecutor, file_system_of
-from aitne.adapters.presented_certificate import presented_certificate
+from aitne.adapters.looking import TimeoutExecutor, find_mount_point
+from aitne.adapters.presented_certificate import fetch_server_certificate
 from aitne.core.errors import Unavailable
 from aitne.core.ports.probes import FilesystemSpace, Probes
-from aitne.host.http_status import http_status
+from aitne.host.http_status import request_http_status
 
 _T = TypeVar("_T")
 WITHIN_S = 3.0
@@ -33,20 +33,20 @@ class LocalProbes(Probes):
         self._patience = TimeoutExecutor(within_s)
 
     @override
-    async def http(self, url: str) -> None:
+    async def check_http(self, url: str) -> None:
         try:
-            status = await http_status(url, within_s=self._within_s)
+            status = await request_http_status(url, within_s=self._within_s)
         except TimeoutError as error:
             raise Unavailable(f"{url} did not answer within {self._within_s:g} s.") from error
         except OSError as error:
-            raise Unavailable(f"{url} cannot be reached: {_said(error)}.") from error
+            raise Unavailable(f"{url} cannot be reached: {_format_os_error(error)}.") from error
         except ValueError as error:
             raise Unavailable(str(error)) from error
         if status >= 500:
             raise Unavailable(f"{url} answers with the error {status}.")
 
     @override
-    async def socket(self, path: Path) -> None:
+    async def check_socket(self, path: Path) -> None:
         try:
             async with asyncio.timeout(self._within_s):
                 _, writer = await asyncio.open_unix_connection(path)
@@ -54,11 +54,13 @@ class LocalProbes(Probes):
         except TimeoutError as error:
             raise Unavailable(f"{path} did not answer within {self._within_s:g} s.") from error
         except OSError as error:
-            raise Unavailable(f"No process listens at {path}: {_said(error)}.") from error
+            raise Unavailable(
+                f"No process listens at {path}: {_format_os_error(error)}."
+            ) from error
 
     @override
-    async def certificate(self, host: str, port: int) -> tuple[datetime, datetime]:
-        look = partial(presented_certificate, host, port, within_s=self._within_s)
+    async def get_certificate_validity(self, host: str, port: int) -> tuple[datetime, datetime]:
+        look = partial(fetch_server_certificate, host, port, within_s=self._within_s)
         try:
             async with asyncio.timeout(self._within_s):
                 found = await asyncio.to_thread(look)
@@ -67,24 +69,26 @@ class LocalProbes(Probes):
         return found.not_valid_before_utc, found.not_valid_after_utc
 
     @override
-    async def folder(self, path: Path) -> None:
-        if not await self._aside(path, path.is_dir):
+    async def check_folder(self, path: Path) -> None:
+        if not await self._run_in_thread(path, path.is_dir):
             raise Unavailable(f"There is no folder {path}.")
 
     @override
-    async def space(self, path: Path) -> tuple[int, int]:
-        usage = await self._aside(path, lambda: shutil.disk_usage(path))
+    async def measure_space(self, path: Path) -> tuple[int, int]:
+        usage = await self._run_in_thread(path, lambda: shutil.disk_usage(path))
         return usage.free, usage.total
 
     @override
-    async def filesystems(self, folders: Mapping[str, Path]) -> Mapping[str, FilesystemSpace]:
-        tasks = [(file_system_of(str(path)), partial(_space, path)) for path in folders.values()]
+    async def measure_filesystems(
+        self, folders: Mapping[str, Path]
+    ) -> Mapping[str, FilesystemSpace]:
+        tasks = [(find_mount_point(str(path)), partial(_space, path)) for path in folders.values()]
         found = await asyncio.to_thread(self._patience.gather, tasks)
         return {
             name: space for name, space in zip(folders, found, strict=True) if space is not None
         }
 
-    async def _aside(self, path: Path, look: Callable[[], _T]) -> _T:
+    async def _run_in_thread(self, path: Path, look: Callable[[], _T]) -> _T:
         try:
             async with asyncio.timeout(self._within_s):
                 return await asyncio.to_thread(look)
@@ -93,7 +97,7 @@ class LocalProbes(Probes):
                 f"The file system of {path} did not answer within {self._within_s:g} s."
             ) from error
         except OSError as error:
-            raise Unavailable(f"{path} cannot be inspected: {_said(error)}.") from error
+            raise Unavailable(f"{path} cannot be inspected: {_format_os_error(error)}.") from error
 
 
 def _space(path: Path) -> FilesystemSpace | None:
@@ -107,6 +111,6 @@ def _space(path: Path) -> FilesystemSpace | None:
     )
 
 
-def _said(error: OSError) -> str:
+def _format_os_error(error: OSError) -> str:
     # asyncio's message for the failure of several addresses is one long text.
     return error.strerror or type(error).__name__

@@ -17,7 +17,7 @@ TAIL_LINES = 4
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run(
+def run_program(
     argv: Sequence[str],
     *,
     env: dict[str, str],
@@ -55,13 +55,13 @@ def run(
     except subprocess.TimeoutExpired as error:
         raise SetupError(f"`{' '.join(argv)}` did not end within {timeout_s:g} s.") from error
     if process.returncode:
-        output = tail((process.stderr or process.stdout).splitlines())
+        output = join_last_lines((process.stderr or process.stdout).splitlines())
         raise SetupError(f"`{' '.join(argv)}` failed ({process.returncode}): {output}")
     return process.stdout
 
 
 @contextmanager
-def unbroken() -> Iterator[None]:
+def delay_signals() -> Iterator[None]:
     """Delay SIGINT, SIGTERM and SIGHUP until the end of the ``with`` block.
 
     Use it between the start of a child process and the code that ensures that the child is ended,
@@ -92,6 +92,6 @@ def unbroken() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def tail(lines: Iterable[str]) -> str:
+def join_last_lines(lines: Iterable[str]) -> str:
     """Return the last ``TAIL_LINES`` non-empty lines, joined to one line by ``" / "``."""
     return " / ".join([line.strip() for line in lines if line.strip()][-TAIL_LINES:])

@@ -37,7 +37,7 @@ class SyslogReceiver:
         try:
             with self._connect() as connection:
                 for line in lines:
-                    connection.sendall(self._record(line, connection.type))
+                    connection.sendall(self._format_message(line, connection.type))
         except OSError as error:
             raise DeliveryFailed(
                 f"The syslog receiver {self._target} cannot be reached: {error}.", again=True
@@ -65,7 +65,7 @@ class SyslogReceiver:
             return ssl.create_default_context().wrap_socket(connection, server_hostname=host)
         return connection
 
-    def _record(self, line: str, kind: int) -> bytes:
+    def _format_message(self, line: str, kind: int) -> bytes:
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         record = f"<{_PRIORITY}>1 {time} {self._host} aitne-audit - - - {line}".encode()
         return record if kind == socket.SOCK_DGRAM else record + b"\n"

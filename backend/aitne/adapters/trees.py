@@ -68,78 +68,78 @@ class TreeFolder(TreeStorage):
         self._locks: dict[str, threading.Lock] = {}
 
     @override
-    async def receive(
+    async def receive_document(
         self,
         owner: str,
         digest: str,
         chunks: AsyncIterator[bytes],
         make_room: Callable[[], Awaitable[None]],
     ) -> TreeStatus:
-        with _translated(self._folder):
-            place = await asyncio.to_thread(self._prepare, owner)
+        with _convert_errors(self._folder):
+            place = await asyncio.to_thread(self._create_user_folders, owner)
             with tempfile.NamedTemporaryFile(dir=place, prefix=_INCOMING) as file:
                 too_large = f"The list of the tree's files has more than {trees.MOST_BYTES} bytes."
-                await _write(file, chunks, trees.MOST_BYTES, too_large)
+                await _write_upload(file, chunks, trees.MOST_BYTES, too_large)
                 try:
-                    return await asyncio.to_thread(self._receive, owner, digest, file)
+                    return await asyncio.to_thread(self._store_document, owner, digest, file)
                 except TreesFull:
                     await make_room()
-                return await asyncio.to_thread(self._receive, owner, digest, file)
+                return await asyncio.to_thread(self._store_document, owner, digest, file)
 
     @override
     async def receive_blobs(self, owner: str, digest: str, chunks: AsyncIterator[bytes]) -> None:
-        with _translated(self._folder):
-            tree = await asyncio.to_thread(self._read, owner, digest, (_COMPLETE, _PARTIAL))
+        with _convert_errors(self._folder):
+            tree = await asyncio.to_thread(self._read_tree, owner, digest, (_COMPLETE, _PARTIAL))
             if tree is None:
                 raise NotFound(
                     "tree", digest, f"There is no tree {digest}: send the list of its files first."
                 )
             with tempfile.NamedTemporaryFile(dir=self._folder / owner, prefix=_INCOMING) as file:
                 most = tree.size_bytes + _HEAD_BYTES * len(tree.files)
-                await _write(file, chunks, most, "More was uploaded than the tree has.")
-                await asyncio.to_thread(self._take_apart, owner, file, tree)
+                await _write_upload(file, chunks, most, "More was uploaded than the tree has.")
+                await asyncio.to_thread(self._store_blobs, owner, file, tree)
 
     @override
-    async def use(self, owner: str, digest: str) -> TreeUse | None:
-        with _translated(self._folder):
-            tree = await asyncio.to_thread(self._read, owner, digest, (_COMPLETE,))
+    async def find_tree(self, owner: str, digest: str) -> TreeUse | None:
+        with _convert_errors(self._folder):
+            tree = await asyncio.to_thread(self._read_tree, owner, digest, (_COMPLETE,))
         return None if tree is None else _summary(digest, tree)
 
     @override
-    async def content(self, owner: str, digest: str) -> tuple[int, Iterator[bytes]] | None:
-        with _translated(self._folder):
-            tree = await asyncio.to_thread(self._read, owner, digest, (_COMPLETE,))
+    async def read_tree(self, owner: str, digest: str) -> tuple[int, Iterator[bytes]] | None:
+        with _convert_errors(self._folder):
+            tree = await asyncio.to_thread(self._read_tree, owner, digest, (_COMPLETE,))
         if tree is None:
             return None
-        document = trees.serialize(tree) + b"\n"
+        document = trees.serialize_tree(tree) + b"\n"
         return len(document) + tree.size_bytes, self._pieces(owner, document, tree)
 
     @override
-    async def expire(
+    async def remove_unused_trees(
         self, in_use: Collection[tuple[str, str]], unused_s: float, *, owner: str | None = None
     ) -> None:
-        with _translated(self._folder):
-            await asyncio.to_thread(self._expire, in_use, unused_s, owner)
+        with _convert_errors(self._folder):
+            await asyncio.to_thread(self._remove_unused_trees, in_use, unused_s, owner)
 
     @contextmanager
-    def _of(self, owner: str) -> Iterator[Path]:
+    def _lock_user_folder(self, owner: str) -> Iterator[Path]:
         """Hold the lock of a user's folder during the ``with`` block, and yield the folder."""
         with self._locks.setdefault(owner, threading.Lock()):
             yield self._folder / owner
 
-    def _prepare(self, owner: str) -> Path:
+    def _create_user_folders(self, owner: str) -> Path:
         """Create the folders of a user, and return the upper one."""
-        with self._of(owner) as place:
+        with self._lock_user_folder(owner) as place:
             for folder in (place / "trees", place / "blobs"):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._folder.chmod(0o700)
             return place
 
-    def _receive(self, owner: str, digest: str, file: IO[bytes]) -> TreeStatus:
+    def _store_document(self, owner: str, digest: str, file: IO[bytes]) -> TreeStatus:
         file.seek(0)
         document = file.read()
-        tree = trees.parse(document)
-        if trees.digest_of(document) != digest:
+        tree = trees.parse_tree(document)
+        if trees.compute_tree_digest(document) != digest:
             raise TreeError(f"The list of the tree's files does not have the sha256 {digest}.")
         if tree.size_bytes > self._settings.max_bytes:
             raise TreeError(
@@ -147,26 +147,26 @@ class TreeFolder(TreeStorage):
                 f"{describe_bytes(self._settings.max_bytes, 'down')} are permitted. List what the job does "
                 "not need in .aitneignore, and put data into a dataset."
             )
-        with self._of(owner) as place:
+        with self._lock_user_folder(owner) as place:
             if self._touch(place / "trees" / f"{digest}{_COMPLETE}"):
                 return _status(digest, tree, {})
             missing = {
                 sha256: size
                 for sha256, size in tree.blobs.items()
-                if not _has(place / "blobs" / sha256, size)
+                if not _has_size(place / "blobs" / sha256, size)
             }
             partial = place / "trees" / f"{digest}{_PARTIAL}"
             if missing or not partial.exists():
-                self._check_room(place, [len(document), *missing.values()])
-            _put(partial, document)
+                self._check_space(place, [len(document), *missing.values()])
+            _write_document(partial, document)
             self._touch(partial)
             if missing:
-                _drop(_by_age(place, _PARTIAL)[:-MOST_PARTIAL])
+                _delete_files(_by_age(place, _PARTIAL)[:-MOST_PARTIAL])
             else:
                 partial.rename(partial.with_suffix(_COMPLETE))
             return _status(digest, tree, missing)
 
-    def _check_room(self, place: Path, more: Iterable[int]) -> None:
+    def _check_space(self, place: Path, more: Iterable[int]) -> None:
         """Check that the quota and the disk have space for files of the sizes ``more`` in bytes;
         raises ``TreesFull`` otherwise.
         """
@@ -174,7 +174,7 @@ class TreeFolder(TreeStorage):
             [entry.stat().st_size for entry in os.scandir(place / name)]
             for name in ("trees", "blobs")
         )
-        stored, more_bytes = _counted([*documents, *blobs]), _counted(more)
+        stored, more_bytes = _count_disk_bytes([*documents, *blobs]), _count_disk_bytes(more)
         quota = self._settings.quota_bytes
         if stored + more_bytes > quota or len(documents) >= MOST_TREES:
             raise TreesFull(
@@ -189,12 +189,12 @@ class TreeFolder(TreeStorage):
                 "administrator to free some space."
             )
 
-    def _take_apart(self, owner: str, file: IO[bytes], tree: JobTree) -> None:
+    def _store_blobs(self, owner: str, file: IO[bytes], tree: JobTree) -> None:
         """Store each file content in an upload under its sha256. Raises ``TreeError`` if the upload
         is invalid.
         """
         sizes = tree.blobs
-        with self._of(owner) as place:
+        with self._lock_user_folder(owner) as place:
             while head := file.readline(_HEAD_BYTES):
                 match = _HEAD.fullmatch(head)
                 if match is None:
@@ -202,15 +202,15 @@ class TreeFolder(TreeStorage):
                 sha256, size = match[1].decode(), int(match[2])
                 if sizes.get(sha256) != size:
                     raise TreeError(f"The tree has no file with sha256 {sha256} and {size} bytes.")
-                _keep(file, place / "blobs" / sha256, size)
+                _store_blob(file, place / "blobs" / sha256, size)
 
-    def _read(self, owner: str, digest: str, suffixes: tuple[str, ...]) -> JobTree | None:
+    def _read_tree(self, owner: str, digest: str, suffixes: tuple[str, ...]) -> JobTree | None:
         """Return an uploaded tree and update its last-used time; None if it does not exist."""
-        with self._of(owner) as place:
+        with self._lock_user_folder(owner) as place:
             for suffix in suffixes:
                 path = place / "trees" / f"{digest}{suffix}"
                 if self._touch(path):
-                    return trees.parse(path.read_bytes())
+                    return trees.parse_tree(path.read_bytes())
         return None
 
     def _pieces(self, owner: str, document: bytes, tree: JobTree) -> Iterator[bytes]:
@@ -220,14 +220,14 @@ class TreeFolder(TreeStorage):
                 while chunk := file.read(_CHUNK):
                     yield chunk
 
-    def _expire(
+    def _remove_unused_trees(
         self, in_use: Collection[tuple[str, str]], unused_s: float, owner: str | None
     ) -> None:
         if not self._folder.is_dir():
             return
         owners = [folder.name for folder in self._folder.iterdir()] if owner is None else [owner]
         for name in owners:
-            with self._of(name) as place:
+            with self._lock_user_folder(name) as place:
                 used = {digest for user, digest in in_use if user == name}
                 expired = [
                     path
@@ -236,8 +236,8 @@ class TreeFolder(TreeStorage):
                 ]
                 partial = [*_by_age(place, _PARTIAL), *place.glob(f"{_INCOMING}*")]
                 expired += [path for path in partial if self._age(path) > PARTIAL_S]
-                _drop(expired)
-                _sweep(place)
+                _delete_files(expired)
+                _remove_unreferenced_blobs(place)
 
     def _touch(self, path: Path) -> bool:
         """Set the file's modification time, which is the tree's last-used time, to now; return
@@ -267,7 +267,7 @@ def _status(digest: str, tree: JobTree, missing: Collection[str]) -> TreeStatus:
     return TreeStatus(**_summary(digest, tree).model_dump(), missing=tuple(missing))
 
 
-def _keep(file: IO[bytes], target: Path, size: int) -> None:
+def _store_blob(file: IO[bytes], target: Path, size: int) -> None:
     """Copy ``size`` bytes from ``file`` to ``target``, after checking that their sha256 is the name
     of ``target``.
     """
@@ -287,12 +287,12 @@ def _keep(file: IO[bytes], target: Path, size: int) -> None:
             )
         fresh.flush()
         os.fsync(fresh.fileno())
-        if not _has(target, size):
+        if not _has_size(target, size):
             target.unlink(missing_ok=True)
             os.link(fresh.name, target)
 
 
-async def _write(
+async def _write_upload(
     file: IO[bytes], chunks: AsyncIterator[bytes], most_bytes: int, too_large: str
 ) -> None:
     """Write an upload to ``file``. Raises ``TreeError`` with the message ``too_large`` if it has more
@@ -307,7 +307,7 @@ async def _write(
     await asyncio.to_thread(file.seek, 0)
 
 
-def _put(path: Path, document: bytes) -> None:
+def _write_document(path: Path, document: bytes) -> None:
     with tempfile.NamedTemporaryFile(dir=path.parent.parent, prefix=_INCOMING) as fresh:
         fresh.write(document)
         fresh.flush()
@@ -316,7 +316,7 @@ def _put(path: Path, document: bytes) -> None:
         os.link(fresh.name, path)
 
 
-def _has(path: Path, size: int) -> bool:
+def _has_size(path: Path, size: int) -> bool:
     try:
         return path.stat().st_size == size
     except FileNotFoundError:
@@ -330,25 +330,25 @@ def _by_age(place: Path, suffix: str) -> list[Path]:
     )
 
 
-def _counted(sizes: Iterable[int]) -> int:
+def _count_disk_bytes(sizes: Iterable[int]) -> int:
     return sum(-(-size // BLOCK_BYTES) for size in sizes) * BLOCK_BYTES
 
 
-def _drop(paths: Collection[Path]) -> None:
+def _delete_files(paths: Collection[Path]) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
 
 
-def _sweep(place: Path) -> None:
+def _remove_unreferenced_blobs(place: Path) -> None:
     """Remove the file contents to which none of the user's trees refers."""
     blobs = {path.name for path in (place / "blobs").glob("*")}
     for document in (place / "trees").glob("*"):
-        blobs -= trees.parse(document.read_bytes()).blobs.keys()
-    _drop([place / "blobs" / sha256 for sha256 in blobs])
+        blobs -= trees.parse_tree(document.read_bytes()).blobs.keys()
+    _delete_files([place / "blobs" / sha256 for sha256 in blobs])
 
 
 @contextmanager
-def _translated(folder: Path) -> Iterator[None]:
+def _convert_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

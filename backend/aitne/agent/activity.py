@@ -57,17 +57,17 @@ class Jupyter:
         """Return the number of seconds since the last activity on the Jupyter server; 0 if a kernel
         is busy. Return None if the server does not answer, or there was no activity yet."""
         times_s = [
-            _since(entry.get("last_activity"))
+            _compute_seconds_since(entry.get("last_activity"))
             for path in ("/api/kernels", "/api/terminals")
-            for entry in self._list(path)
+            for entry in self._list_folder(path)
         ]
-        if any(k.get("execution_state") in _BUSY for k in self._list("/api/kernels")):
+        if any(k.get("execution_state") in _BUSY for k in self._list_folder("/api/kernels")):
             return 0.0
-        if self._document_saved():
+        if self._has_saved_document():
             return 0.0
         return min((time_s for time_s in times_s if time_s is not None), default=None)
 
-    def _document_saved(self) -> bool:
+    def _has_saved_document(self) -> bool:
         """Return whether the file of an open document has changed since the last call.
 
         Modification times are compared only with each other, because the clock of a file server
@@ -98,7 +98,7 @@ class Jupyter:
                     paths.append(str(shown["path"]).rpartition(":")[2].lstrip("/"))
         return paths
 
-    def _list(self, path: str) -> list[dict[str, Any]]:
+    def _list_folder(self, path: str) -> list[dict[str, Any]]:
         answer = self._get(path)
         items = answer if isinstance(answer, list) else []
         return [item for item in items if isinstance(item, dict)]
@@ -153,9 +153,9 @@ class ActivityWatch:
         while True:
             self._say(self.active_at)
             time.sleep(self._every_s)
-            self.look()
+            self.check_activity()
 
-    def look(self) -> None:
+    def check_activity(self) -> None:
         """Check once for activity, and set ``active_at`` if there is any."""
         now = time.monotonic()
         try:
@@ -173,7 +173,7 @@ class ActivityWatch:
                 self.active_at = max(self.active_at, now - idle_s)
 
 
-def _since(text: Any) -> float | None:
+def _compute_seconds_since(text: Any) -> float | None:
     """Return the number of seconds since a Jupyter timestamp, according to this node's clock; 0 if
     the timestamp is in the future, None if ``text`` is not a timestamp with a time zone."""
     try:

@@ -26,7 +26,7 @@ import termios
 import time
 
 from aitne.agent.errors import AttachError
-from aitne.agent.inside import MARK, NOT_STARTED, ProgramEnvironment, end_marked
+from aitne.agent.inside import MARK, NOT_STARTED, ProgramEnvironment, signal_terminal_processes
 from aitne.agent.sampler import adopt_orphans
 from aitne.agent.spec import Spec
 
@@ -73,7 +73,7 @@ class FrameDecoder:
         return frames
 
 
-def frame(kind: bytes, content: bytes) -> bytes:
+def encode_frame(kind: bytes, content: bytes) -> bytes:
     """Encode one outgoing frame, which ends with a newline."""
     return HEAD.pack(0, kind, len(content)) + content + b"\n"
 
@@ -118,25 +118,25 @@ class Attachment:
             signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         try:
-            start, more = self._first()
-            self._child = self._begin(start)
+            start, more = self._receive_start()
+            self._child = self._start_program(start)
             for kind, content in more:
-                self._take(kind, content)
+                self._handle_frame(kind, content)
             os.set_blocking(0, False)
             os.set_blocking(1, False)
-            code = self._serve(wake)
-            self._say(b"X", {"code": code})
+            code = self._transfer(wake)
+            self._queue_frame(b"X", {"code": code})
         except AttachError as error:
-            self._say(b"X", {"code": 1, "refused": str(error)})
+            self._queue_frame(b"X", {"code": 1, "refused": str(error)})
         except (OSError, ValueError, KeyError, TypeError) as error:
-            self._say(b"X", {"code": 1, "refused": f"nothing could be started: {error}"})
+            self._queue_frame(b"X", {"code": 1, "refused": f"nothing could be started: {error}"})
         finally:
-            self._clear()
+            self._terminate_processes()
         return 0
 
     # --- the start -------------------------------------------------------------------------------
 
-    def _first(self) -> tuple[dict[str, Any], list[tuple[bytes, bytes]]]:
+    def _receive_start(self) -> tuple[dict[str, Any], list[tuple[bytes, bytes]]]:
         until = time.monotonic() + _FIRST_WITHIN_S
         while True:
             ready, _, _ = select.select([0], [], [], max(0.0, until - time.monotonic()))
@@ -150,13 +150,17 @@ class Attachment:
                     raise AttachError("the first frame must name what to start")
                 return json.loads(content), frames[1:]
 
-    def _begin(self, start: dict[str, Any]) -> AttachedProcess:
+    def _start_program(self, start: dict[str, Any]) -> AttachedProcess:
         spec = Spec(self._job_dir, os.environ)
         node = str(start.get("node") or spec.node)
         place = ProgramEnvironment(spec, node, os.environ.get("SLURM_JOB_ID"))
         facts: dict[str, Any] = {
             "node": node,
-            "where": "container" if place.contained else "beside" if place.beside else "node",
+            "where": "container"
+            if place.contained
+            else "beside"
+            if place.is_outside_container
+            else "node",
         }
         if start["kind"] == "ssh":
             from aitne.agent.ssh import SshServer
@@ -172,12 +176,12 @@ class Attachment:
                 child = self._spawn_terminal(place, argv, extra, start)
             else:
                 child = self._spawn_pipes(argv, place, extra)
-        self._say(b"S", facts)
+        self._queue_frame(b"S", facts)
         return child
 
     def _spawn_terminal(
         self,
-        place: ProgramEnvironment,
+        environment: ProgramEnvironment,
         argv: Sequence[str] | None,
         extra: dict[str, str],
         start: dict[str, Any],
@@ -190,11 +194,11 @@ class Attachment:
             fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
             for number in (0, 1, 2):
                 os.dup2(slave, number)
-            _close_others()
+            _close_other_descriptors()
 
         pid = os.fork()
         if pid == 0:
-            _become(place, argv, extra, prepare)
+            _replace_process(environment, argv, extra, prepare)
         os.close(slave)
         os.set_blocking(master, False)
         return AttachedProcess(pid, master, {master: b"D"}, True)
@@ -202,7 +206,7 @@ class Attachment:
     def _spawn_pipes(
         self,
         argv: Sequence[str] | None,
-        place: ProgramEnvironment | None,
+        environment: ProgramEnvironment | None,
         extra: dict[str, str] | None = None,
     ) -> AttachedProcess:
         stdin, stdout, stderr = os.pipe(), os.pipe(), os.pipe()
@@ -212,11 +216,11 @@ class Attachment:
             os.dup2(stdin[0], 0)
             os.dup2(stdout[1], 1)
             os.dup2(stderr[1], 2)
-            _close_others()
+            _close_other_descriptors()
 
         pid = os.fork()
         if pid == 0:
-            _become(place, argv, extra or {}, prepare)
+            _replace_process(environment, argv, extra or {}, prepare)
         for child_end in (stdin[0], stdout[1], stderr[1]):
             os.close(child_end)
         for ours in (stdin[1], stdout[0], stderr[0]):
@@ -225,7 +229,7 @@ class Attachment:
 
     # --- the traffic -----------------------------------------------------------------------------
 
-    def _serve(self, wake: int) -> int:
+    def _transfer(self, wake: int) -> int:
         """Transfer data in both directions until the program ends; return its exit code. ``wake``
         is a descriptor that becomes readable when a signal arrives."""
         child = self._child
@@ -247,37 +251,37 @@ class Attachment:
             readable, writable, _ = select.select(
                 reads, writes, [], timeout if code is None else 0.2
             )
-            if wake in readable and self._signals(wake):
+            if wake in readable and self._handle_signals(wake):
                 return 143
-            if (0 in readable and not self._hear()) or (buffer_full and _hung_up(0)):
+            if (0 in readable and not self._receive_frames()) or (buffer_full and _has_hung_up(0)):
                 return 129
             if child.stdin is not None and child.stdin in writable:
-                self._feed(child)
+                self._write_input(child)
             for output in [output for output in child.outputs if output in readable]:
-                self._read(child, output)
+                self._read_output(child, output)
             if 1 in writable:
-                self._write()
+                self._write_frames()
             if code is None:
-                code = _ended(child.pid)
+                code = _collect_exit_code(child.pid)
             elif not (readable or writable or self._out):
                 break  # with much data to write, its outputs were not read
         return code
 
-    def _signals(self, wake: int) -> bool:
+    def _handle_signals(self, wake: int) -> bool:
         """Read pending signals from ``wake``; return whether one of them ends the connection, as
         all but ``SIGCHLD`` do."""
         return any(number != signal.SIGCHLD for number in os.read(wake, 256))
 
-    def _hear(self) -> bool:
+    def _receive_frames(self) -> bool:
         """Read and process frames from the platform; return False at the end of the input."""
         data = os.read(0, _CHUNK)
         if not data:
             return False
         for kind, content in self._frames.feed(data):
-            self._take(kind, content)
+            self._handle_frame(kind, content)
         return True
 
-    def _take(self, kind: bytes, content: bytes) -> None:
+    def _handle_frame(self, kind: bytes, content: bytes) -> None:
         child = self._child
         if child is None:
             return
@@ -288,9 +292,9 @@ class Attachment:
         elif kind == b"F":
             self._input_ended = True
         if self._input_ended and not self._to_child:
-            self._end_input(child)
+            self._close_input(child)
 
-    def _feed(self, child: AttachedProcess) -> None:
+    def _write_input(self, child: AttachedProcess) -> None:
         try:
             written_bytes = os.write(child.stdin or 0, self._to_child[:_CHUNK])
             self._to_child = self._to_child[written_bytes:]
@@ -299,9 +303,9 @@ class Attachment:
         except OSError:
             self._to_child = b""  # it reads no more
         if self._input_ended and not self._to_child:
-            self._end_input(child)
+            self._close_input(child)
 
-    def _end_input(self, child: AttachedProcess) -> None:
+    def _close_input(self, child: AttachedProcess) -> None:
         if child.stdin is None:
             return
         if child.terminal:
@@ -310,7 +314,7 @@ class Attachment:
             os.close(child.stdin)
             child.stdin = None
 
-    def _read(self, child: AttachedProcess, output: int) -> None:
+    def _read_output(self, child: AttachedProcess, output: int) -> None:
         try:
             data = os.read(output, _CHUNK)
         except BlockingIOError:
@@ -318,23 +322,23 @@ class Attachment:
         except OSError:
             data = b""  # the terminal's last process has ended
         if data:
-            self._out += frame(child.outputs[output], data)
+            self._out += encode_frame(child.outputs[output], data)
             return
         del child.outputs[output]
         if child.stdin == output:
             child.stdin = None
         os.close(output)
 
-    def _write(self) -> None:
+    def _write_frames(self) -> None:
         try:
             self._out = self._out[os.write(1, self._out) :]
         except BlockingIOError:
             return
 
-    def _say(self, kind: bytes, facts: dict[str, Any]) -> None:
+    def _queue_frame(self, kind: bytes, facts: dict[str, Any]) -> None:
         """Queue a frame with JSON content. If it is the last one (``X``), write all queued data,
         ignoring ``OSError``."""
-        self._out += frame(kind, json.dumps(facts).encode())
+        self._out += encode_frame(kind, json.dumps(facts).encode())
         if kind != b"X":
             return
         with contextlib.suppress(OSError):
@@ -344,7 +348,7 @@ class Attachment:
 
     # --- the end ---------------------------------------------------------------------------------
 
-    def _clear(self) -> None:
+    def _terminate_processes(self) -> None:
         """Terminate the processes that are left: with SIGHUP first, then SIGTERM, finally
         SIGKILL."""
         began = time.monotonic()
@@ -352,7 +356,7 @@ class Attachment:
             waited = time.monotonic() - began
             late = waited > _TERM_S
             number = signal.SIGHUP if round_ == 0 else signal.SIGKILL if late else signal.SIGTERM
-            remaining = end_marked(self._terminal, number)
+            remaining = signal_terminal_processes(self._terminal, number)
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     continue
@@ -363,17 +367,17 @@ class Attachment:
             self._ssh.close()
 
 
-def _become(
-    place: ProgramEnvironment | None,
+def _replace_process(
+    environment: ProgramEnvironment | None,
     argv: Sequence[str] | None,
     extra: dict[str, str],
     prepare: Any,
 ) -> NoReturn:
     """Replace this child process by the program ``argv``, or a shell if it is None. It runs in the
-    job's environment ``place``, or on the node as it is if that is None."""
+    job's environment ``environment``, or on the node as it is if that is None."""
     try:
-        if place is not None:
-            place.run(argv, None, extra, prepare)
+        if environment is not None:
+            environment.replace_process(argv, None, extra, prepare)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         prepare()
         os.execv(argv[0] if argv else "", list(argv or ()))  # noqa: S606
@@ -381,13 +385,13 @@ def _become(
         os._exit(NOT_STARTED)
 
 
-def _hung_up(descriptor: int) -> bool:
+def _has_hung_up(descriptor: int) -> bool:
     poll = select.poll()
     poll.register(descriptor, select.POLLRDHUP)
     return bool(poll.poll(0))
 
 
-def _ended(pid: int) -> int | None:
+def _collect_exit_code(pid: int) -> int | None:
     """Collect the exit codes of all child processes that have ended, and return the exit code of
     the child ``pid``; None if that has not ended. Death by a signal counts as 128 plus its number.
     """
@@ -409,7 +413,7 @@ def _resize(terminal: int, size: dict[str, Any]) -> None:
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, packed)
 
 
-def _close_others() -> None:
+def _close_other_descriptors() -> None:
     # Only the open ones: the limit may be a billion.
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:

@@ -45,11 +45,11 @@ class Cgroup:
         self._home = home
 
     @property
-    def holds(self) -> set[str]:
+    def limited_controllers(self) -> set[str]:
         """Return the controllers whose limits are set, such as ``memory`` and ``cpu``."""
         return set(self._folders)
 
-    def enter(self) -> list[str]:
+    def make_enter_command(self) -> list[str]:
         """Return a command prefix. Prepended to a command, it starts the command in the group."""
         files = sorted({f"{folder}/cgroup.procs" for folder in self._folders.values()})
         return ["/bin/sh", "-c", *ENTER, *files, "--"]
@@ -68,7 +68,7 @@ class Cgroup:
         return 0
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Return whether the group contains no processes."""
         return not self._pids()
 
@@ -86,7 +86,7 @@ class Cgroup:
         deadline = time.monotonic() + _EMPTY_WITHIN_S
         for controller, folder in set(self._folders.items()):
             while os.path.isdir(folder):
-                for pid in _pids_in(folder):
+                for pid in _read_pids(folder):
                     _write(f"{self._home[controller]}/cgroup.procs", str(pid))
                 try:
                     os.rmdir(folder)
@@ -96,10 +96,10 @@ class Cgroup:
                     time.sleep(0.01)
 
     def _pids(self) -> set[int]:
-        return {pid for folder in self._folders.values() for pid in _pids_in(folder)}
+        return {pid for folder in self._folders.values() for pid in _read_pids(folder)}
 
 
-def make(memory_bytes: int | None, cpus: int | None) -> Cgroup | None:
+def make_group(memory_bytes: int | None, cpus: int | None) -> Cgroup | None:
     """Create a group with the limits that this account can set on this node; return None if it can
     set neither.
 
@@ -116,12 +116,12 @@ def make(memory_bytes: int | None, cpus: int | None) -> Cgroup | None:
     name = f"{_NAME}{os.getpid()}-{os.urandom(4).hex()}"
     if unified is not None:
         above, home, enabled = unified
-        folders = _make_in(dict.fromkeys(enabled, above), limits, name)
+        folders = _make_group_below(dict.fromkeys(enabled, above), limits, name)
         return Cgroup(folders, True, dict.fromkeys(folders, home)) if folders else None
     bases = {
         controller: base for controller in limits if (base := _v1_base(controller)) is not None
     }
-    folders = _make_in(bases, limits, name)
+    folders = _make_group_below(bases, limits, name)
     return Cgroup(folders, False, bases) if folders else None
 
 
@@ -148,7 +148,7 @@ def _cpu_settings(cpus: int, unified: bool) -> list[tuple[str, str]]:
     return [("cpu.cfs_quota_us", str(quota))]
 
 
-def _make_in(
+def _make_group_below(
     bases: dict[str, str], limits: dict[str, list[tuple[str, str]]], name: str
 ) -> dict[str, str]:
     """Create the group ``name`` and set its limits. Return the folder of each controller whose
@@ -158,7 +158,7 @@ def _make_in(
         if controller not in bases:
             continue
         folder = os.path.join(bases[controller], name)
-        _sweep(bases[controller])
+        _remove_leftover_groups(bases[controller])
         try:
             os.mkdir(folder)
         except FileExistsError:
@@ -174,9 +174,9 @@ def _make_in(
     return made
 
 
-def _sweep(base: str) -> None:
+def _remove_leftover_groups(base: str) -> None:
     """Remove the empty groups below ``base`` that killed agents have left."""
-    for name in _listed(base):
+    for name in _list_folder(base):
         owner = name[len(_NAME) :].partition("-")[0]
         if name.startswith(_NAME) and owner.isdecimal() and not os.path.exists(f"/proc/{owner}"):
             folder = os.path.join(base, name)
@@ -199,7 +199,7 @@ def _v1_base(controller: str) -> str | None:
         if controller in controllers.split(","):
             for kind, options, root, point in _mounts():
                 if kind == "cgroup" and controller in options.split(","):
-                    return _below(point, root, path)
+                    return _find_mounted_folder(point, root, path)
     return None
 
 
@@ -210,7 +210,7 @@ def _unified_base() -> tuple[str, str, list[str]] | None:
     if own_folder is None:
         return None
     parent = os.path.dirname(own_folder)
-    for base in (own_folder, parent) if _delegated(parent) else (own_folder,):
+    for base in (own_folder, parent) if _is_delegated(parent) else (own_folder,):
         present = _read(f"{base}/cgroup.controllers").split()
         names = [name for name in (MEMORY, CPU) if name in present]
         if not names or not os.access(base, os.W_OK):
@@ -227,11 +227,11 @@ def _own_unified() -> str | None:
         if line.startswith("0::"):
             for kind, _, root, point in _mounts():
                 if kind == "cgroup2":
-                    return _below(point, root, line[3:])
+                    return _find_mounted_folder(point, root, line[3:])
     return None
 
 
-def _delegated(folder: str) -> bool:
+def _is_delegated(folder: str) -> bool:
     """Return whether systemd has delegated this cgroup to its unit (``Delegate=``), so that this
     account may create subgroups."""
     for name in ("user.delegate", "trusted.delegate"):
@@ -243,24 +243,24 @@ def _delegated(folder: str) -> bool:
     return False
 
 
-def settle() -> None:
+def move_to_subgroup() -> None:
     """Move the processes of this process's group to a subgroup, if the group is delegated (version
     2)
     and groups for jobs cannot be created otherwise: a group that contains processes cannot have
     subgroups with controllers."""
     own_folder = _own_unified()
-    if own_folder is None or not _delegated(own_folder) or _unified_base() is not None:
+    if own_folder is None or not _is_delegated(own_folder) or _unified_base() is not None:
         return
     place = os.path.join(own_folder, _OWN)
     try:
         os.makedirs(place, exist_ok=True)
     except OSError:
         return
-    for pid in _pids_in(own_folder):
+    for pid in _read_pids(own_folder):
         _write(f"{place}/cgroup.procs", str(pid))
 
 
-def own_groups(pid: int) -> list[str]:
+def list_agent_groups(pid: int) -> list[str]:
     """Return the folders of the groups that an agent has created and that contain the process
     ``pid``."""
     folders = set()
@@ -272,23 +272,23 @@ def own_groups(pid: int) -> list[str]:
         for kind, options, root, point in _mounts():
             fits = controller in options.split(",") if controller else True
             if kind == ("cgroup" if controller else "cgroup2") and fits:
-                folder = _below(point, root, path)
+                folder = _find_mounted_folder(point, root, path)
                 if folder is not None:
                     folders.add(folder)
     return sorted(folders)
 
 
-def probe() -> list[str]:
+def probe_controllers() -> list[str]:
     """Return the controllers (``cpu``, ``memory``) whose limits agents of this account can set on
     this machine. A group is created and removed to find out.
 
     The local scheduler calls it once when it starts.
     """
-    settle()
-    group = make(1 << 40, 1)
+    move_to_subgroup()
+    group = make_group(1 << 40, 1)
     if group is None:
         return []
-    names = sorted(group.holds)
+    names = sorted(group.limited_controllers)
     group.remove()
     return names
 
@@ -305,7 +305,7 @@ def _mounts() -> Iterator[tuple[str, str, str, str]]:
         yield kind[0], kind[-1], fields[3], fields[4]
 
 
-def _below(point: str, root: str, path: str) -> str | None:
+def _find_mounted_folder(point: str, root: str, path: str) -> str | None:
     """Return the folder of a group in a mounted cgroup file system; None if the mount does not
     contain the group.
 
@@ -323,7 +323,7 @@ def _below(point: str, root: str, path: str) -> str | None:
     return os.path.normpath(f"{point}/{inside}")
 
 
-def _pids_in(folder: str) -> list[int]:
+def _read_pids(folder: str) -> list[int]:
     return [int(text) for text in _read(f"{folder}/cgroup.procs").split()]
 
 
@@ -344,7 +344,7 @@ def _write(path: str, text: str) -> bool:
     return True
 
 
-def _listed(folder: str) -> list[str]:
+def _list_folder(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:

@@ -56,46 +56,46 @@ class Ending:
         self.message = None if message is None else message[:_LONGEST]
 
 
-def command_ended(spec: Spec, programs: Programs, code: int, argv: Sequence[str]) -> Ending:
+def make_command_outcome(spec: Spec, programs: Programs, code: int, argv: Sequence[str]) -> Ending:
     """Return the outcome of a command that ended with the exit code ``code``."""
     if code == 0:
         return Ending(0 if programs.stop_signal is None else 128 + programs.stop_signal)
     if spec.explains_failure and programs.stop_signal is None and (words := _explanation(spec)):
         return Ending(code, "failed", words, in_log=True)
-    return program_ended(spec, code, argv)
+    return make_program_outcome(spec, code, argv)
 
 
-def program_ended(spec: Spec, code: int, argv: Sequence[str]) -> Ending:
+def make_program_outcome(spec: Spec, code: int, argv: Sequence[str]) -> Ending:
     """Return the outcome of a program that ended by itself, or whose environment could not be
     loaded.
 
     In the latter case, the reason is already in the log.
     """
-    if code == ENVIRONMENT and _PREAMBLE in argv and (words := _last_words()):
+    if code == ENVIRONMENT and _PREAMBLE in argv and (words := _read_last_message()):
         return Ending(code, START_FAILED, words, in_log=True)
     if spec.ranks is not None and not spec.hosts_ranks:
         from aitne.agent import ranks
 
-        if (sentence := ranks.failure(spec)) is not None:
+        if (sentence := ranks.find_rank_failure(spec)) is not None:
             return Ending(code, "failed", sentence)
     return Ending(code)
 
 
-def by_full_disk(spec: Spec, ending: Ending) -> Ending:
+def with_full_disk_reason(spec: Spec, ending: Ending) -> Ending:
     """Return the outcome of a program that failed without a known reason. If its log does not fit on
     the disk, the program could not say why, and may have failed by that alone."""
     if ending.code == 0 or ending.reason is not None:
         return ending
     from aitne.agent import full_disk
 
-    sentence = full_disk.reason(spec.job_dir)
+    sentence = full_disk.find_full_disk_reason(spec.job_dir)
     if sentence is None:
         return ending
     message = f"the program ended with exit code {ending.code}, and {sentence}; delete files there"
     return Ending(full_disk.CODE, "failed", message, stop_requested=ending.stop_requested)
 
 
-def by_launcher(spec: Spec, ending: Ending) -> Ending:
+def with_launcher_reason(spec: Spec, ending: Ending) -> Ending:
     """Return the outcome if the container runtime itself failed, which is known from its exit code
     and the last line of the log; otherwise return ``ending``."""
     for code, words, reason in spec.launch.own_endings:
@@ -110,12 +110,12 @@ def _explanation(spec: Spec) -> str | None:
     none."""
     from aitne.agent import left
 
-    record = left.read(f"{spec.job_dir}/{_FAILURE}", _LAST_BYTES)
+    record = left.read_json_object(f"{spec.job_dir}/{_FAILURE}", _LAST_BYTES)
     words = None if record is None else record[1].get("message")
     return words if isinstance(words, str) and words else None
 
 
-def _last_words() -> str | None:
+def _read_last_message() -> str | None:
     """Return the message in the last line of the log if the platform wrote that line; otherwise
     None."""
     line = _last_line()
@@ -134,7 +134,7 @@ def _last_line() -> str:
     return lines[-1] if lines else ""
 
 
-def not_started(program: str, error: OSError) -> Ending:
+def make_start_failure_outcome(program: str, error: OSError) -> Ending:
     """Return the outcome of a program that could not be started because of ``error``."""
     code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
     message = f"{program} cannot be started: {error.strerror or error}"

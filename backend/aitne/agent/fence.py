@@ -34,7 +34,7 @@ class RunEndedError(Exception):
         self.code = code
 
 
-def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None:
+def take_fence(job_dir: str, task: int | None, owner: str, restart_count: int) -> None:
     """Create the fence, or take it over from an earlier start of the same scheduler job.
 
     A scheduler that has lost the outcome of a job starts the job again under the same ID.
@@ -55,11 +55,11 @@ def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None
     content = json.dumps({"owner": owner, "restart_count": restart_count}).encode()
     temporary = f"{path}.{os.urandom(8).hex()}"
     try:
-        write(temporary, content, os.O_TRUNC)
+        write_private_file(temporary, content, os.O_TRUNC)
         try:
-            _put(temporary, path, content)
+            _write_atomically(temporary, path, content)
         except FileExistsError:
-            _check_ended(job_dir, task, owner)
+            _check_run_ended(job_dir, task, owner)
             _take_over(temporary, path, owner, restart_count)
     finally:
         if os.path.exists(temporary):
@@ -75,7 +75,7 @@ def reserve_outcome(job_dir: str, task: int | None) -> None:
         return  # on a full disk the job may still succeed
 
 
-def leave_outcome(
+def write_outcome(
     job_dir: str,
     task: int | None,
     owner: str,
@@ -118,14 +118,14 @@ def leave_outcome(
         "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     try:
-        write(temporary, json.dumps(facts).encode(), 0)
+        write_private_file(temporary, json.dumps(facts).encode(), 0)
         os.replace(temporary, path)
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
 
 
-def _put(temporary: str, path: str, content: bytes) -> None:
+def _write_atomically(temporary: str, path: str, content: bytes) -> None:
     try:
         os.link(temporary, path)  # appears whole: a crash leaves no empty fence
     except FileExistsError:
@@ -135,10 +135,10 @@ def _put(temporary: str, path: str, content: bytes) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        write(path, content, os.O_EXCL)
+        write_private_file(path, content, os.O_EXCL)
 
 
-def _check_ended(job_dir: str, task: int | None, owner: str) -> None:
+def _check_run_ended(job_dir: str, task: int | None, owner: str) -> None:
     try:
         with open(_outcome_path(job_dir, task), encoding="utf-8") as file:
             outcome = json.load(file)
@@ -175,7 +175,7 @@ def _take_over(temporary: str, path: str, owner: str, restart_count: int) -> Non
     os.replace(temporary, path)
 
 
-def write(path: str, content: bytes, flags: int) -> None:
+def write_private_file(path: str, content: bytes, flags: int) -> None:
     """Write a file that only its owner can read, and flush it to the disk (``fsync``). Raises
     ``OSError``."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)

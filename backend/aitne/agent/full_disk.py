@@ -13,7 +13,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 _PROBE_BYTES = 65_536
 
 
-def reason(folder: str) -> str | None:
+def find_full_disk_reason(folder: str) -> str | None:
     """Return a sentence if no space is left in the folder of the log; otherwise None."""
     path = os.path.join(folder, f".space-{os.urandom(8).hex()}")
     try:

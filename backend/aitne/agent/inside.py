@@ -15,7 +15,7 @@ import signal
 
 from aitne.agent import cgroup
 from aitne.agent.programs import EVERY_SIGNAL
-from aitne.agent.sampler import descendants
+from aitne.agent.sampler import list_descendants
 from aitne.agent.spec import Spec
 
 TYPE_CHECKING = False
@@ -51,22 +51,22 @@ class ProgramEnvironment:
         between array tasks.
         """
         self._spec = spec
-        agent = _agent(spec.job_dir, node, task)
-        pids = [] if agent is None else descendants(agent)
+        agent = _find_agent_pid(spec.job_dir, node, task)
+        pids = [] if agent is None else list_descendants(agent)
         self._host = _namespaces(os.getpid())
-        self._program = _program(spec, pids, self._host)
+        self._program = _find_program_pid(spec, pids, self._host)
         self.contained = False
         """Whether the program runs in a container that can be entered."""
         if self._program is not None:
             self.contained = _namespaces(self._program)["mnt"] != self._host["mnt"]
 
     @property
-    def beside(self) -> bool:
+    def is_outside_container(self) -> bool:
         """Return whether the job runs in a container that cannot be entered, so that other programs
         start outside of it."""
         return bool(self._spec.launch.prefix) and not self.contained
 
-    def environment(self, extra: dict[str, str]) -> dict[str, str]:
+    def make_environment(self, extra: dict[str, str]) -> dict[str, str]:
         """Return the environment variables of the running program, or those with which it would be
         started, together with ``extra``."""
         environ = None if self._program is None else _environ(self._program)
@@ -79,7 +79,7 @@ class ProgramEnvironment:
         }
         return {**variables, **extra}
 
-    def has(self, path: str) -> bool:
+    def has_file(self, path: str) -> bool:
         """Return whether the file exists in the program's container."""
         return os.path.exists(f"/proc/{self._program}/root{path}")
 
@@ -87,7 +87,7 @@ class ProgramEnvironment:
         """Return the folder in which the program was started."""
         return os.path.expanduser(self._spec.workdir)
 
-    def run(
+    def replace_process(
         self,
         argv: Sequence[str] | None,
         shell_command: str | None,
@@ -100,7 +100,7 @@ class ProgramEnvironment:
         ``shell_command`` is a command for that shell; None: it is interactive. ``prepare`` is
         called in the process that becomes the program, for example to become a session leader.
         """
-        environment = self.environment(extra)
+        environment = self.make_environment(extra)
         self._enter_cgroups()
         if self.contained:
             self._enter_namespaces()
@@ -128,7 +128,7 @@ class ProgramEnvironment:
 
     def _enter_cgroups(self) -> None:
         if self._program is not None:
-            for folder in cgroup.own_groups(self._program):
+            for folder in cgroup.list_agent_groups(self._program):
                 try:
                     with open(f"{folder}/cgroup.procs", "w", encoding="ascii") as file:
                         file.write(str(os.getpid()))
@@ -161,10 +161,10 @@ class ProgramEnvironment:
             libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)
         child = os.fork()
         if child:
-            follow(child)
+            follow_child(child)
 
 
-def follow(child: int) -> NoReturn:
+def follow_child(child: int) -> NoReturn:
     """Wait for a child, forward signals to it and exit with its exit code."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda number, _: os.kill(child, number))
@@ -175,7 +175,7 @@ def follow(child: int) -> NoReturn:
             os._exit(code if code >= 0 else 128 - code)
 
 
-def session_command(folder: str) -> NoReturn:
+def run_session_command(folder: str) -> NoReturn:
     """Run a shell or command for a session of the job's SSH server, which starts this program as
     ``--inside FOLDER``.
 
@@ -195,25 +195,25 @@ def session_command(folder: str) -> NoReturn:
     spec = Spec(facts["job_dir"], os.environ)
     place = ProgramEnvironment(spec, facts["node"], os.environ.get("SLURM_JOB_ID"))
     sftp = str(facts["sftp"])
-    if command == sftp and place.contained and not place.has(sftp):
+    if command == sftp and place.contained and not place.has_file(sftp):
         place.contained = False  # then the node's files are shown
-    if command is None and place.beside:
+    if command is None and place.is_outside_container:
         os.write(2, f"This shell is on the node {spec.node}, beside the container.\r\n".encode())
     child = os.fork()
     if child:
-        follow(child)
+        follow_child(child)
     try:
-        place.run(None, command, extra, lambda: None)
+        place.replace_process(None, command, extra, lambda: None)
     finally:
         os._exit(NOT_STARTED)
 
 
-def end_marked(terminal: str, number: int) -> int:
+def signal_terminal_processes(terminal: str, number: int) -> int:
     """Send the signal ``number`` to all processes that a terminal has started, including detached
     ones, and return how many there were."""
     mark = os.fsencode(f"{MARK}={terminal}")
     own_pids = {os.getpid(), os.getppid()}
-    pids = set(descendants(os.getpid()))
+    pids = set(list_descendants(os.getpid()))
     for name in os.listdir("/proc"):
         if name.isdecimal() and int(name) not in own_pids:
             try:
@@ -233,14 +233,14 @@ def end_marked(terminal: str, number: int) -> int:
 # --- looking ---------------------------------------------------------------------------------------
 
 
-def _agent(job_dir: str, node: str | None, task: str | None) -> int | None:
+def _find_agent_pid(job_dir: str, node: str | None, task: str | None) -> int | None:
     """Return the PID of this job's agent on the node ``node``; None if there is none. With the
     local scheduler all nodes are the same machine."""
     candidates: list[tuple[bool, int]] = []
     for name in os.listdir("/proc"):
         if not name.isdecimal():
             continue
-        words = _words(f"/proc/{name}/cmdline")
+        words = _read_words(f"/proc/{name}/cmdline")
         if len(words) < 3 or words[-1] != os.fsencode(job_dir) or b"--attach" in words:
             continue
         if not any(word == b"aitne.agent" or word.endswith(b".pyz") for word in words):
@@ -258,7 +258,7 @@ def _agent(job_dir: str, node: str | None, task: str | None) -> int | None:
     )
 
 
-def _program(spec: Spec, pids: list[int], host: dict[str, str]) -> int | None:
+def _find_program_pid(spec: Spec, pids: list[int], host: dict[str, str]) -> int | None:
     """Return the PID of the agent's descendant whose environment is joined, in the container if
     there is one; None if there is none."""
     for pid in sorted(pids):
@@ -280,7 +280,7 @@ def _namespaces(pid: int) -> dict[str, str]:
     return namespaces
 
 
-def _words(path: str) -> list[bytes]:
+def _read_words(path: str) -> list[bytes]:
     try:
         with open(path, "rb") as file:
             return [word for word in file.read().split(b"\0") if word]
@@ -289,7 +289,7 @@ def _words(path: str) -> list[bytes]:
 
 
 def _environ(pid: int) -> dict[str, str] | None:
-    pairs = (os.fsdecode(word).partition("=") for word in _words(f"/proc/{pid}/environ"))
+    pairs = (os.fsdecode(word).partition("=") for word in _read_words(f"/proc/{pid}/environ"))
     return {name: value for name, _, value in pairs if name} or None
 
 

@@ -115,10 +115,10 @@ class ProgramLauncher:
         self._cgroup: cgroup.Cgroup | None = None
         self._ended_for_memory = False
 
-    def prepare(self, stopped: Callable[[], bool], reads: Callable[[], None]) -> None:
+    def prepare(self, stopped: Callable[[], bool], report_reading: Callable[[], None]) -> None:
         """Check the requirements of the programs, and create temporary folders and the cgroup.
 
-        ``stopped`` returns whether the job was asked to end. ``reads`` is called before files are
+        ``stopped`` returns whether the job was asked to end. ``report_reading`` is called before files are
         read completely, which can take minutes.
 
         Raises:
@@ -127,12 +127,12 @@ class ProgramLauncher:
         """
         spec, node = self._spec, self._spec.node
         try:
-            needs.check(spec.needs, node, stopped, reads)
+            needs.check_needs(spec.needs, node, stopped, report_reading)
         except MissingRequirementError as error:
             raise ProgramStartError(NOT_READY, str(error)) from None
         self._find_program(node)
         launch = self._launch
-        if spec.datasets or launch.helpers or _mentioned(launch.prefix, launch.env):
+        if spec.datasets or launch.helpers or _mentions_temporary_folder(launch.prefix, launch.env):
             try:
                 self._make_tmp()
             except OSError as error:
@@ -145,7 +145,7 @@ class ProgramLauncher:
         if _GPUS in self._launch.prefix:
             self._vendor = gpu_vendor()
         if spec.memory_bytes is not None or spec.cpus is not None:
-            self._cgroup = cgroup.make(spec.memory_bytes, spec.cpus)
+            self._cgroup = cgroup.make_group(spec.memory_bytes, spec.cpus)
 
     def argv(self, command: Sequence[str]) -> list[str]:
         """Return the argument vector that starts ``command`` through the container runtime.
@@ -158,7 +158,7 @@ class ProgramLauncher:
             if part == _GPUS:
                 arguments += self._launch.gpu_options.get(self._vendor or "", ())
             else:
-                arguments.append(self._fill(part))
+                arguments.append(self._fill_placeholders(part))
         if arguments and self._program is not None:
             arguments[0] = self._program
         arguments += command
@@ -166,11 +166,13 @@ class ProgramLauncher:
             return arguments
         # /bin/sh comes first and would report a missing program too late.
         arguments[0] = find_program(arguments[0], self.environment().get("PATH", os.defpath))
-        return [*self._cgroup.enter(), *arguments]
+        return [*self._cgroup.make_enter_command(), *arguments]
 
     def environment(self) -> dict[str, str]:
         """Return the environment variables with which the programs are started."""
-        launch_env = {name: self._fill(value) for name, value in self._launch.env.items()}
+        launch_env = {
+            name: self._fill_placeholders(value) for name, value in self._launch.env.items()
+        }
         prefix = self._launch.env_prefix
         if prefix is None:
             return {**os.environ, **launch_env, **self._datasets()}
@@ -179,13 +181,13 @@ class ProgramLauncher:
         base = {"PATH": path, "LANG": "C.UTF-8", "HOME": home}
         if _MARK in os.environ:
             base[_MARK] = os.environ[_MARK]
-        passed = {**allowed(os.environ), **self._spec.env, **self._datasets()}
+        passed = {**select_inherited_variables(os.environ), **self._spec.env, **self._datasets()}
         return {**base, **launch_env, **{prefix + name: value for name, value in passed.items()}}
 
     def _datasets(self) -> dict[str, str]:
         return {"AITNE_DATASETS": f"{self._tmp}/datasets"} if self._spec.datasets else {}
 
-    def _fill(self, text: str) -> str:
+    def _fill_placeholders(self, text: str) -> str:
         return text if self._tmp is None else text.replace(_TMP, self._tmp)
 
     # --- the parts -----------------------------------------------------------------------------
@@ -211,7 +213,7 @@ class ProgramLauncher:
     def _make_tmp(self) -> None:
         """Create the temporary folder for the programs. Raises ``OSError``, also if the disk is
         full."""
-        _sweep(self._spec.tmp_dir)
+        _remove_leftover_folders(self._spec.tmp_dir)
         name = f"aitne-{os.geteuid()}-{os.urandom(8).hex()}"
         self._tmp = os.path.join(self._spec.tmp_dir, name)
         os.mkdir(self._tmp, 0o700)
@@ -255,16 +257,16 @@ class ProgramLauncher:
             return True
         return code != 0 and self._cgroup is not None and self._cgroup.oom_kills() > 0
 
-    def watch(self) -> None:
+    def watch_memory(self) -> None:
         """Start a thread that ends the whole program after the kernel has killed one of its
         processes for lack of memory, because the others might hang."""
-        if self._cgroup is not None and cgroup.MEMORY in self._cgroup.holds:
-            threading.Thread(target=self._watch, name="memory", daemon=True).start()
+        if self._cgroup is not None and cgroup.MEMORY in self._cgroup.limited_controllers:
+            threading.Thread(target=self._run_memory_watch, name="memory", daemon=True).start()
 
-    def _watch(self) -> None:
+    def _run_memory_watch(self) -> None:
         while (group := self._cgroup) is not None:
             if group.oom_kills():
-                self._ended_for_memory = not group.empty
+                self._ended_for_memory = not group.is_empty
                 group.kill()
                 return
             time.sleep(_LOOK_EVERY_S)
@@ -280,7 +282,7 @@ class ProgramLauncher:
             os.close(self._lock)
 
 
-def allowed(environ: Mapping[str, str]) -> dict[str, str]:
+def select_inherited_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return those of the node's environment variables that a program in a container may
     inherit."""
     return {
@@ -339,11 +341,11 @@ def remove_tree(folder: str) -> None:
         os.rmdir(folder)
 
 
-def _mentioned(prefix: Sequence[str], env: Mapping[str, str]) -> bool:
+def _mentions_temporary_folder(prefix: Sequence[str], env: Mapping[str, str]) -> bool:
     return any(_TMP in text for text in (*prefix, *env.values()))
 
 
-def _sweep(folder: str) -> None:
+def _remove_leftover_folders(folder: str) -> None:
     """Remove temporary folders that killed agents of this account have left, which are those whose
     lock is free."""
     for name in os.listdir(folder):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import Any
 
 
-def read(path: str, most_bytes: int) -> tuple[os.stat_result, dict[str, Any]] | None:
+def read_json_object(path: str, most_bytes: int) -> tuple[os.stat_result, dict[str, Any]] | None:
     """Read a file that must contain one JSON object; return its stat result and the object.
 
     Return None if the file is missing, larger than ``most_bytes``, not a regular file or not a JSON

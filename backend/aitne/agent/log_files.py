@@ -17,7 +17,7 @@ _NO_INDEX = 0xFFFFFFFE
 """Array index that Slurm uses for a job that is not an array."""
 
 
-def link(spec: Spec, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
+def create_log_links(spec: Spec, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
     """Create links to the log of this run at the job's additional log paths, replacing the links of
     an earlier run.
 
@@ -30,19 +30,19 @@ def link(spec: Spec, environ: Mapping[str, str], say: Callable[[str], None]) -> 
         path = os.path.expanduser(template.format(**values))
         path = os.path.join(os.path.expanduser(spec.workdir), path)
         try:
-            _link(os.path.join(spec.job_dir, name), path)
+            _create_link(os.path.join(spec.job_dir, name), path)
         except OSError as error:
             say(f"the log does not appear at {path}: {error.strerror or error}. The job continues")
 
 
 def _values(spec: Spec, environ: Mapping[str, str]) -> dict[str, int | str]:
-    number = _number(environ.get("SLURM_JOB_ID"))
+    number = _parse_number(environ.get("SLURM_JOB_ID"))
     index = _NO_INDEX if spec.task is None else spec.task
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         user = str(os.geteuid())
-    array = _number(environ.get("SLURM_ARRAY_JOB_ID")) or number
+    array = _parse_number(environ.get("SLURM_ARRAY_JOB_ID")) or number
     values: dict[str, int | str] = {"A": array, "a": index, "b": index % 10, "j": number}
     values |= {"J": number, "n": 0, "t": 0, "r": spec.restart_count}
     # Slurm takes the name of the machine, which may have another name as a node.
@@ -50,11 +50,11 @@ def _values(spec: Spec, environ: Mapping[str, str]) -> dict[str, int | str]:
     return values | {"N": host, "s": "batch", "u": user}
 
 
-def _number(text: str | None) -> int:
+def _parse_number(text: str | None) -> int:
     return int(text) if text and text.isdecimal() else 0
 
 
-def _link(log: str, path: str) -> None:
+def _create_link(log: str, path: str) -> None:
     try:
         there = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:

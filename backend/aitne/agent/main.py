@@ -19,11 +19,11 @@ from aitne.agent.endings import (
     PREFIX,
     START_FAILED,
     Ending,
-    by_full_disk,
-    by_launcher,
-    command_ended,
-    not_started,
-    program_ended,
+    make_command_outcome,
+    make_program_outcome,
+    make_start_failure_outcome,
+    with_full_disk_reason,
+    with_launcher_reason,
 )
 from aitne.agent.observer import Observer
 from aitne.agent.programs import Programs
@@ -65,28 +65,28 @@ def main(arguments: Sequence[str]) -> None:
     """Run the job whose folder is the last argument. With ``--node``, run only the part of this
     node."""
     if len(arguments) == 2 and arguments[0] in (ATTACH, INSIDE):
-        _beside(*arguments)
+        _run_beside_program(*arguments)
     of_node = list(arguments[:1]) == [NODE]
     if len(arguments) != 1 + of_node:
-        _leave(2, f"usage: python -m aitne.agent [{NODE}] JOB_DIR")
+        _exit_with_message(2, f"usage: python -m aitne.agent [{NODE}] JOB_DIR")
     job_dir = os.path.abspath(arguments[-1])
     try:
         spec = Spec(job_dir, os.environ)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        _leave(FAILED, f"{job_dir}/agent.json cannot be used: {error!r}")
+        _exit_with_message(FAILED, f"{job_dir}/agent.json cannot be used: {error!r}")
     if of_node:
         spec.node_rank = _node_rank(spec)
     else:
         _take_fence(spec)
     if spec.authority is not None:
-        wire.trust(spec.authority)
+        wire.trust_authority(spec.authority)
     threading.excepthook = _log_thread_failure
     programs, reporter = Programs(), Reporter(spec)
     programs.forward_signals(spec.script_signal)
-    if spec.setting is not None:
-        spec.env.update(spec.setting.env)
+    if spec.sweep_setting is not None:
+        spec.env.update(spec.sweep_setting.env)
     if not of_node and not spec.apps:
-        _offer_folders(spec)
+        _create_offered_folders(spec)
     spread = spec.ranks is not None and spec.ranks.nodes > 1 and not (of_node or spec.hosts_ranks)
     ending = (
         None if of_node or spec.tree is None else _fill_tree(spec, spec.tree, programs, reporter)
@@ -94,37 +94,37 @@ def main(arguments: Sequence[str]) -> None:
     if ending is None and spec.log_files and not of_node:
         from aitne.agent import log_files
 
-        log_files.link(spec, os.environ, _say)
+        log_files.create_log_links(spec, os.environ, _write_to_log)
     placement: PlacementReport | None = None
     if ending is None and spec.is_placed and not of_node:
         from aitne.agent import placement as placements
 
         try:
-            placement = placements.decide(spec, reporter)
+            placement = placements.decide_node_order(spec, reporter)
         except placements.OrderUnavailable as error:
             reporter.start()
             ending = Ending(NOT_READY, START_FAILED, str(error))
     if ending is None:
-        ending = (_spread if spread else _prepared)(spec, programs, reporter)
+        ending = (_run_on_nodes if spread else _run_with_preparation)(spec, programs, reporter)
         if not of_node and programs.stop_signal is None:
-            ending = by_full_disk(spec, ending)
+            ending = with_full_disk_reason(spec, ending)
     if placement is not None:
         placement.finish()
     if ending.code == 0 and spec.ranks is not None and not of_node:
         from aitne.agent import ranks
 
-        ending.message, ending.in_log = ranks.released(spec), False
+        ending.message, ending.in_log = ranks.find_release_reason(spec), False
     if ending.message is not None and not ending.in_log:
-        _say(ending.message)
+        _write_to_log(ending.message)
     if of_node:
-        _leave_node(spec, ending, programs, reporter)
+        _exit_with_node_outcome(spec, ending, programs, reporter)
     stop_requested = programs.stop_requested or ending.stop_requested
     if stop_requested and ending.code == PREEMPTED:
         ending.reason = "preempted"
         ending.message = "it was asked to end, has saved its state and will be resumed"
     interrupted = programs.stop_signal is not None or ending.reason == "preempted"
     try:
-        fence.leave_outcome(
+        fence.write_outcome(
             job_dir,
             spec.task,
             spec.owner,
@@ -136,13 +136,13 @@ def main(arguments: Sequence[str]) -> None:
             lost_nodes=ending.lost_nodes,
         )
     except OSError as error:
-        _say(f"the outcome could not be written: {error}")
+        _write_to_log(f"the outcome could not be written: {error}")
         interrupted = True
     _remove_empty_folders(spec)
-    reporter.finish(ending.code, ending.message)
+    reporter.report_finish(ending.code, ending.message)
     if not interrupted and spec.task is None:
         spec.remove_token()
-    _leave(ending.code)
+    _exit_with_message(ending.code)
 
 
 def _node_rank(spec: Spec) -> int:
@@ -151,16 +151,16 @@ def _node_rank(spec: Spec) -> int:
     from aitne.agent import placement, ranks
 
     try:
-        number = placement.number_of(spec)
+        number = placement.get_node_number(spec)
     except placement.OrderUnavailable as error:
-        _leave(FAILED, str(error))
+        _exit_with_message(FAILED, str(error))
     spec.node_rank, spec.apps, spec.leader = number, [], []
     with contextlib.suppress(OSError):
-        ranks.arrive(spec)
+        ranks.write_node_name(spec)
     return number
 
 
-def _beside(what: str, folder: str) -> NoReturn:
+def _run_beside_program(what: str, folder: str) -> NoReturn:
     """Run a program in the allocation of a running job, in addition to the job's own program: the
     connection of a terminal (``--attach``) or the program of an SSH login (``--inside``).
     """
@@ -168,61 +168,73 @@ def _beside(what: str, folder: str) -> NoReturn:
         from aitne.agent.attach import attach
 
         attach(folder)
-    from aitne.agent.inside import session_command
+    from aitne.agent.inside import run_session_command
 
-    session_command(folder)
+    run_session_command(folder)
 
 
 def _take_fence(spec: Spec) -> None:
     try:
-        fence.take(spec.job_dir, spec.task, spec.owner, spec.restart_count)
+        fence.take_fence(spec.job_dir, spec.task, spec.owner, spec.restart_count)
         fence.reserve_outcome(spec.job_dir, spec.task)
     except fence.RunEndedError as error:
-        _leave(error.code, f"this run is not started again: {error}")
+        _exit_with_message(error.code, f"this run is not started again: {error}")
     except fence.DuplicateRunError as error:
-        _leave(DUPLICATE, f"this attempt runs already or has ended: {error}. Nothing was started")
+        _exit_with_message(
+            DUPLICATE, f"this attempt runs already or has ended: {error}. Nothing was started"
+        )
     except OSError as error:
-        _leave(FENCE_FAILED, f"the fence could not be taken: {error}. Nothing was started")
+        _exit_with_message(
+            FENCE_FAILED, f"the fence could not be taken: {error}. Nothing was started"
+        )
 
 
-def _offer_folders(spec: Spec) -> None:
+def _create_offered_folders(spec: Spec) -> None:
     """Create the folders for checkpoints and metrics, and set the environment variables that name
     them."""
-    folders = {"AITNE_CHECKPOINTS": spec.checkpoints, "AITNE_METRICS": spec.metrics}
+    folders = {"AITNE_CHECKPOINTS": spec.checkpoints_folder, "AITNE_METRICS": spec.metrics_folder}
     for name, folder in folders.items():
         os.environ[name] = folder
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         except OSError as error:
-            _say(f"the folder {folder} could not be created: {error}. The job continues")
-    if spec.setting is not None:
+            _write_to_log(f"the folder {folder} could not be created: {error}. The job continues")
+    if spec.sweep_setting is not None:
         path = f"{spec.job_dir}/params-{spec.task}.json"
         os.environ["AITNE_PARAMS"] = path
         try:
-            fence.write(path, json.dumps(spec.setting.values).encode(), os.O_TRUNC)
+            fence.write_private_file(
+                path, json.dumps(spec.sweep_setting.values).encode(), os.O_TRUNC
+            )
         except OSError as error:
-            _say(f"the file {path} could not be written: {error}. The job continues")
+            _write_to_log(f"the file {path} could not be written: {error}. The job continues")
 
 
 def _remove_empty_folders(spec: Spec) -> None:
-    """Remove those folders of ``_offer_folders`` that no program has used, because they count
+    """Remove those folders of ``_create_offered_folders`` that no program has used, because they count
     toward the user's quota. Folders of other array tasks are kept."""
-    for folder in (spec.checkpoints, spec.metrics):
+    for folder in (spec.checkpoints_folder, spec.metrics_folder):
         with contextlib.suppress(OSError):
             os.rmdir(folder)
 
 
-def _leave_node(spec: Spec, ending: Ending, programs: Programs, reporter: Reporter) -> NoReturn:
+def _exit_with_node_outcome(
+    spec: Spec, ending: Ending, programs: Programs, reporter: Reporter
+) -> NoReturn:
     from aitne.agent import ranks
 
     reporter.flush()
     try:
-        ranks.leave(spec, ending.code, ending.reason, ending.message, programs.stop_requested)
+        ranks.write_node_outcome(
+            spec, ending.code, ending.reason, ending.message, programs.stop_requested
+        )
     except OSError as error:
-        _leave(ending.code, f"the outcome of node {spec.node} could not be written: {error}")
+        _exit_with_message(
+            ending.code, f"the outcome of node {spec.node} could not be written: {error}"
+        )
     # After a requested end, exit code 0 keeps srun from ending the agents of other nodes at once,
     # which may still be saving their state. The first node's agent reads the outcome.
-    _leave(0 if programs.stop_requested else ending.code)
+    _exit_with_message(0 if programs.stop_requested else ending.code)
 
 
 def _fill_tree(spec: Spec, tree: TreeSpec, programs: Programs, reporter: Reporter) -> Ending | None:
@@ -232,7 +244,7 @@ def _fill_tree(spec: Spec, tree: TreeSpec, programs: Programs, reporter: Reporte
     from aitne.agent.needs import StopRequested
 
     try:
-        trees.fill(spec, tree, lambda: programs.stop_signal is not None)
+        trees.create_tree(spec, tree, lambda: programs.stop_signal is not None)
     except trees.TreeUnavailable as error:
         reporter.start()
         return Ending(NOT_READY, START_FAILED, f"the job's files are missing: {error}")
@@ -241,30 +253,30 @@ def _fill_tree(spec: Spec, tree: TreeSpec, programs: Programs, reporter: Reporte
     return None
 
 
-def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
+def _run_with_preparation(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
     """Run the job's programs, and before and after that create and remove what they need, such as
     temporary folders."""
     if spec.secrets:
         from aitne.agent import secrets
 
         try:
-            secrets.load(spec)
+            secrets.load_secrets(spec)
         except secrets.SecretsUnavailable as error:
             reporter.start()
             return Ending(NOT_READY, START_FAILED, f"the job's secrets are missing: {error}")
-    if spec.plain:
-        return _run(spec, programs, reporter)
+    if spec.starts_directly:
+        return _run_commands(spec, programs, reporter)
     from aitne.agent.launch import ProgramLauncher, ProgramStartError
     from aitne.agent.needs import StopRequested
 
-    def reads() -> None:
+    def report_reading() -> None:
         # A session that reports nothing would count as one that did not start in time.
-        reporter.phase("running")
+        reporter.queue_phase("running")
         reporter.start()
 
     launcher = ProgramLauncher(spec)
     try:
-        launcher.prepare(lambda: programs.stop_signal is not None, reads)
+        launcher.prepare(lambda: programs.stop_signal is not None, report_reading)
         programs.launcher = launcher
         programs.leader_only = spec.launch.forwards_signals
         if spec.launch.prefix:
@@ -272,16 +284,16 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
 
             adopt_orphans()
         if not spec.hosts_ranks:  # a rank that was killed for its memory must not end the app
-            launcher.watch()
-        ending = _run(spec, programs, reporter)
+            launcher.watch_memory()
+        ending = _run_commands(spec, programs, reporter)
         if spec.launch.prefix:
-            programs.clear(_ASK_S, _CLEAR_S)
+            programs.end_descendants(_ASK_S, _CLEAR_S)
         if launcher.ran_out_of_memory(ending.code):
             from aitne.agent.sizes import describe_bytes
 
             message = f"out of memory: the job used more than its {describe_bytes(spec.memory_bytes or 0)}"
             return Ending(OUT_OF_MEMORY, "out_of_memory", message)
-        return ending if ending.message is not None else by_launcher(spec, ending)
+        return ending if ending.message is not None else with_launcher_reason(spec, ending)
     except ProgramStartError as error:
         reporter.start()
         return Ending(error.code, START_FAILED, error.sentence)
@@ -291,26 +303,26 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
         launcher.close()
 
 
-def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
+def _run_on_nodes(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
     """Start the agents of all nodes of a distributed job, wait for them, and return the outcome."""
     from aitne.agent import ranks
 
-    def begun() -> None:
-        reporter.phase("started")
+    def report_start() -> None:
+        reporter.queue_phase("started")
         reporter.start()
 
     try:
-        outcome = ranks.run_nodes(spec, programs, begun)
+        outcome = ranks.run_nodes(spec, programs, report_start)
     except OSError as error:
         reporter.start()
-        return not_started("srun", error)
+        return make_start_failure_outcome("srun", error)
     # Each node's agent has logged the reason.
     lost, ended = outcome.lost_nodes, (outcome.code, outcome.reason, outcome.message)
     stopped = outcome.stop_requested
     return Ending(*ended, in_log=not lost, stop_requested=stopped, lost_nodes=lost)
 
 
-def _run(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
+def _run_commands(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
     """Run the commands of the job one after the other, then the session's app, and return the
     outcome."""
     # The mode of the job's own log; srun in the job would take it for the files of its steps.
@@ -337,7 +349,7 @@ def _run(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
     try:
         return _run_all(spec, programs, reporter, observer)
     finally:
-        observer.end()
+        observer.report_end()
 
 
 def _run_all(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> Ending:
@@ -347,7 +359,7 @@ def _run_all(spec: Spec, programs: Programs, reporter: Reporter, observer: Obser
         return _run_programs(spec, programs, reporter, observer)
     from aitne.agent import master_port
 
-    return master_port.run(
+    return master_port.run_with_master_port(
         spec, programs, reporter, lambda: _run_programs(spec, programs, reporter, observer)
     )
 
@@ -359,17 +371,17 @@ def _run_programs(spec: Spec, programs: Programs, reporter: Reporter, observer: 
             if spec.ranks is not None:
                 from aitne.agent import ranks
 
-                argv = ranks.enter(spec, number)
+                argv = ranks.prepare_node(spec, number)
             pid = programs.start(argv)
         except OSError as error:
             reporter.start()
-            return not_started(argv[0], error)
+            return make_start_failure_outcome(argv[0], error)
         if not spec.apps:
-            observer.begin()
+            observer.report_start()
         code = programs.wait(pid)
-        observer.last_look()
+        observer.report_last_profile()
         if code != 0 or programs.stop_signal is not None:
-            return command_ended(spec, programs, code, argv)
+            return make_command_outcome(spec, programs, code, argv)
     if not spec.apps:
         return Ending(0)
     return _run_app(spec, programs, reporter, observer)
@@ -379,17 +391,17 @@ def _run_leader(spec: Spec, programs: Programs, reporter: Reporter, observer: Ob
     """Run the notebook of the job beside its ranks, and return the outcome."""
     from aitne.agent.session_ranks import RanksBesideApp
 
-    ranks = RanksBesideApp(spec, programs, reporter, _say)
+    ranks = RanksBesideApp(spec, programs, reporter, _write_to_log)
     try:
         pid = programs.start(ranks.argv(spec.leader))
     except OSError as error:
         reporter.start()
-        return not_started(spec.leader[0], error)
-    observer.begin()
+        return make_start_failure_outcome(spec.leader[0], error)
+    observer.report_start()
     ranks.start()
     code = ranks.wait(pid)
-    observer.last_look()
-    return command_ended(spec, programs, code, spec.leader)
+    observer.report_last_profile()
+    return make_command_outcome(spec, programs, code, spec.leader)
 
 
 def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> Ending:
@@ -400,33 +412,33 @@ def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Obser
     if spec.hosts_ranks:
         from aitne.agent.session_ranks import RanksBesideApp
 
-        ranks = RanksBesideApp(spec, programs, reporter, _say)
-    session = AppRunner(spec, app, programs, reporter, observer.sample, ranks)
+        ranks = RanksBesideApp(spec, programs, reporter, _write_to_log)
+    session = AppRunner(spec, app, programs, reporter, observer.start_observing, ranks)
     try:
         code = session.run()
     except OSError as error:
         reporter.start()
-        return not_started(app.argv[0], error)
+        return make_start_failure_outcome(app.argv[0], error)
     if session.failure is not None:
         return Ending(NEVER_ANSWERED, START_FAILED, session.failure)
-    return program_ended(spec, code, app.argv)
+    return make_program_outcome(spec, code, app.argv)
 
 
 def _log_thread_failure(failure: threading.ExceptHookArgs) -> None:
     """Write the failure of a helper thread to the log; the job's program continues."""
     name = failure.thread.name if failure.thread is not None else "a"
-    _say(f"the {name} thread of the agent ended: {failure.exc_value!r}. The job continues")
+    _write_to_log(f"the {name} thread of the agent ended: {failure.exc_value!r}. The job continues")
 
 
-def _say(sentence: str) -> None:
+def _write_to_log(sentence: str) -> None:
     try:
         os.write(2, f"{PREFIX}{sentence}.\n".encode("utf-8", "replace"))
     except OSError:
         return  # a full disk must not change how the job ends
 
 
-def _leave(code: int, sentence: str | None = None) -> NoReturn:
+def _exit_with_message(code: int, sentence: str | None = None) -> NoReturn:
     if sentence is not None:
-        _say(sentence)
+        _write_to_log(sentence)
     sys.stdout.flush()
     os._exit(code)

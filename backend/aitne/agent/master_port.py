@@ -34,7 +34,7 @@ _REPEAT_S, _GRACE_S = 0.1, 5.0
 runtime's program is killed."""
 
 
-def run(
+def run_with_master_port(
     spec: Spec, programs: Programs, reporter: Reporter, run_programs: Callable[[], Ending]
 ) -> Ending:
     """Call ``run_programs`` with ``MASTER_PORT`` in the environment, hold the port meanwhile, and
@@ -45,10 +45,10 @@ def run(
         reporter.start()
         return Ending(NOT_READY, START_FAILED, str(error))
     os.environ["MASTER_PORT"] = str(port.number)
-    port.watch()
+    port.start_watching()
     ending = run_programs()
     port.close(failed=ending.code != 0)
-    refusal = port.refusal(spec.node)
+    refusal = port.describe_foreign_listener(spec.node)
     return ending if refusal is None else Ending(NOT_READY, START_FAILED, refusal)
 
 
@@ -70,7 +70,7 @@ class MasterPort:
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="master port", daemon=True)
 
-    def watch(self) -> None:
+    def start_watching(self) -> None:
         """Open the port for the programs, and look for foreign listeners until ``close``."""
         self._held.open_to_program()
         self._watcher.start()
@@ -87,7 +87,7 @@ class MasterPort:
             self._foreign_uid = self._held.find_foreign_uid()
         self._held.close()
 
-    def refusal(self, node: str) -> str | None:
+    def describe_foreign_listener(self, node: str) -> str | None:
         """Return a sentence without full stop that names the other account which listened on the
         port of the node ``node``; None if there was none."""
         if self._foreign_uid is None:
@@ -110,6 +110,6 @@ class MasterPort:
         while True:
             # A container would outlive the client of its runtime that is killed.
             asks = self._programs.leader_only and time.monotonic() - asked_at < _GRACE_S
-            self._programs.send(signal.SIGTERM if asks else signal.SIGKILL)
+            self._programs.send_signal(signal.SIGTERM if asks else signal.SIGKILL)
             if self._closed.wait(_REPEAT_S):
                 return

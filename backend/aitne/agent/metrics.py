@@ -12,7 +12,7 @@ import threading
 import time
 
 from aitne.agent import left, tfevents
-from aitne.agent.pace import slowing
+from aitne.agent.pace import sleep_growing_intervals
 from aitne.agent.reporter import Reporter
 
 TYPE_CHECKING = False
@@ -71,9 +71,9 @@ class ProgramMetrics:
         self.not_finite.pop(name, None)
         self.values[name] = number
         if step is not None and math.isfinite(step):
-            self._point(name, step, number)
+            self._add_point(name, step, number)
 
-    def _point(self, name: str, step: float, value: float) -> None:
+    def _add_point(self, name: str, step: float, value: float) -> None:
         if name not in self._series:
             if len(self._series) >= MOST_SERIES:
                 return
@@ -88,7 +88,7 @@ class ProgramMetrics:
             del points[1::2]
             self._stride[name] *= 2
 
-    def _whole(self, name: str) -> list[tuple[float, float]]:
+    def _make_complete_series(self, name: str) -> list[tuple[float, float]]:
         """Return the series with its last point, so that a chart ends at the last value."""
         points, last = self._series[name], self._last[name]
         return points if points and points[-1] == last else [*points, last]
@@ -101,7 +101,7 @@ class ProgramMetrics:
             "updated_at": now,
             "values": dict(self.values),
             "not_finite": dict(self.not_finite),
-            "series": {name: self._whole(name) for name in self._series},
+            "series": {name: self._make_complete_series(name) for name in self._series},
             "sources": self.sources[:MOST_FILES],
             "notes": list(self.notes.values()),
         }
@@ -127,22 +127,22 @@ class MetricsWatch:
         threading.Thread(target=self._run, name="metrics", daemon=True).start()
 
     def _run(self) -> None:
-        for _ in slowing(_EVERY_S):
-            self.look()
+        for _ in sleep_growing_intervals(_EVERY_S):
+            self.report_new()
 
-    def last_look(self) -> None:
+    def report_remaining(self) -> None:
         """Read and report the remaining metrics after a program has ended, for at most one
         second."""
         deadline = time.monotonic() + _LAST_S
-        while self.look() and time.monotonic() < deadline:
+        while self.report_new() and time.monotonic() < deadline:
             continue
 
-    def look(self) -> bool:
+    def report_new(self) -> bool:
         """Read the files once and report new metrics; return whether there were any."""
         with self._lock:
-            new = [path for path in self._files() if self._changed(path)]
+            new = [path for path in self._files() if self._has_changed(path)]
             if new:
-                self._reporter.tell("results", self._metrics.document())
+                self._reporter.queue_document("results", self._metrics.document())
             return bool(new)
 
     def _files(self) -> Iterator[str]:
@@ -165,20 +165,20 @@ class MetricsWatch:
                         return
                     yield os.path.join(place, name)
 
-    def _changed(self, path: str) -> bool:
+    def _has_changed(self, path: str) -> bool:
         try:
             if path.endswith("metrics.json"):
-                return self._whole(path)
-            return self._grown(path)
+                return self._read_whole_file(path)
+            return self._read_appended(path)
         except tfevents.EventFileError as error:
             self._read[path] = -1
-            self._metrics.notes[path] = f"{self._name(path)} is damaged: {error}"
+            self._metrics.notes[path] = f"{self._get_relative_path(path)} is damaged: {error}"
             return True
         except OSError:
             return False
 
-    def _whole(self, path: str) -> bool:
-        document = left.read(path, _MOST_JSON)
+    def _read_whole_file(self, path: str) -> bool:
+        document = left.read_json_object(path, _MOST_JSON)
         if document is None:
             return False
         facts, values = document
@@ -186,14 +186,14 @@ class MetricsWatch:
         if self._seen.get(path) == stamp:
             return False
         self._seen[path] = stamp
-        self._source(path)
-        step = _step(values)
+        self._add_source(path)
+        step = _parse_step(values)
         for name, value in values.items():
             if isinstance(name, str) and name not in _STEPS:
                 self._metrics.add(self._prefix(path) + name, value, step)
         return True
 
-    def _grown(self, path: str) -> bool:
+    def _read_appended(self, path: str) -> bool:
         begin = self._read.get(path, 0)
         if begin < 0:
             return False
@@ -208,15 +208,15 @@ class MetricsWatch:
                 return False
             content.seek(begin)
             data = content.read(_AT_ONCE)
-        self._source(path)
+        self._add_source(path)
         if path.endswith(".jsonl"):
-            took = self._lines(path, data)
+            took = self._read_json_lines(path, data)
         else:
-            took = self._records(path, data, facts.st_size - begin)
+            took = self._read_event_records(path, data, facts.st_size - begin)
         self._read[path] = begin + took
         return took > 0
 
-    def _lines(self, path: str, data: bytes) -> int:
+    def _read_json_lines(self, path: str, data: bytes) -> int:
         end = data.rfind(b"\n") + 1
         if not end and len(data) >= _AT_ONCE:
             end = len(data)  # no valid line is that long
@@ -228,12 +228,12 @@ class MetricsWatch:
             except (ValueError, RecursionError):
                 values = None
             if not isinstance(values, dict):
-                name = self._name(path)
+                name = self._get_relative_path(path)
                 self._metrics.notes[path] = (
                     f"lines of {name} that are not a JSON object are skipped"
                 )
                 continue
-            step = _step(values)
+            step = _parse_step(values)
             self._lines_of[path] = count = self._lines_of.get(path, -1) + 1
             for name, value in values.items():
                 if name not in _STEPS:
@@ -242,29 +242,29 @@ class MetricsWatch:
                     )
         return end
 
-    def _records(self, path: str, data: bytes, there: int) -> int:
-        scalars, took, beyond = tfevents.read(data)
+    def _read_event_records(self, path: str, data: bytes, there: int) -> int:
+        scalars, took, beyond = tfevents.read_events(data)
         for tag, step, value in scalars:
             self._metrics.add(self._prefix(path) + tag, value, float(step))
         return took + beyond if took + beyond <= there else took
 
-    def _source(self, path: str) -> None:
-        name = self._name(path)
+    def _add_source(self, path: str) -> None:
+        name = self._get_relative_path(path)
         if name not in self._metrics.sources:
             self._metrics.sources.append(name)
 
-    def _name(self, path: str) -> str:
+    def _get_relative_path(self, path: str) -> str:
         below = os.path.relpath(path, self._folder)
         return os.path.basename(path) if below.startswith("..") else below
 
     def _prefix(self, path: str) -> str:
         """Return the prefix for the names of metrics in a file: its subfolder, which TensorBoard
         calls the run."""
-        folder = os.path.dirname(self._name(path))
+        folder = os.path.dirname(self._get_relative_path(path))
         return f"{folder}/" if folder else ""
 
 
-def _step(values: dict[str, Any]) -> float | None:
+def _parse_step(values: dict[str, Any]) -> float | None:
     for name in _STEPS:
         step = values.get(name)
         if isinstance(step, (int, float)) and not isinstance(step, bool):

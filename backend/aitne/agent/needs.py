@@ -27,16 +27,16 @@ class StopRequested(Exception):
     """Error: the job was asked to end while requirements were being checked."""
 
 
-def check(
+def check_needs(
     needs: Sequence[Need],
     node: str,
     stopped: Callable[[], bool],
-    reads: Callable[[], None] = lambda: None,
+    report_reading: Callable[[], None] = lambda: None,
 ) -> None:
     """Check each file or folder that the job's programs need.
 
     A file whose size or time differs from the registered one is read completely to compare its
-    checksum, which can take minutes; ``reads`` is called before. ``stopped`` returns whether the
+    checksum, which can take minutes; ``report_reading`` is called before. ``stopped`` returns whether the
     job was asked to end.
 
     Raises:
@@ -44,24 +44,24 @@ def check(
         StopRequested: ``stopped`` returned True.
     """
     for need in needs:
-        differs = _look_in_time(need, node)
+        differs = _check_need_in_time(need, node)
         if differs and need.sha256 is not None:
-            reads()
-            _compare(need, need.sha256, node, stopped)
+            report_reading()
+            _compare_content(need, need.sha256, node, stopped)
 
 
-def _look_in_time(need: Need, node: str) -> bool:
-    """Return the result of ``_look``, or raise ``MissingRequirementError`` if the file system does
+def _check_need_in_time(need: Need, node: str) -> bool:
+    """Return the result of ``_check_need``, or raise ``MissingRequirementError`` if the file system does
     not answer within ``LOOK_S`` seconds. The check runs in a thread, because it may hang."""
     answer: list[bool | MissingRequirementError] = []
 
-    def look() -> None:
+    def run_check() -> None:
         try:
-            answer.append(_look(need, node))
+            answer.append(_check_need(need, node))
         except MissingRequirementError as error:
             answer.append(error)
 
-    thread = threading.Thread(target=look, name="look", daemon=True)
+    thread = threading.Thread(target=run_check, name="look", daemon=True)
     thread.start()
     thread.join(LOOK_S)
     if not answer:
@@ -75,19 +75,19 @@ def _look_in_time(need: Need, node: str) -> bool:
     return outcome
 
 
-def _look(need: Need, node: str) -> bool:
+def _check_need(need: Need, node: str) -> bool:
     """Return whether a file differs in size or time from its registration.
 
     Raises ``MissingRequirementError`` if it does not exist or cannot be read.
     """
     try:
         info = os.stat(need.path)
-        _open(need, info)
+        _try_open(need, info)
     except OSError as error:
-        raise MissingRequirementError(_why(need, node, error)) from None
+        raise MissingRequirementError(_explain_failure(need, node, error)) from None
     if need.within:
         real = os.path.realpath(need.path)
-        if not any(_lies_in(real, os.path.realpath(folder)) for folder in need.within):
+        if not any(_is_below(real, os.path.realpath(folder)) for folder in need.within):
             raise MissingRequirementError(
                 f"{need.what} may not be used: {need.path} leads to {real}, which lies in none of "
                 f"{', '.join(need.within)}"
@@ -97,7 +97,7 @@ def _look(need: Need, node: str) -> bool:
     return (need.size_bytes, need.mtime_ns) != (info.st_size, info.st_mtime_ns)
 
 
-def _open(need: Need, info: os.stat_result) -> None:
+def _try_open(need: Need, info: os.stat_result) -> None:
     """Open the file or folder to find errors that permission bits do not show, such as root on NFS,
     access control lists, or a mount that no longer exists. Raises ``OSError``."""
     if need.folder:
@@ -111,7 +111,7 @@ def _open(need: Need, info: os.stat_result) -> None:
         file.read(1)
 
 
-def _why(need: Need, node: str, error: OSError) -> str:
+def _explain_failure(need: Need, node: str, error: OSError) -> str:
     if error.errno == errno.ENOENT:
         there = os.path.dirname(os.path.abspath(need.path))
         while not os.path.exists(there):
@@ -136,11 +136,11 @@ def _why(need: Need, node: str, error: OSError) -> str:
     return f"{need.what} cannot be used on node {node}: {need.path}: {error.strerror}"
 
 
-def _lies_in(path: str, folder: str) -> bool:
+def _is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _compare(need: Need, sha256: str, node: str, stopped: Callable[[], bool]) -> None:
+def _compare_content(need: Need, sha256: str, node: str, stopped: Callable[[], bool]) -> None:
     import hashlib  # an unchanged file is not read
 
     digest = hashlib.sha256()
@@ -151,7 +151,7 @@ def _compare(need: Need, sha256: str, node: str, stopped: Callable[[], bool]) ->
                     raise StopRequested
                 digest.update(part)
     except OSError as error:
-        raise MissingRequirementError(_why(need, node, error)) from None
+        raise MissingRequirementError(_explain_failure(need, node, error)) from None
     if digest.hexdigest() != sha256.lower():
         raise MissingRequirementError(
             f"{need.what} is not what was registered: {need.path} on node {node} has the SHA-256 "

@@ -24,14 +24,14 @@ def own_address(listen: str, node: str, platform_url: str | None) -> str:
         OSError: there is no such address.
     """
     if "/" in listen:
-        return _in_network(listen, node, platform_url)
+        return _find_address_in_network(listen, node, platform_url)
     if listen != NODE:
         return listen
-    named = [address for address in _addresses_of(node) if not _loopback(address)]
+    named = [address for address in _resolve_addresses(node) if not _is_loopback(address)]
     for address in named:
-        if _is_ours(address):
+        if _is_own_address(address):
             return address
-    spoken = _towards(platform_url)
+    spoken = _find_address_towards_platform(platform_url)
     if spoken is None:
         raise OSError(
             errno.EADDRNOTAVAIL, f"no address of this node is known: {node} is not its name"
@@ -39,20 +39,26 @@ def own_address(listen: str, node: str, platform_url: str | None) -> str:
     return spoken
 
 
-def _in_network(network: str, node: str, platform_url: str | None) -> str:
+def _find_address_in_network(network: str, node: str, platform_url: str | None) -> str:
     import ipaddress  # only where a network is set
 
     subnet = ipaddress.ip_network(network, strict=False)
-    addresses = [*_addresses_of(node), *_addresses_of(socket.gethostname()), _towards(platform_url)]
+    addresses = [
+        *_resolve_addresses(node),
+        *_resolve_addresses(socket.gethostname()),
+        _find_address_towards_platform(platform_url),
+    ]
     # The address from which this machine reaches the network is the one that is in it.
-    addresses.append(_towards_host(str(next(subnet.hosts(), subnet.network_address)), 9))
+    addresses.append(
+        _find_address_towards_host(str(next(subnet.hosts(), subnet.network_address)), 9)
+    )
     for address in addresses:
-        if address and ipaddress.ip_address(address) in subnet and _is_ours(address):
+        if address and ipaddress.ip_address(address) in subnet and _is_own_address(address):
             return address
     raise OSError(errno.EADDRNOTAVAIL, f"this node has no address in {network}")
 
 
-def _addresses_of(name: str) -> list[str]:
+def _resolve_addresses(name: str) -> list[str]:
     try:
         infos = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:
@@ -60,14 +66,14 @@ def _addresses_of(name: str) -> list[str]:
     return [str(entry[4][0]) for entry in infos]
 
 
-def _towards(platform_url: str | None) -> str | None:
+def _find_address_towards_platform(platform_url: str | None) -> str | None:
     if not platform_url:
         return None
-    _, host, port, _ = wire.split(platform_url)
-    return _towards_host(host, port)
+    _, host, port, _ = wire.split_url(platform_url)
+    return _find_address_towards_host(host, port)
 
 
-def _towards_host(host: str, port: int) -> str | None:
+def _find_address_towards_host(host: str, port: int) -> str | None:
     """Return the local address from which this machine would connect to the host; None if it has no
     route. Nothing is sent."""
     try:
@@ -79,7 +85,7 @@ def _towards_host(host: str, port: int) -> str | None:
         return None
 
 
-def _is_ours(address: str) -> bool:
+def _is_own_address(address: str) -> bool:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -89,7 +95,7 @@ def _is_ours(address: str) -> bool:
     return True
 
 
-def _loopback(address: str) -> bool:
+def _is_loopback(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
 
 
@@ -104,7 +110,7 @@ class Listener(Enum):
     """The kernel does not provide this information."""
 
 
-def listener(host: str, port: int) -> Listener:
+def find_listener_owner(host: str, port: int) -> Listener:
     """Return the owner of the socket that listens on a port, according to the kernel.
 
     A port that is bound but does not listen yet can be taken over by any user of the node, also
@@ -113,7 +119,7 @@ def listener(host: str, port: int) -> Listener:
     """
     owner = Listener.NOBODYS
     try:
-        accepting = _accepting(host)
+        accepting = _list_accepting_addresses(host)
         for address, uid in find_listeners(port):
             if address in accepting:
                 if uid != os.geteuid():
@@ -124,7 +130,7 @@ def listener(host: str, port: int) -> Listener:
     return owner
 
 
-def _accepting(host: str) -> set[bytes]:
+def _list_accepting_addresses(host: str) -> set[bytes]:
     """Return the packed addresses whose sockets accept connections to this host."""
     any_four, any_six = bytes(4), bytes(16)
     if ":" in host:

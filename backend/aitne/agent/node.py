@@ -43,8 +43,8 @@ def start_describing(spec: Spec, programs: Programs, reporter: Reporter, boot: s
 
     def run() -> None:
         try:
-            reporter.tell(
-                "topology", {"boot_id": boot, "python": PYTHON, **describe(programs, "/sys")}
+            reporter.queue_document(
+                "topology", {"boot_id": boot, "python": PYTHON, **describe_node(programs, "/sys")}
             )
         except (TopologyError, OSError) as error:
             sentence = f"{PREFIX}the topology of {spec.node} is not reported: {error}\n"
@@ -54,7 +54,7 @@ def start_describing(spec: Spec, programs: Programs, reporter: Reporter, boot: s
     threading.Thread(target=run, name="node", daemon=True).start()
 
 
-def describe(programs: Programs, root: str) -> dict[str, Any]:
+def describe_node(programs: Programs, root: str) -> dict[str, Any]:
     """Return the NUMA nodes, GPUs, network interfaces and links of the node as a JSON object.
 
     NVLinks are included if ``nvidia-smi`` is installed and shows all GPUs of the node; in a job it
@@ -73,7 +73,7 @@ def describe(programs: Programs, root: str) -> dict[str, Any]:
             f"it has {len(node.gpus)} GPUs and {len(node.nics)} network interfaces",
             f"At most {MOST_GPUS} and {MOST_NICS} are reported.",
         )
-    shown = _matrix(programs) if node.gpus else None
+    shown = _query_gpu_topology(programs) if node.gpus else None
     if shown is not None and len(shown.gpus) == len(node.gpus):
         node = merge_node([node, shown])
     gpus = {gpu.name for gpu in node.gpus}
@@ -85,13 +85,13 @@ def describe(programs: Programs, root: str) -> dict[str, Any]:
     return {name: record[name] for name in ("numa_nodes", "gpus", "nics", "links")}
 
 
-def _matrix(programs: Programs) -> NodeTopology | None:
+def _query_gpu_topology(programs: Programs) -> NodeTopology | None:
     """Return the parsed output of ``nvidia-smi topo -m``; None if the program is not installed or
     fails."""
     program = shutil.which(_PROGRAM)
     if program is None:
         return None
-    output, _, whole = programs.look(
+    output, _, whole = programs.run_helper(
         [program, "topo", "-m"],
         dict(os.environ),
         timeout_s=_PROGRAM_S,

@@ -37,20 +37,20 @@ class Observer:
         self._programs = programs
         self._begun = False
         self._workdir = os.getcwd()  # a program may remove it
-        self._began_at = self._time()
+        self._began_at = self._read_start_time()
         self._profile: ProfileWatch | None = None
         self._metrics: MetricsWatch | None = None
         self._snapshot: SnapshotTaker | None = None
 
-    def begin(self) -> None:
+    def report_start(self) -> None:
         """Report that the job has started, and start measuring. Further calls have no effect."""
         if not self._begun:
             self._begun = True
-            self._reporter.phase("started")
+            self._reporter.queue_phase("started")
             self._reporter.start()
-            self.sample()
+            self.start_observing()
 
-    def sample(self) -> None:
+    def start_observing(self) -> None:
         """Start the threads that observe the programs: resource use on every node, and
         activity on the other nodes of a session; profile and metrics only on the first node. Without a platform to report to, do nothing."""
         if self._spec.platform_url:
@@ -59,20 +59,20 @@ class Observer:
             launcher = self._programs.launcher
             pids_file = None if launcher is None else launcher.pids_file
             Sampler(self._spec, self._reporter, pids_file).start()
-            self._reporter.describe_node_by(self._describe_node)
+            self._reporter.set_node_describer(self._describe_node)
             if self._spec.ranks is not None and not self._spec.node_rank:
                 from aitne.agent.profile import ProfileWatch
 
                 self._profile = ProfileWatch(self._spec, self._reporter)
                 self._profile.start()
             if not self._spec.node_rank:
-                self._look_around()
+                self._start_first_node_watches()
             elif self._spec.inactivity_s is not None:
                 # Work on any node of a session is activity.
                 from aitne.agent.activity import ActivityWatch
 
                 meter = Sampler(self._spec, self._reporter, pids_file)
-                active = self._reporter.active
+                active = self._reporter.queue_activity
                 ActivityWatch(meter, active, self._spec.inactivity_s, None).start()
 
     def _describe_node(self, boot_id: str) -> None:
@@ -80,7 +80,7 @@ class Observer:
 
         node.start_describing(self._spec, self._programs, self._reporter, boot_id)
 
-    def _look_around(self) -> None:
+    def _start_first_node_watches(self) -> None:
         from aitne.agent.metrics import MetricsWatch
         from aitne.agent.snapshot import SnapshotTaker
 
@@ -90,33 +90,37 @@ class Observer:
         if not spec.apps:
             # The tasks of an array share their folder, so its files belong to no single task.
             workdir = self._workdir if spec.task is None else None
-            self._metrics = MetricsWatch(self._reporter, spec.metrics, workdir, self._began_at)
+            self._metrics = MetricsWatch(
+                self._reporter, spec.metrics_folder, workdir, self._began_at
+            )
             self._metrics.start()
 
-    def last_look(self) -> None:
+    def report_last_profile(self) -> None:
         """Report the latest profile of the ranks, after a program has ended."""
         if self._profile is not None:
-            self._profile.look()
+            self._profile.report_if_changed()
 
-    def end(self) -> None:
+    def report_end(self) -> None:
         """Report the last metrics, the written files and the snapshot after all programs have
         ended. The job waits for this, at most a few seconds.
         """
         if self._snapshot is None:
             return
-        looking = threading.Thread(target=self._look_back, name="left", daemon=True)
+        looking = threading.Thread(target=self._report_written_files, name="left", daemon=True)
         looking.start()
         looking.join(_LEFT_S)
         self._snapshot.wait(_SNAPSHOT_S)
 
-    def _look_back(self) -> None:
+    def _report_written_files(self) -> None:
         from aitne.agent import written
 
         if self._metrics is not None:
-            self._metrics.last_look()
-        self._reporter.tell("files", written.look(self._workdir, self._began_at))
+            self._metrics.report_remaining()
+        self._reporter.queue_document(
+            "files", written.list_written_files(self._workdir, self._began_at)
+        )
 
-    def _time(self) -> float:
+    def _read_start_time(self) -> float:
         """Return the time before which the files of the job's folder were changed by others: the
         program has not started yet."""
         spec = self._spec
@@ -124,4 +128,4 @@ class Observer:
             return time.time()  # nothing is reported
         from aitne.agent import written
 
-        return written.time_of(self._workdir) or time.time() - _CLOCKS_S
+        return written.read_folder_time(self._workdir) or time.time() - _CLOCKS_S

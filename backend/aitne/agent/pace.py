@@ -13,7 +13,7 @@ LOOKS_PER_INTERVAL = 300
 checks."""
 
 
-def slowing(interval_s: float) -> Iterator[None]:
+def sleep_growing_intervals(interval_s: float) -> Iterator[None]:
     """Yield without end, after sleeping ``interval_s`` seconds each time. The interval doubles
     after every ``LOOKS_PER_INTERVAL`` times."""
     while True:

@@ -14,7 +14,7 @@ import threading
 import time
 
 from aitne.agent import left
-from aitne.agent.fence import write
+from aitne.agent.fence import write_private_file
 from aitne.agent.ranks import LOCAL_NODES, run_folder
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
@@ -56,48 +56,48 @@ class PlacementReport:
     def start(self) -> None:
         """Report the order immediately, and the bindings when all nodes have written them. Nodes
         that write no bindings within ``_WAIT_S`` seconds are omitted."""
-        self._reporter.tell("placement", self._document)
+        self._reporter.queue_document("placement", self._document)
         if self._spec.ranks is not None and self._spec.platform_url:
             threading.Thread(target=self._run, name="placement", daemon=True).start()
 
     def finish(self) -> None:
         """Report the bindings that were not reported yet, after the job's programs have ended."""
-        if self._spec.ranks is not None and self._look():
-            self._tell()
+        if self._spec.ranks is not None and self._read_bindings():
+            self._report_placement()
 
     def _run(self) -> None:
         give_up = time.monotonic() + _WAIT_S
         while time.monotonic() < give_up:
-            self._look()
+            self._read_bindings()
             if len(self._bindings) == self._spec.nodes:
                 break
             time.sleep(_LOOK_S)
         if self._bindings:
-            self._tell()
+            self._report_placement()
 
-    def _look(self) -> bool:
+    def _read_bindings(self) -> bool:
         """Read the bindings that nodes have written since the last call. Return whether there are
         any."""
         folder, found = f"{run_folder(self._spec)}/0", False
         with self._lock:
             for number in range(self._spec.nodes):
                 if number not in self._bindings:
-                    record = left.read(f"{folder}/bindings-{number}.json", MOST_BYTES)
+                    record = left.read_json_object(f"{folder}/bindings-{number}.json", MOST_BYTES)
                     if record is not None and isinstance(record[1].get("bindings"), list):
                         self._bindings[number] = record[1]["bindings"]
                         found = True
         return found
 
-    def _tell(self) -> None:
+    def _report_placement(self) -> None:
         with self._lock:
             bindings = [
                 each for number in sorted(self._bindings) for each in self._bindings[number]
             ]
         document = {**self._document, "bindings": bindings[:MOST_BINDINGS]}
-        self._reporter.tell("placement", document)
+        self._reporter.queue_document("placement", document)
 
 
-def decide(spec: Spec, reporter: Reporter) -> PlacementReport:
+def decide_node_order(spec: Spec, reporter: Reporter) -> PlacementReport:
     """Decide the order of the job's nodes and report it. Write it to files for the agents of the
     other nodes and for the job's programs, and set the environment variables with the paths of
     these files.
@@ -110,16 +110,16 @@ def decide(spec: Spec, reporter: Reporter) -> PlacementReport:
         OrderUnavailable: the file with the requested order, or the topology, cannot be used, or the
             order cannot be written.
     """
-    given = _given(spec, os.environ)
+    given = _list_nodes_in_scheduler_order(spec, os.environ)
     if len(given) < 2:
         document: dict[str, Any] = {"given": given, "order": given, "reason": "it has one node"}
-        return _started(spec, reporter, document)
+        return _start_report(spec, reporter, document)
     topology = os.path.join(spec.job_dir, "topology.conf")
     if os.path.isfile(topology) and not _has_own_topology(os.environ):
         os.environ[order.TOPOLOGY] = topology
     try:
-        decided = _decided(spec, given)
-        _write(spec, given, decided.names)
+        decided = _read_decided_order(spec, given)
+        _write_order(spec, given, decided.names)
     except LaunchError as error:
         raise OrderUnavailable(str(error)) from error
     except OSError as error:
@@ -135,7 +135,7 @@ def decide(spec: Spec, reporter: Reporter) -> PlacementReport:
             "given": before.busiest_uplink,
             "chosen": after.busiest_uplink,
         }
-    return _started(spec, reporter, document)
+    return _start_report(spec, reporter, document)
 
 
 def _has_own_topology(environ: Mapping[str, str]) -> bool:
@@ -150,13 +150,13 @@ def _has_own_topology(environ: Mapping[str, str]) -> bool:
         return False
 
 
-def _started(spec: Spec, reporter: Reporter, document: dict[str, Any]) -> PlacementReport:
+def _start_report(spec: Spec, reporter: Reporter, document: dict[str, Any]) -> PlacementReport:
     report = PlacementReport(spec, reporter, document)
     report.start()
     return report
 
 
-def number_of(spec: Spec) -> int:
+def get_node_number(spec: Spec) -> int:
     """Return the number of this node in the order of the job's nodes, or in the scheduler's order
     if none was decided.
 
@@ -164,7 +164,7 @@ def number_of(spec: Spec) -> int:
         OrderUnavailable: the order does not contain this node.
     """
     path = f"{run_folder(spec)}/{ORDER}"
-    record = left.read(path, MOST_BYTES)
+    record = left.read_json_object(path, MOST_BYTES)
     names = [] if record is None else record[1].get("order")
     if isinstance(names, list) and spec.node in names:
         return names.index(spec.node)
@@ -174,7 +174,7 @@ def number_of(spec: Spec) -> int:
     return int(os.environ.get("SLURM_NODEID") or 0) + spec.hosts_ranks
 
 
-def _decided(spec: Spec, given: Sequence[str]) -> order.HostOrder:
+def _read_decided_order(spec: Spec, nodes: Sequence[str]) -> order.HostOrder:
     choice = spec.order
     if choice.startswith(order.FROM_FILE):
         path = os.path.expanduser(choice[len(order.FROM_FILE) :])
@@ -187,13 +187,13 @@ def _decided(spec: Spec, given: Sequence[str]) -> order.HostOrder:
     # A program that the user starts need not have the ranks of the mesh.
     mesh = spec.mesh if spec.ranks is not None else []
     # The app of a session runs on the first node, and its ranks beside it are the first ones.
-    first = given[0] if spec.hosts_ranks else None
+    first = nodes[0] if spec.hosts_ranks else None
     return order.decide_order(
-        given, choice, environ, mesh=mesh, ranks_per_node=per_node, first=first
+        nodes, choice, environ, mesh=mesh, ranks_per_node=per_node, first=first
     )
 
 
-def _given(spec: Spec, environ: Mapping[str, str]) -> list[str]:
+def _list_nodes_in_scheduler_order(spec: Spec, environ: Mapping[str, str]) -> list[str]:
     """Return the names of the job's nodes in the scheduler's order; only this node's if they are
     not known."""
     pretended = environ.get(LOCAL_NODES)
@@ -209,38 +209,38 @@ def _given(spec: Spec, environ: Mapping[str, str]) -> list[str]:
     return names if known else [spec.node]
 
 
-def _write(spec: Spec, given: Sequence[str], names: Sequence[str]) -> None:
+def _write_order(spec: Spec, nodes: Sequence[str], names: Sequence[str]) -> None:
     folder = run_folder(spec)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    tasks = _tasks(spec, given)
+    tasks = _count_tasks(spec, nodes)
     slots = [tasks[name] for name in names]
     files = {
         "hostfile": hosts.format_hostfile(names, slots),
         "slurm_hostfile": "".join(f"{name}\n" * tasks[name] for name in names),
         # Last: an agent that finds it finds the others.
-        ORDER: json.dumps({"given": list(given), "order": list(names)}),
+        ORDER: json.dumps({"given": list(nodes), "order": list(names)}),
     }
     for name, text in files.items():
-        write(f"{folder}/{name}.new", text.encode(), os.O_TRUNC)
+        write_private_file(f"{folder}/{name}.new", text.encode(), os.O_TRUNC)
         os.replace(f"{folder}/{name}.new", f"{folder}/{name}")
 
 
-def _tasks(spec: Spec, given: Sequence[str]) -> dict[str, int]:
+def _count_tasks(spec: Spec, nodes: Sequence[str]) -> dict[str, int]:
     """Return the number of ranks, or of tasks, of each node."""
     if spec.ranks is not None:
-        return dict.fromkeys(given, spec.ranks.per_node)
+        return dict.fromkeys(nodes, spec.ranks.per_node)
     try:
         counts = hosts.parse_task_counts(os.environ.get("SLURM_TASKS_PER_NODE") or "")
     except LaunchError:
         counts = []
-    fits = len(counts) == len(given) and all(counts)
-    return {name: counts[number] if fits else 1 for number, name in enumerate(given)}
+    fits = len(counts) == len(nodes) and all(counts)
+    return {name: counts[number] if fits else 1 for number, name in enumerate(nodes)}
 
 
-def _set_variables(spec: Spec, given: Sequence[str], names: Sequence[str]) -> None:
+def _set_variables(spec: Spec, nodes: Sequence[str], names: Sequence[str]) -> None:
     folder = run_folder(spec)
     os.environ[hosts.VARIABLE] = f"{folder}/hostfile"
     os.environ[SLURM_HOSTFILE] = f"{folder}/slurm_hostfile"
     os.environ["AITNE_NODE_RANK"] = str(names.index(spec.node))
-    if os.environ.get("MASTER_ADDR") == given[0]:  # else the site or the user has chosen it
+    if os.environ.get("MASTER_ADDR") == nodes[0]:  # else the site or the user has chosen it
         os.environ["MASTER_ADDR"] = names[0]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 
 from aitne.agent import left
-from aitne.agent.pace import slowing
+from aitne.agent.pace import sleep_growing_intervals
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
 
@@ -29,20 +29,20 @@ class ProfileWatch:
         threading.Thread(target=self._run, name="profile", daemon=True).start()
 
     def _run(self) -> None:
-        for _ in slowing(_EVERY_S):
-            self.look()
+        for _ in sleep_growing_intervals(_EVERY_S):
+            self.report_if_changed()
 
-    def look(self) -> None:
+    def report_if_changed(self) -> None:
         """Read the profile's file and report it if it has changed.
 
         A file that is too large or not a JSON object is ignored.
         """
         with self._lock:
-            document = left.read(f"{self._spec.run_dir}/profile.json", MOST_BYTES)
+            document = left.read_json_object(f"{self._spec.run_dir}/profile.json", MOST_BYTES)
             if document is None:
                 return
             facts, profile = document
             stamp = (facts.st_ino, facts.st_mtime_ns)
             if stamp != self._seen:
                 self._seen = stamp
-                self._reporter.profile(profile)
+                self._reporter.queue_profile(profile)

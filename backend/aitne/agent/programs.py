@@ -29,7 +29,7 @@ NOT_FOUND, NOT_STARTED = 127, 126
 """Exit codes of a shell for a program that does not exist, or that cannot be run."""
 
 
-def _number(name: str | None) -> int | None:
+def _parse_signal(name: str | None) -> int | None:
     """Return the number of a signal such as ``USR1``, ``SIGUSR1`` or ``10``; None for other texts."""
     if name is None or name.isdecimal():
         return None if name is None else int(name)
@@ -67,7 +67,7 @@ class Programs:
         """Forward signals to the programs from now on; they no longer end the agent directly.
         ``script_signal`` is a signal's name or number, see ``script_signal`` of this class.
         """
-        self.script_signal = _number(script_signal)
+        self.script_signal = _parse_signal(script_signal)
         for number in _FORWARDED:
             signal.signal(number, self._forward)
 
@@ -76,9 +76,9 @@ class Programs:
         self.stop_requested = self.stop_requested or number != signal.SIGCONT
         if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) and self.stop_signal is None:
             self.stop_signal = number
-        self.send(number)
+        self.send_signal(number)
 
-    def send(self, number: int, pids: Collection[int] | None = None) -> None:
+    def send_signal(self, number: int, pids: Collection[int] | None = None) -> None:
         """Send the signal ``number`` to the process groups of all programs that have not been
         collected yet, or of those among ``pids``."""
         alone = self.leader_only or number == self.script_signal
@@ -129,10 +129,10 @@ class Programs:
         if self.stop_signal is not None and self.stop_signal not in missed:
             missed.insert(0, self.stop_signal)
         for number in missed:
-            self.send(number)
+            self.send_signal(number)
         return pid
 
-    def look(
+    def run_helper(
         self,
         argv: Sequence[str],
         environment: Mapping[str, str],
@@ -187,9 +187,9 @@ class Programs:
             return output, length, False
         finally:
             os.close(reader)
-            self._end(pid)
+            self._kill_if_terminated(pid)
 
-    def _end(self, pid: int) -> None:
+    def _kill_if_terminated(self, pid: int) -> None:
         with self._lock:
             if pid in self._asked:
                 self._asked.discard(pid)
@@ -220,21 +220,21 @@ class Programs:
                 code = os.waitstatus_to_exitcode(status)
                 return pid, code if code >= 0 else 128 - code
 
-    def clear(self, ask_s: float, kill_s: float) -> None:
+    def end_descendants(self, ask_s: float, kill_s: float) -> None:
         """Wait until all descendants of this process have ended, and end those that remain.
 
         Processes of a container runtime may outlive the program briefly to unmount file systems.
         Those that remain after ``ask_s`` seconds get SIGTERM and SIGINT, after ``kill_s`` seconds
         SIGKILL.
         """
-        from aitne.agent.sampler import descendants
+        from aitne.agent.sampler import list_descendants
 
         began, term_sent = time.monotonic(), False
         while True:
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     continue
-            pids = descendants(os.getpid())
+            pids = list_descendants(os.getpid())
             if not pids:
                 return
             waited = time.monotonic() - began

@@ -18,7 +18,7 @@ import threading
 import time
 
 from aitne.agent import left
-from aitne.agent.fence import write
+from aitne.agent.fence import write_private_file
 from aitne.agent.programs import Programs
 from aitne.agent.spec import Spec
 
@@ -65,7 +65,7 @@ class RanksOutcome:
         """Whether a signal had asked the ranks to end."""
 
 
-def enter(spec: Spec, command: int) -> list[str]:
+def prepare_node(spec: Spec, command: int) -> list[str]:
     """Prepare this node for command number ``command`` of the job: create the ranks' folder and set
     their environment variables. Return the argument vector that starts them.
 
@@ -74,7 +74,7 @@ def enter(spec: Spec, command: int) -> list[str]:
     """
     if spec.ranks is None:
         raise ValueError("this job has no ranks")
-    argv = fill(spec, command, spec.commands[command])
+    argv = prepare_rank_command(spec, command, spec.commands[command])
     os.environ.update(spec.ranks.env)
     os.environ["AITNE_RUN_DIR"] = str(spec.run_dir)
     os.environ["AITNE_RUN_RESTARTS"] = str(spec.restarts)
@@ -84,7 +84,7 @@ def enter(spec: Spec, command: int) -> list[str]:
     return argv
 
 
-def fill(spec: Spec, command: int, argv: Sequence[str]) -> list[str]:
+def prepare_rank_command(spec: Spec, command: int, argv: Sequence[str]) -> list[str]:
     """Create the ranks' folder for command number ``command``, and return the command that starts
     the ranks of this node: ``argv`` with the folder and the number of the node.
 
@@ -97,17 +97,17 @@ def fill(spec: Spec, command: int, argv: Sequence[str]) -> list[str]:
     return [placeholders.get(part, part) for part in argv]
 
 
-def failure(spec: Spec) -> str | None:
+def find_rank_failure(spec: Spec) -> str | None:
     """Return a sentence, without full stop, that names the rank of this node that failed; None if
     none did."""
-    record = _failed(f"{spec.run_dir}/failed-{spec.node_rank or 0}.json")
-    return None if record is None else _sentence(record[1], spec.node)
+    record = _read_rank_failure(f"{spec.run_dir}/failed-{spec.node_rank or 0}.json")
+    return None if record is None else _format_failure(record[1], spec.node)
 
 
-def released(spec: Spec) -> str | None:
+def find_release_reason(spec: Spec) -> str | None:
     """Return a sentence, without full stop, if the ranks of a rank group ended because they had
     nothing to do, as rank 0 has written to its folder; otherwise None."""
-    record = left.read(f"{run_folder(spec)}/0/{RELEASED}", _MOST_BYTES)
+    record = left.read_json_object(f"{run_folder(spec)}/0/{RELEASED}", _MOST_BYTES)
     idle_s = None if record is None else record[1].get("idle_s")
     if not isinstance(idle_s, int) or idle_s < 1:
         return None
@@ -117,7 +117,7 @@ def released(spec: Spec) -> str | None:
     return f"released after {count} {unit}{'' if count == 1 else 's'} without work"
 
 
-def leave(
+def write_node_outcome(
     spec: Spec, code: int, reason: str | None, message: str | None, stop_requested: bool
 ) -> None:
     """Write how the ranks of this node have ended to the shared folder, for the agent of the first
@@ -132,25 +132,25 @@ def leave(
         "message": message,
         "told": stop_requested,
     }
-    _put(spec, f"node-{spec.node_rank or 0}.json", facts)
+    _write_json(spec, f"node-{spec.node_rank or 0}.json", facts)
 
 
-def arrive(spec: Spec) -> None:
+def write_node_name(spec: Spec) -> None:
     """Write the name of this node to the shared folder, so that it can be named if its agent is
     lost. Raises ``OSError``."""
-    _put(spec, f"arrived-{spec.node_rank}.json", {"node": spec.node, "exit_code": 0})
+    _write_json(spec, f"arrived-{spec.node_rank}.json", {"node": spec.node, "exit_code": 0})
 
 
-def _put(spec: Spec, name: str, facts: dict[str, Any]) -> None:
+def _write_json(spec: Spec, name: str, facts: dict[str, Any]) -> None:
     folder = run_folder(spec)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     path = f"{folder}/{name}"
-    write(f"{path}.new", json.dumps(facts).encode(), os.O_TRUNC)
+    write_private_file(f"{path}.new", json.dumps(facts).encode(), os.O_TRUNC)
     os.replace(f"{path}.new", path)
 
 
-def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> RanksOutcome:
-    """Start the agent of every node, call ``begun``, wait until all have ended, and return the
+def run_nodes(spec: Spec, programs: Programs, report_start: Callable[[], None]) -> RanksOutcome:
+    """Start the agent of every node, call ``report_start``, wait until all have ended, and return the
     outcome.
 
     Raises:
@@ -160,9 +160,9 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Rank
         raise ValueError("this job has no ranks")
     nodes = {
         programs.start(argv, environment=environment): environment.get("SLURMD_NODENAME")
-        for argv, environment in _agents(spec, range(spec.ranks.nodes))
+        for argv, environment in _make_agent_commands(spec, range(spec.ranks.nodes))
     }
-    begun()
+    report_start()
     pids, one_step = set(nodes), len(nodes) == 1
     worst = 0
     killer = None
@@ -172,53 +172,57 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Rank
         pids.remove(pid)
         if code != 0 and worst == 0 and programs.stop_signal is None:
             # Those that end later may have been killed after this one.
-            lost = [name for name in _lost(spec) if one_step or name == nodes[pid]]
+            lost = [
+                name
+                for name in _list_nodes_lost_after_start(spec)
+                if one_step or name == nodes[pid]
+            ]
         if not (lost and worst):  # the others are ended because of the lost node
             worst = max(worst, code)
         if code != 0 and pids and killer is None:
-            programs.send(signal.SIGTERM)
-            killer = threading.Timer(_GRACE_S, programs.send, (signal.SIGKILL,))
+            programs.send_signal(signal.SIGTERM)
+            killer = threading.Timer(_GRACE_S, programs.send_signal, (signal.SIGKILL,))
             killer.daemon = True
             killer.start()
     if killer is not None:
         killer.cancel()
-    return judge(spec, worst, lost)
+    return decide_outcome(spec, worst, lost)
 
 
-def _lost(spec: Spec) -> list[str]:
+def _list_nodes_lost_after_start(spec: Spec) -> list[str]:
     """Return the names of the nodes whose agents have begun and left no outcome; empty if the ranks
     failed so long ago that the agents may have been killed for that.
     """
-    failures = _failures(spec, _ends(spec))
+    failures = _failures(spec, _read_outcomes(spec))
     if failures and time.time_ns() - min(item[0] for item in failures) > _CAUSE_NS:
         return []
-    return [name for _, name in _without_outcome(spec) if name is not None][:_MOST_LOST]
+    return [name for _, name in _list_nodes_without_outcome(spec) if name is not None][:_MOST_LOST]
 
 
 def other_nodes(spec: Spec) -> Iterator[tuple[list[str], dict[str, str]]]:
     """Yield the commands that start an agent on each node except the first, each with its
     environment variables. Yield nothing if the job has only one node or no ranks."""
     if spec.ranks is not None and spec.ranks.nodes > 1:
-        yield from _agents(spec, range(1, spec.ranks.nodes))
+        yield from _make_agent_commands(spec, range(1, spec.ranks.nodes))
 
 
-def lost_nodes(spec: Spec) -> list[str]:
+def list_lost_nodes(spec: Spec) -> list[str]:
     """Return the names of the nodes whose agents have not written an outcome; ``number <n>`` if the
     name is unknown."""
-    return [name or f"number {number}" for number, name in _without_outcome(spec)]
+    return [name or f"number {number}" for number, name in _list_nodes_without_outcome(spec)]
 
 
-def _without_outcome(spec: Spec) -> Iterator[tuple[int, str | None]]:
+def _list_nodes_without_outcome(spec: Spec) -> Iterator[tuple[int, str | None]]:
     """Yield the number and the name of each node whose agent has not written an outcome. The name
     is None if the agent has not started."""
     folder = run_folder(spec)
     for number in range(spec.ranks.nodes if spec.ranks else 0):
-        if _read(f"{folder}/node-{number}.json") is None:
-            record = _read(f"{folder}/arrived-{number}.json")
+        if _read_node_file(f"{folder}/node-{number}.json") is None:
+            record = _read_node_file(f"{folder}/arrived-{number}.json")
             yield number, None if record is None else str(record[1].get("node"))
 
 
-def _agents(spec: Spec, nodes: range) -> Iterator[tuple[list[str], dict[str, str]]]:
+def _make_agent_commands(spec: Spec, nodes: range) -> Iterator[tuple[list[str], dict[str, str]]]:
     """Yield commands with their environment variables, which together start an agent on each node
     in ``nodes`` (numbers of nodes)."""
     if spec.ranks is None:
@@ -226,13 +230,13 @@ def _agents(spec: Spec, nodes: range) -> Iterator[tuple[list[str], dict[str, str
     pretended = os.environ.pop(LOCAL_NODES, None)
     command = [*spec.ranks.agent, "--node", spec.job_dir]
     if pretended is None:
-        yield [*_srun(nodes), *command], dict(os.environ)
+        yield [*_make_srun_command(nodes), *command], dict(os.environ)
         return
-    for variables in _pretended(json.loads(pretended)[nodes.start :]):
+    for variables in _make_node_variables(json.loads(pretended)[nodes.start :]):
         yield command, {**os.environ, **variables}
 
 
-def _srun(nodes: range) -> list[str]:
+def _make_srun_command(nodes: range) -> list[str]:
     """Return an ``srun`` command, without the program, that starts one process on each node in
     ``nodes``. These are the last nodes of the allocation.
 
@@ -249,7 +253,7 @@ def _srun(nodes: range) -> list[str]:
     return [*argv, "--mpi=none", "--input=none", "--kill-on-bad-exit=1", "--quiet"]
 
 
-def _pretended(nodes: Sequence[dict[str, Any]]) -> Iterator[dict[str, str]]:
+def _make_node_variables(nodes: Sequence[dict[str, Any]]) -> Iterator[dict[str, str]]:
     for number, facts in enumerate(nodes):
         variables = {
             "SLURMD_NODENAME": str(facts["node"]),
@@ -263,7 +267,7 @@ def _pretended(nodes: Sequence[dict[str, Any]]) -> Iterator[dict[str, str]]:
 # --- outcome ---------------------------------------------------------------------------------------
 
 
-def judge(spec: Spec, code: int, lost: Sequence[str] = ()) -> RanksOutcome:
+def decide_outcome(spec: Spec, code: int, lost: Sequence[str] = ()) -> RanksOutcome:
     """Determine the outcome of a job with ranks from the files that the agents of its nodes wrote.
 
     Of several failures the earliest one decides, by the modification times of the files.
@@ -275,7 +279,7 @@ def judge(spec: Spec, code: int, lost: Sequence[str] = ()) -> RanksOutcome:
             ``node_failed``, because their loss causes all other failures.
     """
     nodes = range(spec.ranks.nodes if spec.ranks else 0)
-    ends = _ends(spec)
+    ends = _read_outcomes(spec)
     failures = _failures(spec, ends)
     if lost:
         which = f"node {lost[0]}" if len(lost) == 1 else f"nodes {', '.join(lost[:_MOST_NAMED])}"
@@ -293,17 +297,21 @@ def judge(spec: Spec, code: int, lost: Sequence[str] = ()) -> RanksOutcome:
     # An agent that ended its ranks, for their memory, knows the reason better than the rank.
     if by_rank and node_facts.get("reason") in (None, "failed"):
         name = str(node_facts.get("node") or f"number {node}")
-        return RanksOutcome(int(facts.get("exit_code") or 1), "failed", _sentence(facts, name))
+        return RanksOutcome(
+            int(facts.get("exit_code") or 1), "failed", _format_failure(facts, name)
+        )
     facts = node_facts or facts
     return RanksOutcome(int(facts["exit_code"]), facts.get("reason"), facts.get("message"))
 
 
-def _ends(spec: Spec) -> dict[int, tuple[float, dict[str, Any]]]:
+def _read_outcomes(spec: Spec) -> dict[int, tuple[float, dict[str, Any]]]:
     """Return the outcome that each agent wrote, with the modification time of its file, by the
     number of the node.
     """
     folder, nodes = run_folder(spec), range(spec.ranks.nodes if spec.ranks else 0)
-    return {node: record for node in nodes if (record := _read(f"{folder}/node-{node}.json"))}
+    return {
+        node: record for node in nodes if (record := _read_node_file(f"{folder}/node-{node}.json"))
+    }
 
 
 def _failures(
@@ -319,13 +327,13 @@ def _failures(
             failures.append((written_at, node, facts, False))
     for command in range(len(spec.commands)):
         for node in nodes:
-            record = _failed(f"{folder}/{command}/failed-{node}.json")
+            record = _read_rank_failure(f"{folder}/{command}/failed-{node}.json")
             if record is not None:
                 failures.append((record[0], node, record[1], True))
     return failures
 
 
-def _sentence(facts: dict[str, Any], node: str) -> str:
+def _format_failure(facts: dict[str, Any], node: str) -> str:
     if facts.get("message"):
         return str(facts["message"])
     rank, code = facts["rank"], facts["exit_code"]
@@ -342,9 +350,9 @@ def run_folder(spec: Spec) -> str:
     return f"{spec.job_dir}/{name}/{spec.restart_count}"
 
 
-def _read(path: str) -> tuple[float, dict[str, Any]] | None:
+def _read_node_file(path: str) -> tuple[float, dict[str, Any]] | None:
     """Return modification time and content of a node's file; None if it is missing or invalid."""
-    record = left.read(path, _MOST_BYTES)
+    record = left.read_json_object(path, _MOST_BYTES)
     if record is None:
         return None
     facts, document = record
@@ -355,6 +363,6 @@ def _read(path: str) -> tuple[float, dict[str, Any]] | None:
     return (facts.st_mtime_ns, document) if fits else None
 
 
-def _failed(path: str) -> tuple[float, dict[str, Any]] | None:
-    record = _read(path)
+def _read_rank_failure(path: str) -> tuple[float, dict[str, Any]] | None:
+    record = _read_node_file(path)
     return record if record is not None and isinstance(record[1].get("rank"), int) else None

@@ -35,14 +35,14 @@ class Rapl:
         try:
             for name in os.listdir(root):
                 zone = f"{root}/{name}"
-                if _counts(name, zone):
+                if _is_counted(name, zone):
                     limit_uj = int(_read(f"{zone}/max_energy_range_uj"))
                     self._zones[zone] = int(_read(f"{zone}/energy_uj")), limit_uj
         except (OSError, ValueError):
             self._zones = {}  # a part would look like the whole
 
     @property
-    def measures(self) -> bool:
+    def is_readable(self) -> bool:
         """Return whether all counters could be read when the reader was created."""
         return bool(self._zones)
 
@@ -67,7 +67,7 @@ def has_whole_nodes(environ: Mapping[str, str]) -> bool:
     return {*map(int, counts)} == {os.cpu_count()}
 
 
-def _counts(name: str, zone: str) -> bool:
+def _is_counted(name: str, zone: str) -> bool:
     if _PACKAGE.fullmatch(name):
         return _read(f"{zone}/name").startswith("package-")
     return _DOMAIN.fullmatch(name) is not None and _read(f"{zone}/name") == "dram"

@@ -55,7 +55,7 @@ class Reporter:
         if spec.platform_url:
             self._thread = threading.Thread(target=self._run, name="report", daemon=True)
 
-    def describe_node_by(self, start: Callable[[str], None]) -> None:
+    def set_node_describer(self, start: Callable[[str], None]) -> None:
         """Set the function that starts the description of the node, with the ID of the node's boot as
         argument. It is called once, when the platform asks."""
         self._start_describing = start
@@ -65,7 +65,7 @@ class Reporter:
         if self._thread is not None and self._thread.ident is None:
             self._thread.start()
 
-    def phase(
+    def queue_phase(
         self,
         phase: str,
         *,
@@ -83,7 +83,7 @@ class Reporter:
             self._phases.append({"phase": phase, **facts})
             self._condition.notify()
 
-    def sample(self, sample: dict[str, Any]) -> None:
+    def queue_sample(self, sample: dict[str, Any]) -> None:
         """Queue a measurement. If the queue is full because the platform does not answer, the
         oldest measurement is discarded."""
         with self._condition:
@@ -91,11 +91,11 @@ class Reporter:
             if len(self._samples) >= _BATCH:
                 self._condition.notify()
 
-    def profile(self, profile: dict[str, Any]) -> None:
+    def queue_profile(self, profile: dict[str, Any]) -> None:
         """Queue the profile of the ranks, replacing one that was not sent yet."""
-        self.tell("profile", profile)
+        self.queue_document("profile", profile)
 
-    def tell(self, kind: str, document: dict[str, Any]) -> None:
+    def queue_document(self, kind: str, document: dict[str, Any]) -> None:
         """Queue a document. It replaces a document of the same kind that has not been sent yet.
 
         ``kind`` is ``profile``, ``snapshot``, ``results``, ``files``, ``placement`` or
@@ -105,14 +105,14 @@ class Reporter:
             self._documents[kind] = document
             self._condition.notify()
 
-    def active(self, moment: float) -> None:
+    def queue_activity(self, moment: float) -> None:
         """Queue the time of the last activity in the session, in seconds of the monotonic clock."""
         with self._condition:
             self._active_at = moment
             self._due = True
             self._condition.notify()
 
-    def ranks_ended(self, sentence: str) -> None:
+    def queue_ranks_end(self, sentence: str) -> None:
         """Queue the reason why the ranks of a session have ended, a sentence. Every later report
         contains it, because another change of the session's row in the database may overwrite
         it."""
@@ -121,10 +121,10 @@ class Reporter:
             self._due = True
             self._condition.notify()
 
-    def finish(self, exit_code: int, message: str | None = None) -> None:
+    def report_finish(self, exit_code: int, message: str | None = None) -> None:
         """Report that the job has ended, and wait at most one second until it is delivered (five
         seconds if documents are queued)."""
-        self.phase("finished", exit_code=exit_code, message=message)
+        self.queue_phase("finished", exit_code=exit_code, message=message)
         self.flush()
 
     def flush(self) -> None:
@@ -143,9 +143,9 @@ class Reporter:
             with self._condition:
                 if pause and self._deadline is None:
                     self._condition.wait_for(lambda: self._deadline is not None, pause)
-                self._condition.wait_for(self._something_to_say)
-                report, samples, phase = self._next()
-                kind, document = self._document()
+                self._condition.wait_for(self._has_reports)
+                report, samples, phase = self._make_next_report()
+                kind, document = self._get_next_document()
                 if report is None:
                     return
                 deadline = self._deadline
@@ -159,7 +159,7 @@ class Reporter:
                 pause = 0.0
                 with self._condition:
                     if taken or kind is None:  # a document comes from the job's own programs
-                        self._sent(samples, phase)
+                        self._record_sent(samples, phase)
                         self._due = False
                     if kind is not None and self._documents.get(kind) is document:
                         del self._documents[kind]
@@ -168,16 +168,16 @@ class Reporter:
             else:
                 pause = min(max(0.5, pause * 2), _LONGEST_PAUSE_S)
 
-    def _something_to_say(self) -> bool:
-        return self._worth_it() or self._deadline is not None
+    def _has_reports(self) -> bool:
+        return self._is_worth_sending() or self._deadline is not None
 
-    def _worth_it(self) -> bool:
+    def _is_worth_sending(self) -> bool:
         return bool(self._phases or self._documents or self._due or len(self._samples) >= _BATCH)
 
-    def _next(self) -> tuple[dict[str, Any] | None, int, dict[str, Any] | None]:
+    def _make_next_report(self) -> tuple[dict[str, Any] | None, int, dict[str, Any] | None]:
         """Return the next report, the number of its samples, and the queued phase that it contains
         (None: none). Return None, 0 and None if there is nothing to send."""
-        if not self._worth_it():
+        if not self._is_worth_sending():
             return None, 0, None
         phase = self._phases[0] if self._phases else None
         if phase is not None and phase["phase"] == "finished" and len(self._documents) > 1:
@@ -204,12 +204,12 @@ class Reporter:
             report["idle_s"] = round(max(0.0, time.monotonic() - self._active_at), 3)
         if self._ranks_ended is not None:
             report["ranks_ended"] = self._ranks_ended
-        kind, document = self._document()
+        kind, document = self._get_next_document()
         if kind is not None:
             report[kind] = document
         return report, len(samples), phase
 
-    def _document(self) -> tuple[str | None, dict[str, Any] | None]:
+    def _get_next_document(self) -> tuple[str | None, dict[str, Any] | None]:
         """Return kind and content of the next document to send; None and None if there is none.
 
         Each report contains only one document, because all together could exceed the platform's
@@ -217,7 +217,7 @@ class Reporter:
         """
         return next(iter(self._documents.items()), (None, None))
 
-    def _sent(self, samples: int, phase: dict[str, Any] | None) -> None:
+    def _record_sent(self, samples: int, phase: dict[str, Any] | None) -> None:
         if phase is not None and self._phases and self._phases[0] is phase:
             self._phases.popleft()
         for _ in range(min(samples, len(self._samples))):
@@ -246,7 +246,7 @@ class Reporter:
             return False, False
         if status >= 500 or status in (408, 425, 429):
             return None, False
-        return status < 300, status < 300 and _asks_for_node(body)
+        return status < 300, status < 300 and _requests_node_description(body)
 
 
 def boot_id() -> str | None:
@@ -258,7 +258,7 @@ def boot_id() -> str | None:
         return None
 
 
-def _asks_for_node(body: bytes) -> bool:
+def _requests_node_description(body: bytes) -> bool:
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):

@@ -64,7 +64,7 @@ class Sampler:
         while True:
             self._pause()
             try:
-                self._reporter.sample(self.measure())
+                self._reporter.queue_sample(self.measure())
             except (OSError, ValueError, IndexError):
                 continue  # a process ended during the measurement: the next one counts
             taken += 1
@@ -79,7 +79,7 @@ class Sampler:
         """Include the energy of the node's CPUs in the samples from now on, if the counters below
         ``root`` can be read."""
         rapl = Rapl(root)
-        self._rapl = rapl if rapl.measures else None
+        self._rapl = rapl if rapl.is_readable else None
 
     def _pause(self) -> None:
         rest_s = self._interval_s
@@ -92,8 +92,8 @@ class Sampler:
     def measure(self) -> dict[str, Any]:
         """Take one sample and return it in the format of the agent's reports. CPU use and power are
         means since the previous sample; bytes and energy are totals."""
-        look = listed_descendants if _LISTS_CHILDREN else descendants
-        pids = look(os.getpid(), *self._elsewhere())
+        look = list_descendants_from_kernel if _LISTS_CHILDREN else list_descendants
+        pids = look(os.getpid(), *self._read_daemon_pids())
         # The times of the parent include those of ended children that were waited for.
         times = os.times()
         cpu_s = times.children_user + times.children_system + sum(map(_cpu_s, pids))
@@ -126,7 +126,7 @@ class Sampler:
             "node_cpu_power_w": power_w,
         }
 
-    def _elsewhere(self) -> list[int]:
+    def _read_daemon_pids(self) -> list[int]:
         """Return the PIDs in ``pids_file``, which are the first processes of containers that a
         daemon has started; empty if the file does not exist."""
         if self._pids_file is None:
@@ -143,7 +143,7 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def descendants(root: int, *others: int) -> list[int]:
+def list_descendants(root: int, *others: int) -> list[int]:
     """Return the PIDs of all descendants of ``root``, and of the processes ``others`` with their
     descendants."""
     children: dict[int, list[int]] = {}
@@ -161,15 +161,15 @@ def descendants(root: int, *others: int) -> list[int]:
     return pids
 
 
-def listed_descendants(root: int, *others: int) -> list[int]:
-    """Return what ``descendants`` returns, from the kernel's lists of children. It does not look at
+def list_descendants_from_kernel(root: int, *others: int) -> list[int]:
+    """Return what ``list_descendants`` returns, from the kernel's lists of children. It does not look at
     the other processes of the node, of which there may be thousands, but may miss a process while a
     sibling ends.
     """
     pids = list(others)
     todo = [root, *others]
     while todo:
-        below = [pid for pid in _children(todo.pop()) if _lives(pid)]
+        below = [pid for pid in _children(todo.pop()) if _is_alive(pid)]
         pids += below
         todo += below
     return pids
@@ -186,7 +186,7 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     fields = _stat(pid)
     return fields is not None and fields[0] not in (b"Z", b"X")
 

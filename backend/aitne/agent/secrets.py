@@ -18,7 +18,7 @@ class SecretsUnavailable(Exception):
     reason."""
 
 
-def load(spec: Spec) -> None:
+def load_secrets(spec: Spec) -> None:
     """Fetch the secrets that the job uses and add them to the environment of its programs.
 
     Raises:
@@ -35,7 +35,7 @@ def load(spec: Spec) -> None:
                 return
             reason = f"the platform answers {status}"
             if 400 <= status < 500 and status != 429:
-                raise SecretsUnavailable(detail(body) or reason)
+                raise SecretsUnavailable(parse_error_detail(body) or reason)
         except (OSError, wire.InvalidResponseError, ValueError, KeyError) as error:
             reason = f"the platform cannot be reached: {error}"
         if time.monotonic() > give_up:
@@ -43,7 +43,7 @@ def load(spec: Spec) -> None:
         time.sleep(_PAUSE_S)
 
 
-def detail(body: bytes) -> str | None:
+def parse_error_detail(body: bytes) -> str | None:
     """Return the reason that an error response of the platform states; None if it states none."""
     try:
         return str(json.loads(body)["detail"])

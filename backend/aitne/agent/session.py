@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from aitne.agent import wire
-from aitne.agent.network import Listener, listener, own_address
+from aitne.agent.network import Listener, find_listener_owner, own_address
 from aitne.agent.programs import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import App, Spec
@@ -92,13 +92,13 @@ class AppRunner:
         finally:
             if reader is not None:
                 os.close(reader)
-        self._reporter.phase("started", address=address)
+        self._reporter.queue_phase("started", address=address)
         self._reporter.start()
         self._on_start()
         if self._ranks is not None:
             self._ranks.start()
         threading.Thread(
-            target=self._bring_up, args=(address, writer, port_socket), name="app", daemon=True
+            target=self._start_app, args=(address, writer, port_socket), name="app", daemon=True
         ).start()
         try:
             return self._programs.wait(pid) if self._ranks is None else self._ranks.wait(pid)
@@ -106,11 +106,11 @@ class AppRunner:
             self._ended.set()
             self._remove_key()
 
-    def _bring_up(self, address: str, writer: int | None, port_socket: socket.socket) -> None:
+    def _start_app(self, address: str, writer: int | None, port_socket: socket.socket) -> None:
         base = f"{'https' if self._tls else 'http'}://{address}"
         try:
             if writer is not None:
-                base += self._hand_over(address, writer)
+                base += self._pass_environment(address, writer)
             if self._ended.is_set():
                 return
             owner = self._wait_until_ready(base, *port_socket.getsockname()[:2])
@@ -118,8 +118,8 @@ class AppRunner:
         finally:
             port_socket.close()
         if ready and not stolen:
-            self._reporter.phase("ready")
-            self._watch(base)
+            self._reporter.queue_phase("ready")
+            self._start_activity_watch(base)
         elif not self._ended.is_set():
             self.failure = (
                 f"another user on this node listens at {address}, the port of {self._app.name}"
@@ -127,11 +127,11 @@ class AppRunner:
                 else f"{self._app.name} did not answer at {base}{self._app.readiness_path} within "
                 f"{self._app.timeout_s:.0f} s"
             )
-            self._programs.send(signal.SIGTERM)
+            self._programs.send_signal(signal.SIGTERM)
             if not self._ended.wait(_GRACE_S):
-                self._programs.send(signal.SIGKILL)
+                self._programs.send_signal(signal.SIGKILL)
 
-    def _watch(self, base: str) -> None:
+    def _start_activity_watch(self, base: str) -> None:
         if self._spec.inactivity_s is None or not self._spec.platform_url:
             return
         from aitne.agent.activity import ActivityWatch, Jupyter
@@ -144,14 +144,16 @@ class AppRunner:
             context = self._server_context() if self._tls else None
             jupyter = Jupyter(base, self._api_token, os.getcwd(), context)
         meter = Sampler(self._spec, self._reporter, pids_file)
-        ActivityWatch(meter, self._reporter.active, self._spec.inactivity_s, jupyter).start()
+        ActivityWatch(
+            meter, self._reporter.queue_activity, self._spec.inactivity_s, jupyter
+        ).start()
 
     # --- the hand-over ---------------------------------------------------------------------------
 
-    def _hand_over(self, address: str, writer: int) -> str:
+    def _pass_environment(self, address: str, writer: int) -> str:
         """Wait for the environment from JupyterHub and write it to the app through the descriptor
         ``writer``; return the path of the app's URL."""
-        handover = self._fetch()
+        handover = self._fetch_environment()
         if handover is None:
             os.close(writer)
             return ""
@@ -186,7 +188,7 @@ class AppRunner:
             pipe.write(line)
         return prefix.rstrip("/")
 
-    def _fetch(self) -> dict[str, Any] | None:
+    def _fetch_environment(self) -> dict[str, Any] | None:
         """Request the environment that JupyterHub has stored for the app, until it is there or the
         app ends (None). The request is repeated while the platform is unreachable."""
         url = (
@@ -226,7 +228,7 @@ class AppRunner:
         there is no key yet."""
         server, certificate, key = (os.path.join(self._tls_folder, name) for name in _TLS_FILES)
         with open(server, encoding="ascii") as file:
-            return wire.own_context(file.read(), certificate, key)
+            return wire.make_session_context(file.read(), certificate, key)
 
     def _remove_key(self) -> None:
         if not self._tls:
@@ -253,7 +255,10 @@ class AppRunner:
                     timeout_s=_ANSWER_S,
                     context=self._server_context() if self._tls else None,
                 )
-                if status < 500 and (owner := listener(host, port)) is not Listener.NOBODYS:
+                if (
+                    status < 500
+                    and (owner := find_listener_owner(host, port)) is not Listener.NOBODYS
+                ):
                     return owner
             except (OSError, wire.InvalidResponseError):
                 pass

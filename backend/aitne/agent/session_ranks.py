@@ -58,7 +58,7 @@ class RanksBesideApp:
         """Complete the command ``app``, which starts the app and the ranks of this node, with the
         folder of the ranks and the number of the node. Raises ``OSError`` if the folder cannot be
         created."""
-        return ranks.fill(self._spec, 0, app)
+        return ranks.prepare_rank_command(self._spec, 0, app)
 
     def start(self) -> None:
         """Start the agents of the other nodes, and the thread that reports the end of the ranks."""
@@ -69,7 +69,7 @@ class RanksBesideApp:
         except OSError as error:
             self._say(f"srun cannot be started: {error.strerror}. The {self._app} has no ranks")
             self._node_ended.set()
-        threading.Thread(target=self._watch, name="ranks", daemon=True).start()
+        threading.Thread(target=self._report_ranks_end, name="ranks", daemon=True).start()
 
     def wait(self, app_pid: int) -> int:
         """Wait until the app has ended, then end the other nodes' agents. Return the app's exit
@@ -81,8 +81,8 @@ class RanksBesideApp:
             self._nodes.discard(pid)
             self._node_ended.set()
         self._app_ended.set()
-        self._programs.send(signal.SIGTERM)
-        killer = threading.Timer(_TERM_S, self._programs.send, (signal.SIGKILL,))
+        self._programs.send_signal(signal.SIGTERM)
+        killer = threading.Timer(_TERM_S, self._programs.send_signal, (signal.SIGKILL,))
         killer.daemon = True
         killer.start()
         while self._nodes:
@@ -90,7 +90,7 @@ class RanksBesideApp:
         killer.cancel()
         return code
 
-    def _watch(self) -> None:
+    def _report_ranks_end(self) -> None:
         """Report the end of the ranks, unless the app ends first."""
         own_end = f"{self._spec.run_dir}/ended-0.json"
         while not (self._node_ended.is_set() or os.path.exists(own_end)):
@@ -106,14 +106,14 @@ class RanksBesideApp:
             if waited_s > _LEAVE_S:
                 break
             if due and waited_s > due[0][0]:
-                self._programs.send(due.pop(0)[1], self._nodes)
+                self._programs.send_signal(due.pop(0)[1], self._nodes)
             if self._app_ended.wait(_LOOK_S / 5):
                 return
-        sentence = f"{self._reason(own_end, asked=asked)}. The {self._app} continues without ranks"
+        sentence = f"{self._find_end_reason(own_end, asked=asked)}. The {self._app} continues without ranks"
         self._say(sentence)
-        self._reporter.ranks_ended(sentence)
+        self._reporter.queue_ranks_end(sentence)
 
-    def _reason(self, own_end: str, *, asked: bool) -> str:
+    def _find_end_reason(self, own_end: str, *, asked: bool) -> str:
         """Return the reason for the end of the ranks, as a sentence without full stop.
 
         Args:
@@ -121,15 +121,15 @@ class RanksBesideApp:
             asked: whether the ranks of this node were asked to end because those of another node
                 had ended.
         """
-        record = left.read(own_end, _MOST_BYTES)
+        record = left.read_json_object(own_end, _MOST_BYTES)
         code = None if record is None else record[1].get("exit_code")
         if isinstance(code, int):
             with contextlib.suppress(OSError):
-                ranks.leave(self._spec, code, None, None, asked)
-        outcome = ranks.judge(self._spec, code if isinstance(code, int) else 1)
+                ranks.write_node_outcome(self._spec, code, None, None, asked)
+        outcome = ranks.decide_outcome(self._spec, code if isinstance(code, int) else 1)
         if outcome.message is not None:
             return outcome.message[:1].upper() + outcome.message[1:]
-        lost = ranks.lost_nodes(self._spec)
+        lost = ranks.list_lost_nodes(self._spec)
         if lost:
             names, verb = ", ".join(lost), "was" if len(lost) == 1 else "were"
             return f"{'Node' if len(lost) == 1 else 'Nodes'} {names} {verb} lost, with the ranks"

@@ -54,22 +54,24 @@ class SnapshotTaker:
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        self._reporter.tell("snapshot", take(self._spec, self._programs, self._workdir))
+        self._reporter.queue_document(
+            "snapshot", take_snapshot(self._spec, self._programs, self._workdir)
+        )
 
 
-def take(spec: Spec, programs: Programs, workdir: str) -> dict[str, Any]:
+def take_snapshot(spec: Spec, programs: Programs, workdir: str) -> dict[str, Any]:
     """Return the snapshot of the code in ``workdir``, the packages and the node, in the format of
     ``core.models.snapshot.Taken``."""
     notes: list[str] = []
     document: dict[str, Any] = {
         "schema": 1,
         "taken_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "workdir": _clean(workdir),
-        "host": host(spec.node),
+        "workdir": _replace_invalid_bytes(workdir),
+        "host": describe_node_system(spec.node),
         "notes": notes,
     }
     with contextlib.suppress(OSError):
-        document["environment"] = environment(spec)
+        document["environment"] = list_packages(spec)
     try:
         if spec.tree is None or spec.tree.digest is None:  # a tree is no working copy of git
             document["git"] = Git(programs, notes).state(workdir)
@@ -77,16 +79,19 @@ def take(spec: Spec, programs: Programs, workdir: str) -> dict[str, Any]:
         notes.append(f"git is not installed on node {spec.node}, so the commit is not known")
     except OSError as error:
         notes.append(f"git cannot be started: {error.strerror}")
-    return _fitting(document)
+    return _shorten(document)
 
 
-def _fitting(document: dict[str, Any]) -> dict[str, Any]:
+def _shorten(document: dict[str, Any]) -> dict[str, Any]:
     """Shorten the diff, the lists of names and the packages until the snapshot has at most
     ``MOST_BYTES``."""
     while len(json.dumps(document)) > MOST_BYTES:
         git, packages = document.get("git"), document.get("environment")
         if git and len(git["diff"]) > 1_000:
-            git["diff"], git["diff_cut"] = _lines(git["diff"][: len(git["diff"]) // 2]), True
+            git["diff"], git["diff_cut"] = (
+                _drop_partial_line(git["diff"][: len(git["diff"]) // 2]),
+                True,
+            )
         elif git and git["untracked"]:
             git["untracked"], git["untracked_cut"] = (
                 git["untracked"][: -(len(git["untracked"]) // 2 + 1)],
@@ -118,21 +123,23 @@ class Git:
 
         Raises ``OSError`` if git cannot be started.
         """
-        if not _below_git(folder):
+        if not _is_below_git(folder):
             return None
-        root = self._line(folder, "rev-parse", "--show-toplevel")
+        root = self._query_line(folder, "rev-parse", "--show-toplevel")
         if not root:
             if not self._late:
                 self._notes.append(
                     "git does not answer for this folder: does it belong to another user?"
                 )
             return None
-        commit = self._line(root, "rev-parse", "--verify", "--quiet", "HEAD")
+        commit = self._query_line(root, "rev-parse", "--verify", "--quiet", "HEAD")
         has_commit = bool(re.fullmatch(r"[0-9a-f]{40,64}", commit))
         state: dict[str, Any] = {
-            "root": _clean(root),
+            "root": _replace_invalid_bytes(root),
             "commit": commit if has_commit else None,
-            "branch": _clean(self._line(root, "symbolic-ref", "--quiet", "--short", "HEAD"))[:300]
+            "branch": _replace_invalid_bytes(
+                self._query_line(root, "symbolic-ref", "--quiet", "--short", "HEAD")
+            )[:300]
             or None,
             "remote": self._remote(root),
         }
@@ -143,42 +150,44 @@ class Git:
     def _changes(self, root: str) -> dict[str, Any]:
         options = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
         prefixes = ("--src-prefix=a/", "--dst-prefix=b/")
-        data, length = self._ask(root, "diff", *options, *prefixes, "HEAD", max_bytes=MOST_DIFF)
+        data, length = self._run_git(root, "diff", *options, *prefixes, "HEAD", max_bytes=MOST_DIFF)
         text = data.decode("utf-8", "replace")
         cut = length > len(data)
         return {
             "dirty": length > 0,
-            "diff": _lines(text) if cut else text[:MOST_DIFF],
+            "diff": _drop_partial_line(text) if cut else text[:MOST_DIFF],
             "diff_bytes": length,
             "diff_cut": cut,
         }
 
     def _untracked(self, root: str) -> dict[str, Any]:
-        data, length = self._ask(
+        data, length = self._run_git(
             root, "ls-files", "--others", "--exclude-standard", "-z", max_bytes=MOST_DIFF
         )
         names = data.split(b"\0")[:-1]
         return {
-            "untracked": [_clean(os.fsdecode(name)) for name in names[:MOST_NAMES]],
+            "untracked": [_replace_invalid_bytes(os.fsdecode(name)) for name in names[:MOST_NAMES]],
             "untracked_cut": length > len(data) or len(names) > MOST_NAMES,
         }
 
     def _remote(self, root: str) -> str | None:
-        remotes = self._ask(root, "remote", max_bytes=4_096)[0].decode("utf-8", "replace").split()
+        remotes = (
+            self._run_git(root, "remote", max_bytes=4_096)[0].decode("utf-8", "replace").split()
+        )
         if not remotes:
             return None
         name = "origin" if "origin" in remotes else remotes[0]
-        url = self._line(root, "config", "--get", f"remote.{name}.url")
-        return without_secrets(_clean(url))[:2_000] or None
+        url = self._query_line(root, "config", "--get", f"remote.{name}.url")
+        return without_secrets(_replace_invalid_bytes(url))[:2_000] or None
 
-    def _line(self, folder: str, *question: str) -> str:
-        output, _ = self._ask(folder, *question, max_bytes=8_192)
+    def _query_line(self, folder: str, *question: str) -> str:
+        output, _ = self._run_git(folder, *question, max_bytes=8_192)
         return os.fsdecode(output).strip("\n")
 
-    def _ask(self, folder: str, *question: str, max_bytes: int) -> tuple[bytes, int]:
+    def _run_git(self, folder: str, *question: str, max_bytes: int) -> tuple[bytes, int]:
         if self._late:
             return b"", 0
-        output, length, whole = self._programs.look(
+        output, length, whole = self._programs.run_helper(
             ["git", "-C", folder, *_QUIET, *question],
             {**os.environ, **_GIT_ENV},
             timeout_s=_GIT_S,
@@ -202,7 +211,7 @@ def without_secrets(url: str) -> str:
     return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
 
 
-def _below_git(folder: str) -> bool:
+def _is_below_git(folder: str) -> bool:
     while True:
         if os.path.exists(os.path.join(folder, ".git")):
             return True
@@ -215,20 +224,20 @@ def _below_git(folder: str) -> bool:
 # --- packages --------------------------------------------------------------------------------------
 
 
-def environment(spec: Spec) -> dict[str, Any] | None:
+def list_packages(spec: Spec) -> dict[str, Any] | None:
     """Return the Python packages that the job's programs can import; None if they are unknown. They
     are read from metadata files, without starting a program."""
     if spec.launch.prefix:
         return {"kind": "image"}  # its digest identifies the packages
     if spec.conda is not None:
-        kind, prefix = "conda", _conda(spec.conda)
+        kind, prefix = "conda", _find_conda_environment(spec.conda)
     elif spec.venv is not None:
         kind, prefix = "venv", os.path.expanduser(spec.venv)
     else:
-        kind, prefix = _around()
+        kind, prefix = _find_environment()
     if prefix is None or not os.path.isdir(prefix):
         return None
-    folders = _folders(prefix, system=kind == "system")
+    folders = _list_package_folders(prefix, system=kind == "system")
     packages: dict[str, str] = {}
     for folder in folders:
         for name, version in _packages(folder):
@@ -242,14 +251,17 @@ def environment(spec: Spec) -> dict[str, Any] | None:
     names = sorted(packages)
     return {
         "kind": kind,
-        "path": _clean(prefix),
-        "python": _python(prefix, folders),
-        "packages": {_clean(name): _clean(packages[name]) for name in names[:MOST_PACKAGES]},
+        "path": _replace_invalid_bytes(prefix),
+        "python": _find_python_version(prefix, folders),
+        "packages": {
+            _replace_invalid_bytes(name): _replace_invalid_bytes(packages[name])
+            for name in names[:MOST_PACKAGES]
+        },
         "cut": len(names) > MOST_PACKAGES,
     }
 
 
-def _around() -> tuple[str, str | None]:
+def _find_environment() -> tuple[str, str | None]:
     """Return kind and folder of the Python environment that is active: venv, conda, or the node's
     own Python."""
     for name, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
@@ -266,7 +278,7 @@ def _around() -> tuple[str, str | None]:
     return "system", None
 
 
-def _conda(name: str) -> str | None:
+def _find_conda_environment(name: str) -> str | None:
     """Return the folder of the conda environment with this name or path; None if there is none."""
     if "/" in name:
         return os.path.expanduser(name)
@@ -286,7 +298,7 @@ def _conda(name: str) -> str | None:
     return next((place for place in places if os.path.isdir(f"{place}/conda-meta")), None)
 
 
-def _folders(prefix: str, *, system: bool) -> list[str]:
+def _list_package_folders(prefix: str, *, system: bool) -> list[str]:
     below = glob.escape(prefix)
     folders = glob.glob(f"{below}/lib*/python3*/site-packages")
     if system:
@@ -308,13 +320,13 @@ def _packages(folder: str) -> Iterator[tuple[str, str]]:
                 yield re.sub(r"[-_.]+", "-", name).lower(), version.split("-py")[0]
 
 
-def _python(prefix: str, folders: list[str]) -> str | None:
+def _find_python_version(prefix: str, folders: list[str]) -> str | None:
     path = f"{prefix}/pyvenv.cfg"
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as config:
         for line in config:
             name, _, value = line.partition("=")
             if name.strip() in ("version", "version_info"):
-                return _clean(value.strip())[:40]
+                return _replace_invalid_bytes(value.strip())[:40]
     for folder in folders:
         name = os.path.basename(os.path.dirname(folder))
         if re.fullmatch(r"python3\.[0-9]+", name):
@@ -325,23 +337,23 @@ def _python(prefix: str, folders: list[str]) -> str | None:
 # --- the node --------------------------------------------------------------------------------------
 
 
-def host(node: str) -> dict[str, str]:
+def describe_node_system(node: str) -> dict[str, str]:
     """Return a description of the node: system, kernel, CPU and GPU driver."""
-    system = _found("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)')
+    system = _find_match("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)')
     facts = {
         "node": node,
         "system": system or os.uname().sysname,
         "kernel": os.uname().release,
-        "cpu": _found("/proc/cpuinfo", r"^model name\s*:\s*(.*)$"),
-        "gpu_driver": _found(
+        "cpu": _find_match("/proc/cpuinfo", r"^model name\s*:\s*(.*)$"),
+        "gpu_driver": _find_match(
             "/proc/driver/nvidia/version", r"Kernel Module\s+(?:for \S+\s+)?([0-9.]+)"
         )
-        or _found("/sys/module/amdgpu/version", r"^(\S+)"),
+        or _find_match("/sys/module/amdgpu/version", r"^(\S+)"),
     }
-    return {name: _clean(value)[:300] for name, value in facts.items() if value}
+    return {name: _replace_invalid_bytes(value)[:300] for name, value in facts.items() if value}
 
 
-def _found(path: str, pattern: str) -> str | None:
+def _find_match(path: str, pattern: str) -> str | None:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             match = re.search(pattern, file.read(65_536), re.MULTILINE)
@@ -350,11 +362,11 @@ def _found(path: str, pattern: str) -> str | None:
     return match[1].strip() if match else None
 
 
-def _lines(text: str) -> str:
+def _drop_partial_line(text: str) -> str:
     """Return the text up to the end of its last complete line."""
     return text[: text.rfind("\n") + 1] or text
 
 
-def _clean(text: str) -> str:
+def _replace_invalid_bytes(text: str) -> str:
     """Return a file name as text in which bytes that are not UTF-8 are replaced."""
     return text.encode("utf-8", "replace").decode()

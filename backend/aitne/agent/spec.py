@@ -191,19 +191,19 @@ class Spec:
         return self.ranks is not None and bool(self.apps or self.leader)
 
     @property
-    def checkpoints(self) -> str:
+    def checkpoints_folder(self) -> str:
         """Folder for checkpoints, from which later attempts resume."""
         folder = os.path.join(os.path.dirname(self.job_dir), "checkpoints")
         return folder if self.task is None else os.path.join(folder, str(self.task))
 
     @property
-    def setting(self) -> SweepSetting | None:
+    def sweep_setting(self) -> SweepSetting | None:
         """Parameter values of this task, if it belongs to a sweep; otherwise None."""
         has_setting = self.task is not None and self.task < len(self.settings)
         return self.settings[self.task or 0] if has_setting else None
 
     @property
-    def metrics(self) -> str:
+    def metrics_folder(self) -> str:
         """Folder to which the programs write their metrics."""
         folder = os.path.join(os.path.dirname(self.job_dir), "metrics")
         return folder if self.task is None else os.path.join(folder, str(self.task))
@@ -214,7 +214,7 @@ class Spec:
             os.unlink(os.path.join(self.job_dir, _TOKEN))
 
     @property
-    def plain(self) -> bool:
+    def starts_directly(self) -> bool:
         """Return whether programs start directly on the node: without a container, required files,
         datasets and limits.
         """

@@ -81,13 +81,16 @@ class SshServer:
                 "environ": dict(os.environ),
             }
             self._write("place.json", json.dumps(facts))
-            command = " ".join(_quoted(word) for word in [*_agent(), "--inside", self._folder])
+            command = " ".join(
+                _quote_for_shell(word)
+                for word in [*_make_agent_command(), "--inside", self._folder]
+            )
             self._write("keys", f"restrict,pty,port-forwarding,agent-forwarding {public_key}\n")
             self._write(
                 "config",
                 _CONFIG.format(
-                    host_key=_word(host_key),
-                    keys=_word(f"{self._folder}/keys".replace("%", "%%")),
+                    host_key=_quote_path(host_key),
+                    keys=_quote_path(f"{self._folder}/keys".replace("%", "%%")),
                     sftp=sftp,
                     command=command,
                 ),
@@ -142,7 +145,7 @@ def _make_key(path: str) -> str:
         os.close(lock)
 
 
-def _agent() -> list[str]:
+def _make_agent_command() -> list[str]:
     """Return the command line that starts this agent again, from the same zip archive or package,
     with the same Python interpreter. The SSH server runs it as its ForceCommand.
     """
@@ -152,11 +155,11 @@ def _agent() -> list[str]:
     return [sys.executable, "-I", "-m", "aitne.agent"]
 
 
-def _quoted(word: str) -> str:
+def _quote_for_shell(word: str) -> str:
     """Quote a word for the shell that executes the line in the server's configuration."""
     return "'" + word.replace("'", "'\\''") + "'"
 
 
-def _word(path: str) -> str:
+def _quote_path(path: str) -> str:
     """Quote a path for the SSH server's configuration file."""
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

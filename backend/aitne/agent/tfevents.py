@@ -23,7 +23,7 @@ class EventFileError(Exception):
     """Error: the data is not from a TensorBoard event file, or the file was overwritten."""
 
 
-def read(data: bytes) -> tuple[list[tuple[str, int, float]], int, int]:
+def read_events(data: bytes) -> tuple[list[tuple[str, int, float]], int, int]:
     """Return the scalars in a part of a TensorBoard event file, the length of its complete records
     in bytes, and the number of bytes to skip after them.
 
@@ -38,24 +38,24 @@ def read(data: bytes) -> tuple[list[tuple[str, int, float]], int, int]:
     while at + _HEAD <= len(data):
         (length,) = struct.unpack_from("<Q", data, at)
         (check,) = struct.unpack_from("<I", data, at + 8)
-        if check != masked(data[at : at + 8]):
+        if check != compute_masked_crc(data[at : at + 8]):
             raise EventFileError(f"the checksum of a record's length is wrong at byte {at}")
         end = at + _HEAD + length + _FOOT
         if end > len(data):
             return points, at, end - at if length > MOST_RECORD_BYTES else 0
         if length <= MOST_RECORD_BYTES:
             record = data[at + _HEAD : end - _FOOT]
-            if struct.unpack_from("<I", data, end - _FOOT)[0] != masked(record):
+            if struct.unpack_from("<I", data, end - _FOOT)[0] != compute_masked_crc(record):
                 raise EventFileError(f"the checksum of a record is wrong at byte {at}")
             try:
-                points += scalars(record)
+                points += parse_scalars(record)
             except (struct.error, IndexError, ValueError) as error:
                 raise EventFileError(f"the record at byte {at} is not an event") from error
         at = end
     return points, at, 0
 
 
-def scalars(record: bytes) -> list[tuple[str, int, float]]:
+def parse_scalars(record: bytes) -> list[tuple[str, int, float]]:
     """Return the tag, step and value of each scalar in the bytes of one TensorBoard event.
 
     Raises ``struct.error``, ``IndexError`` or ``ValueError`` if the bytes are not an event.
@@ -141,7 +141,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
             raise ValueError("a number of more than 64 bits")
 
 
-def masked(data: bytes) -> int:
+def compute_masked_crc(data: bytes) -> int:
     """Return the masked CRC-32C (Castagnoli) of ``data``, as TFRecord computes it."""
     check = 0xFFFFFFFF
     for byte in data:
@@ -150,7 +150,7 @@ def masked(data: bytes) -> int:
     return ((check >> 15 | check << 17) + _MASK) & 0xFFFFFFFF
 
 
-def _table() -> list[int]:
+def _make_crc_table() -> list[int]:
     table = []
     for byte in range(256):
         for _ in range(8):
@@ -159,4 +159,4 @@ def _table() -> list[int]:
     return table
 
 
-_TABLE = _table()
+_TABLE = _make_crc_table()

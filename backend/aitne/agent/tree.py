@@ -16,7 +16,7 @@ import time
 
 from aitne.agent import wire
 from aitne.agent.needs import StopRequested
-from aitne.agent.secrets import detail
+from aitne.agent.secrets import parse_error_detail
 from aitne.agent.snapshot import without_secrets
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ class _Interrupted(Exception):
     """Error: the platform does not answer, or its answer ended early. The request is repeated."""
 
 
-def fill(spec: Spec, tree: TreeSpec, stopped: Callable[[], bool]) -> None:
+def create_tree(spec: Spec, tree: TreeSpec, stopped: Callable[[], bool]) -> None:
     """Create the folder in which the job runs, with its content, unless it exists already.
 
     Args:
@@ -65,7 +65,7 @@ def fill(spec: Spec, tree: TreeSpec, stopped: Callable[[], bool]) -> None:
     above = os.path.dirname(tree.path)
     try:
         with open(f"{tree.path}.lock", "ab") as lock:
-            _wait_for(lock.fileno(), stopped)
+            _wait_for_lock(lock.fileno(), stopped)
             if os.path.isdir(tree.path):
                 return
             fresh = f"{above}/.tree-{os.urandom(8).hex()}"
@@ -74,7 +74,7 @@ def fill(spec: Spec, tree: TreeSpec, stopped: Callable[[], bool]) -> None:
                 if tree.digest is None:
                     _clone(tree, fresh, stopped)
                 else:
-                    _fetch(spec, tree.digest, fresh, stopped)
+                    _fetch_tree(spec, tree.digest, fresh, stopped)
                 os.rename(fresh, tree.path)
             except BaseException:
                 _remove(fresh)
@@ -89,7 +89,7 @@ def _remove(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait_for(lock: int, stopped: Callable[[], bool]) -> None:
+def _wait_for_lock(lock: int, stopped: Callable[[], bool]) -> None:
     """Wait for the lock that another task or node holds while it creates the folder. Return without
     the lock if the file system does not support locks. Raises ``StopRequested``."""
     while True:
@@ -108,7 +108,7 @@ def _wait_for(lock: int, stopped: Callable[[], bool]) -> None:
 # --- trees -----------------------------------------------------------------------------------------
 
 
-def _fetch(spec: Spec, digest: str, folder: str, stopped: Callable[[], bool]) -> None:
+def _fetch_tree(spec: Spec, digest: str, folder: str, stopped: Callable[[], bool]) -> None:
     url = f"{spec.platform_url}/agent/v1/jobs/{spec.job_id}/tree"
     give_up = time.monotonic() + _PATIENCE_S
     while True:
@@ -119,7 +119,7 @@ def _fetch(spec: Spec, digest: str, folder: str, stopped: Callable[[], bool]) ->
                 return
             reason = f"the platform answers {reader.status}"
             if 400 <= reader.status < 500 and reader.status != 429:
-                raise TreeUnavailable(detail(reader.rest()) or reason)
+                raise TreeUnavailable(parse_error_detail(reader.read_rest()) or reason)
         except _Interrupted as error:
             reason = f"the platform cannot be reached: {error}"
             _remove(folder)
@@ -146,7 +146,7 @@ class _Reader:
         except (OSError, wire.InvalidResponseError) as error:
             raise _Interrupted(str(error)) from error
 
-    def _next(self) -> bytes:
+    def _read_piece(self) -> bytes:
         if self._stopped():
             raise StopRequested
         try:
@@ -156,7 +156,7 @@ class _Reader:
         except OSError as error:
             raise _Interrupted(str(error)) from error
 
-    def rest(self) -> bytes:
+    def read_rest(self) -> bytes:
         """Return the rest of the response, which is an error message. Network errors are
         ignored."""
         try:
@@ -164,18 +164,18 @@ class _Reader:
         except OSError:
             return b""
 
-    def line(self) -> bytes:
+    def read_line(self) -> bytes:
         """Return the next line without its newline."""
         while b"\n" not in self._rest:
             if len(self._rest) > _MOST_LINE:
                 raise TreeUnavailable("the platform's answer is no tree")
-            self._rest += self._next()
+            self._rest += self._read_piece()
         line, _, self._rest = self._rest.partition(b"\n")
         return line
 
-    def some(self, most: int) -> bytes:
+    def read_at_most(self, most: int) -> bytes:
         """Return the next bytes of the response, at most ``most`` of them."""
-        data = self._rest or self._next()
+        data = self._rest or self._read_piece()
         self._rest = data[most:]
         return data[:most]
 
@@ -183,18 +183,18 @@ class _Reader:
 def _unpack(reader: _Reader, digest: str, folder: str) -> None:
     """Write the files and links of an uploaded working tree to ``folder``. ``digest`` is the
     SHA-256 of its list of files."""
-    document = reader.line()
+    document = reader.read_line()
     if hashlib.sha256(document).hexdigest() != digest:
         raise TreeUnavailable("the platform sent another tree than the job's")
     tree = json.loads(document)
     for path, size, sha256, executable in tree["files"]:
-        target = _target(folder, path)
+        target = _prepare_target(folder, path)
         content = hashlib.sha256()
         mode = 0o777 if executable else 0o666  # the umask applies
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with open(os.open(target, flags, mode), "wb") as file:
             while size:
-                piece = reader.some(min(size, _CHUNK))
+                piece = reader.read_at_most(min(size, _CHUNK))
                 size -= len(piece)
                 content.update(piece)
                 file.write(piece)
@@ -204,10 +204,10 @@ def _unpack(reader: _Reader, digest: str, folder: str) -> None:
                 "again with --sync, or tell an administrator"
             )
     for path, goal in tree["links"]:
-        os.symlink(goal, _target(folder, path))
+        os.symlink(goal, _prepare_target(folder, path))
 
 
-def _target(folder: str, path: str) -> str:
+def _prepare_target(folder: str, path: str) -> str:
     """Return the path in ``folder`` for a file or link of the working tree, after creating its
     parent folders."""
     if path.startswith("/") or ".." in path.split("/"):
@@ -228,14 +228,14 @@ def _clone(tree: TreeSpec, folder: str, stopped: Callable[[], bool]) -> None:
         ("fetch", "--quiet", "--depth=1", "--no-tags", "--", "origin", tree.ref),
         ("checkout", "--quiet", "--detach", "FETCH_HEAD"),
     ):
-        code, words = _git(folder, step, stopped)
+        code, words = _run_git(folder, step, stopped)
         if code != 0:
-            raise TreeUnavailable(_why(tree, step[0], words))
+            raise TreeUnavailable(_explain_git_failure(tree, step[0], words))
     if tree.subdir is not None and not os.path.isdir(os.path.join(folder, tree.subdir)):
-        raise TreeUnavailable(f"{tree.ref} of {_shown(tree)} has no folder {tree.subdir}")
+        raise TreeUnavailable(f"{tree.ref} of {_format_source(tree)} has no folder {tree.subdir}")
 
 
-def _git(folder: str, step: tuple[str, ...], stopped: Callable[[], bool]) -> tuple[int, str]:
+def _run_git(folder: str, step: tuple[str, ...], stopped: Callable[[], bool]) -> tuple[int, str]:
     """Run a git command, and return its exit code and the end of its output."""
     import subprocess  # a tree needs neither
     import tempfile
@@ -267,11 +267,11 @@ def _git(folder: str, step: tuple[str, ...], stopped: Callable[[], bool]) -> tup
         return process.returncode, words.read().decode("utf-8", "replace").strip()
 
 
-def _shown(tree: TreeSpec) -> str:
+def _format_source(tree: TreeSpec) -> str:
     return without_secrets(tree.url)
 
 
-def _why(tree: TreeSpec, step: str, words: str) -> str:
+def _explain_git_failure(tree: TreeSpec, step: str, words: str) -> str:
     """Return the message for a failed git command, with the reason and a remedy.
 
     Args:
@@ -282,12 +282,12 @@ def _why(tree: TreeSpec, step: str, words: str) -> str:
     last = words.splitlines()[-1] if words else f"git {step} failed"
     if "couldn't find remote ref" in words or "not our ref" in words:
         return (
-            f"{_shown(tree)} has no branch, tag or commit {tree.ref}. Push it, or correct repo.ref; "
+            f"{_format_source(tree)} has no branch, tag or commit {tree.ref}. Push it, or correct repo.ref; "
             "a commit is written with all of its digits"
         )
     if step == "fetch":
         return (
-            f"{_shown(tree)} cannot be fetched: {last.removeprefix('fatal: ').rstrip('.')}. Does the "
+            f"{_format_source(tree)} cannot be fetched: {last.removeprefix('fatal: ').rstrip('.')}. Does the "
             "node reach it, and may the job's account read it? A private repository needs an ssh "
             "key of that account"
         )

@@ -26,14 +26,14 @@ class InvalidResponseError(Exception):
     """Error: the server's response is not HTTP."""
 
 
-def trust(authority: str) -> None:
+def trust_authority(authority: str) -> None:
     """Trust the CA certificate ``authority`` (PEM) in all requests that have no TLS context of
     their own."""
     _authorities.append(authority)
     _contexts.clear()
 
 
-def own_context(authority: str, certificate: str, key: str) -> ssl.SSLContext:
+def make_session_context(authority: str, certificate: str, key: str) -> ssl.SSLContext:
     """Return a TLS context that trusts only the CA certificate ``authority`` (PEM), and
     authenticates with the files ``certificate`` and ``key``.
 
@@ -58,7 +58,7 @@ def _context() -> ssl.SSLContext:
     return _contexts[0]
 
 
-def split(url: str) -> tuple[bool, str, int, str]:
+def split_url(url: str) -> tuple[bool, str, int, str]:
     """Split a URL such as ``http://host:1/path``. Return whether it is https, the host, the port
     (default 80 or 443) and the path (default ``/``)."""
     scheme, _, rest = url.partition("://")
@@ -91,7 +91,7 @@ def download(url: str, *, token: str, silence_s: float) -> tuple[int, Iterator[b
         head += piece
         if b"\r\n\r\n" in head or len(head) > _MOST:
             break
-    status, body = _parse(head)
+    status, body = _parse_response(head)
 
     def rest() -> Iterator[bytes]:
         yield body
@@ -112,7 +112,7 @@ def request(
     """Send a request and return status and body.
 
     ``token`` is sent as ``Authorization: Bearer``. ``context`` is the TLS context for https; None:
-    one that trusts the node's CAs and those of ``trust``.
+    one that trusts the node's CAs and those of ``trust_authority``.
 
     Raises:
         OSError: the server cannot be reached, or does not answer within ``timeout_s`` seconds.
@@ -120,11 +120,13 @@ def request(
     """
     deadline = time.monotonic() + timeout_s
     answer = b""
-    for piece in _exchange(method, url, body, token, context, lambda: _left(deadline)):
+    for piece in _exchange(
+        method, url, body, token, context, lambda: _compute_remaining_s(deadline)
+    ):
         answer += piece
         if len(answer) >= _MOST:
             break
-    return _parse(answer)
+    return _parse_response(answer)
 
 
 def _exchange(
@@ -140,7 +142,7 @@ def _exchange(
     ``remaining_s`` is called before each wait and returns the maximum number of seconds to wait; it
     raises ``TimeoutError`` after the deadline. The other arguments are those of ``request``.
     """
-    secure, host, port, path = split(url)
+    secure, host, port, path = split_url(url)
     head = [f"{method} {path} HTTP/1.0", f"Host: {host}:{port}", "User-Agent: aitne-agent"]
     if token:
         head.append(f"Authorization: Bearer {token}")
@@ -163,14 +165,14 @@ def _exchange(
         connection.close()
 
 
-def _left(deadline: float) -> float:
+def _compute_remaining_s(deadline: float) -> float:
     remaining_s = deadline - time.monotonic()
     if remaining_s <= 0:
         raise TimeoutError("no answer in time")
     return remaining_s
 
 
-def _parse(answer: bytes) -> tuple[int, bytes]:
+def _parse_response(answer: bytes) -> tuple[int, bytes]:
     head, blank, body = answer.partition(b"\r\n\r\n")
     words = head.split(b"\r\n", 1)[0].split(None, 2)
     if not blank or len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():

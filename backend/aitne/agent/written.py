@@ -19,7 +19,7 @@ _MOST_NAMES = 80_000
 _PASSED_OVER = frozenset({"__pycache__", "node_modules"})
 
 
-def time_of(folder: str) -> float | None:
+def read_folder_time(folder: str) -> float | None:
     """Return the present time by the clock of the folder's file system, in seconds since 1970; None
     if no file can be created there.
 
@@ -43,7 +43,7 @@ def time_of(folder: str) -> float | None:
         os.close(file)
 
 
-def look(folder: str, since: float) -> dict[str, Any]:
+def list_written_files(folder: str, since: float) -> dict[str, Any]:
     """Return the newest files in a folder, in the format of ``core.models.snapshot.WrittenFiles``.
 
     Links, and files and folders whose names begin with a dot, are omitted.
@@ -53,20 +53,26 @@ def look(folder: str, since: float) -> dict[str, Any]:
         since: earliest time of the last change, in seconds since 1970. It is compared with
             ``st_ctime``, which no program can set: a copy may keep the old ``st_mtime``.
     """
-    newest, cut = _newest(folder, since)
+    newest, cut = _list_newest(folder, since)
     files, length = [], 0
     for modified, path, size in sorted(newest, reverse=True):
         length += len(path)
         if length > _MOST_NAMES:
             cut = True
             break
-        files.append({"path": _clean(path), "size_bytes": size, "modified_at": _time(modified)})
-    return {"schema": 1, "folder": _clean(folder), "files": files, "cut": cut}
+        files.append(
+            {
+                "path": _replace_invalid_bytes(path),
+                "size_bytes": size,
+                "modified_at": _format_time(modified),
+            }
+        )
+    return {"schema": 1, "folder": _replace_invalid_bytes(folder), "files": files, "cut": cut}
 
 
-def _newest(folder: str, since: float) -> tuple[list[tuple[float, str, int]], bool]:
+def _list_newest(folder: str, since: float) -> tuple[list[tuple[float, str, int]], bool]:
     """Return the newest files of ``folder`` (modification time, path and size), and whether there
-    may be more, because of the limits. Arguments are those of ``look``."""
+    may be more, because of the limits. Arguments are those of ``list_written_files``."""
     newest: list[tuple[float, str, int]] = []
     deadline, looked_at, late, more = time.monotonic() + _LONGEST_S, 0, False, False
     waiting = [""]
@@ -104,9 +110,9 @@ def _newest(folder: str, since: float) -> tuple[list[tuple[float, str, int]], bo
     return newest, late or more
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def _clean(text: str) -> str:
+def _replace_invalid_bytes(text: str) -> str:
     return text.encode("utf-8", "replace").decode()

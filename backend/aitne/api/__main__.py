@@ -30,7 +30,7 @@ from aitne.api.connections import ConnectionLimits, OpenConnections
 from aitne.api.http_protocol import HttpConnection, WebSocketConnection
 from aitne.api.streaming import OpenStreams
 from aitne.api.tls_listener import TlsListener
-from aitne.bootstrap.platform import build
+from aitne.bootstrap.platform import build_platform
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.settings import Settings
 from aitne.host import held_start
@@ -71,24 +71,24 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         loop = asyncio.get_running_loop()
-        make = partial(self._make, HttpToolsProtocol)
+        make = partial(self._make_connection, HttpToolsProtocol)
         self.servers.append(await loop.create_server(make, sock=self._probes))
         if self._with_tls is not None:
             listener, certificate = self._with_tls
-            make_http = partial(self._make, cast(type[HttpConnection], self.config.http))
+            make_http = partial(self._make_connection, cast(type[HttpConnection], self.config.http))
             backlog = self.config.backlog
             with_tls = TlsListener(listener, certificate.context, make_http, backlog=backlog)
             self.servers.append(cast(asyncio.Server, with_tls))
             look = asyncio.Event()
             loop.add_signal_handler(signal.SIGHUP, look.set)
-            self._renewal = asyncio.create_task(certificate.keep(look))
+            self._renewal = asyncio.create_task(certificate.keep_renewed(look))
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:  # each second
-            self._connections.close_late()
+            self._connections.close_late_connections()
         return await super().on_tick(counter)
 
-    def _make(self, kind: type[_Http]) -> _Http:
+    def _make_connection(self, kind: type[_Http]) -> _Http:
         return kind(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
@@ -101,7 +101,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def listen(address: str, port: int) -> socket.socket:
+def open_listener(address: str, port: int) -> socket.socket:
     """Return a TCP socket bound to ``address`` and ``port``, on which the portal will listen.
 
     Raises:
@@ -126,7 +126,7 @@ def listen(address: str, port: int) -> socket.socket:
     return listener
 
 
-def listen_for_proxy(path: Path) -> socket.socket:
+def open_proxy_listener(path: Path) -> socket.socket:
     """Return a UNIX socket at ``path`` for a reverse proxy; only the platform's Unix account and
     group may connect.
 
@@ -134,7 +134,7 @@ def listen_for_proxy(path: Path) -> socket.socket:
         SetupError: the socket cannot be created.
     """
     try:
-        return _listen_unix(path, 0o660)
+        return _open_unix_listener(path, 0o660)
     except OSError as error:
         raise SetupError(
             f"The socket {path} of the reverse proxy cannot be created: {error.strerror}. Set "
@@ -142,7 +142,7 @@ def listen_for_proxy(path: Path) -> socket.socket:
         ) from error
 
 
-def listen_for_probes(run_dir: Path) -> socket.socket:
+def open_probe_listener(run_dir: Path) -> socket.socket:
     """Return a UNIX socket in ``run_dir`` for the supervisor's probes, to which only the platform's
     own account can connect. Connections on it have no limits, so that a process whose connections
     are all taken does not count as hung.
@@ -154,7 +154,7 @@ def listen_for_probes(run_dir: Path) -> socket.socket:
     folder = os.open(run_dir, os.O_PATH | os.O_DIRECTORY)
     try:
         # A socket path has at most 107 bytes, and data directories may be deeply nested.
-        return _listen_unix(Path(f"/proc/self/fd/{folder}/{PROBE_SOCKET}"), 0o600)
+        return _open_unix_listener(Path(f"/proc/self/fd/{folder}/{PROBE_SOCKET}"), 0o600)
     except OSError as error:
         raise SetupError(
             f"The socket {run_dir / PROBE_SOCKET} cannot be created: {error.strerror}."
@@ -163,7 +163,7 @@ def listen_for_probes(run_dir: Path) -> socket.socket:
         os.close(folder)
 
 
-def _listen_unix(path: Path, mode: int) -> socket.socket:
+def _open_unix_listener(path: Path, mode: int) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if path.is_socket():
@@ -179,7 +179,7 @@ def _listen_unix(path: Path, mode: int) -> socket.socket:
     return listener
 
 
-def allow_many_connections() -> None:
+def raise_file_limit() -> None:
     """Raise the API process's limit of open files to its hard limit: the usual soft limit of 1,024
     is too low for the connections of many browsers.
     """
@@ -196,7 +196,7 @@ def return_large_buffers() -> None:
         mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
-def _trusted(proxies: str | None) -> Callable[[str], bool]:
+def _is_from_trusted_proxy(proxies: str | None) -> Callable[[str], bool]:
     """Return whether the connections from an address are those of a reverse proxy that the variable
     ``FORWARDED_ALLOW_IPS`` names."""
     if proxies is None:
@@ -207,28 +207,29 @@ def _trusted(proxies: str | None) -> Callable[[str], bool]:
 
 async def serve(settings: Settings) -> None:
     """Serve requests until a signal stops the process."""
-    allow_many_connections()
+    raise_file_limit()
     return_large_buffers()
-    platform = build(settings)
+    platform = build_platform(settings)
     app = create_app(platform)
-    held_start.wait()
-    listener, with_tls = listen(settings.bind, settings.port), None
+    held_start.wait_for_release()
+    listener, with_tls = open_listener(settings.bind, settings.port), None
     if settings.tls.enabled:
         with_tls = (listener, PortalCertificate(settings))
-        listener = listen("127.0.0.1", settings.port_of_internal)
+        listener = open_listener("127.0.0.1", settings.port_of_internal)
     listeners = [listener]
     if settings.proxy_socket is not None:
-        listeners.append(listen_for_proxy(settings.proxy_socket))
-    probes = listen_for_probes(settings.run_dir)
+        listeners.append(open_proxy_listener(settings.proxy_socket))
+    probes = open_probe_listener(settings.run_dir)
     await platform.store.start()
     try:
-        limits = ConnectionLimits.of_process()
+        limits = ConnectionLimits.for_process()
         connections = OpenConnections(limits)
         proxies = os.environ.get("FORWARDED_ALLOW_IPS")
         config = uvicorn.Config(
             app,
             http=cast(
-                type[HttpConnection], partial(HttpConnection, connections, _trusted(proxies))
+                type[HttpConnection],
+                partial(HttpConnection, connections, _is_from_trusted_proxy(proxies)),
             ),
             ws=WebSocketConnection,
             ws_max_size=1 << 20,

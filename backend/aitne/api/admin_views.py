@@ -50,7 +50,7 @@ class AuditConditions(Strict):
         True, description="false: without changes of users' own preferences in the portal."
     )
 
-    def filter(self) -> AuditFilter:
+    def to_filter(self) -> AuditFilter:
         """Return these conditions as the filter that the database query takes."""
         return AuditFilter(**{name: getattr(self, name) for name in AuditFilter.model_fields})
 
@@ -144,7 +144,7 @@ class AnnouncementChanges(Strict):
         None, description="Time until which it is shown; null: until it is deleted."
     )
 
-    def given(self) -> dict[str, object]:
+    def to_changes(self) -> dict[str, object]:
         """Return the fields to change with their new values. A null is ignored, except for
         ``ends_at``."""
         return {
@@ -203,7 +203,7 @@ class UserQuery(PageQuery, UserSearch):
     sort: UserSort = Field(UserSort.NAME, description="Sort key.")
     order: Literal["asc", "desc"] = Field("asc", description="Sort direction.")
 
-    def search(self) -> UserSearch:
+    def to_search(self) -> UserSearch:
         """Return the filter on accounts without the position and length of the page."""
         return UserSearch(**{name: getattr(self, name) for name in UserSearch.model_fields})
 

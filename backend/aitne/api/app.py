@@ -16,10 +16,10 @@ from starlette.responses import JSONResponse
 from aitne.api.audited import AuditMiddleware
 from aitne.api.deps import cookie_name
 from aitne.api.fair_share import FairShare
-from aitne.api.job_metrics import render_jobs
+from aitne.api.job_metrics import render_job_metrics
 from aitne.api.metrics import ApiMetrics
 from aitne.api.middleware import EdgeMiddleware
-from aitne.api.openapi import document
+from aitne.api.openapi import make_document
 from aitne.api.rates import RateLimits
 from aitne.api.routes import anonymous_paths, bare_app
 from aitne.api.static import portal_dir, portal_router
@@ -47,7 +47,7 @@ def create_app(platform: PlatformServices) -> FastAPI:
     ``app.state.streams.close()`` ends streams that would not end by themselves; a server calls it
     when it stops.
     """
-    expiry = ExpiryWatch(platform.store, platform.clock, platform.credentials_ended)
+    expiry = ExpiryWatch(platform.store, platform.clock, platform.close_connections)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -57,7 +57,7 @@ def create_app(platform: PlatformServices) -> FastAPI:
         await platform.hub_logouts.start()
         await expiry.start()
         # A scheduler that is slow to answer must not keep the portal from starting.
-        starting = asyncio.create_task(_start(platform.scheduler))
+        starting = asyncio.create_task(_start_scheduler(platform.scheduler))
         try:
             yield
         finally:
@@ -78,17 +78,17 @@ def create_app(platform: PlatformServices) -> FastAPI:
     app = bare_app(lifespan=lifespan)
     app.state.platform = platform
     app.state.metrics = ApiMetrics()
-    app.state.job_metrics = TtlCache(partial(_job_metrics, platform), FRESH_S)
+    app.state.job_metrics = TtlCache(partial(_render_job_metrics, platform), FRESH_S)
     app.state.rates = RateLimits(platform.settings.rates)
     app.state.streams = OpenStreams()
     app.state.uploads = OpenUploads()
-    platform.end_streams.append(app.state.streams.end)
-    platform.events.on_events(partial(_end_with_sessions, app.state.streams))
+    platform.end_streams.append(app.state.streams.end_streams)
+    platform.events.add_listener(partial(_end_session_streams, app.state.streams))
     app.state.expiry = expiry
     app.state.unauthenticated_sockets = UnauthenticatedSockets()
     app.state.written = JobViewCache()
     app.state.written_cluster = ClusterPageCache()
-    app.state.spec = cache(lambda: JSONResponse(document(app)))
+    app.state.spec = cache(lambda: JSONResponse(make_document(app)))
     app.add_api_route("/api/v1/openapi.json", openapi, include_in_schema=False)
     app.include_router(portal_router(portal_dir()))
     app.add_middleware(AuditMiddleware, audit=platform.audit)
@@ -109,19 +109,19 @@ async def openapi(request: Request) -> JSONResponse:
     return cast(JSONResponse, request.app.state.spec())
 
 
-def _end_with_sessions(streams: OpenStreams, events: Sequence[Event]) -> None:
+def _end_session_streams(streams: OpenStreams, events: Sequence[Event]) -> None:
     """End the streams that were opened with the tokens of sessions that have ended."""
     ids = frozenset(str(event.job_id) for event in events if event.ends_job)
     if ids:
-        streams.end(EndedCredentials(ids=ids))
+        streams.end_streams(EndedCredentials(ids=ids))
 
 
-async def _job_metrics(platform: PlatformServices) -> bytes:
+async def _render_job_metrics(platform: PlatformServices) -> bytes:
     # Not on the event loop: with 10,000 jobs other requests would wait.
-    return await asyncio.to_thread(render_jobs, platform.agents.usage.usages())
+    return await asyncio.to_thread(render_job_metrics, platform.agents.usage.usages())
 
 
-async def _start(scheduler: Scheduler | None) -> None:
+async def _start_scheduler(scheduler: Scheduler | None) -> None:
     if scheduler is None:
         return
     try:

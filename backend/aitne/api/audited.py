@@ -34,25 +34,25 @@ READS = frozenset(
 _ACTOR, _NOTES = "aitne.actor", "aitne.notes"
 
 
-def acts(connection: HTTPConnection, actor: Actor) -> None:
+def set_actor(connection: HTTPConnection, actor: Actor) -> None:
     """Store ``actor`` in the request, so that the audit log records it as the one who acted."""
     connection.scope[_ACTOR] = actor
 
 
-def actor_of(scope: Scope) -> Actor | None:
+def find_actor(scope: Scope) -> Actor | None:
     """Return the authenticated actor of this request; None before authentication."""
     actor: Actor | None = scope.get(_ACTOR)
     return actor
 
 
-async def get_notes(connection: HTTPConnection) -> dict[str, Any]:
+async def get_audit_details(connection: HTTPConnection) -> dict[str, Any]:
     """Return the dictionary of additional details that this request's audit log entry will contain.
     The route adds to it, but never a secret."""
     notes: dict[str, Any] = connection.scope.setdefault(_NOTES, {})
     return notes
 
 
-NotesDep = Annotated[dict[str, Any], Depends(get_notes)]
+NotesDep = Annotated[dict[str, Any], Depends(get_audit_details)]
 
 
 class AuditMiddleware:
@@ -75,18 +75,18 @@ class AuditMiddleware:
             if message["type"] == "http.response.start":
                 begun = True
                 headers = Headers(raw=message.get("headers", []))
-                await self._record(scope, message["status"], headers.get("location"))
+                await self._record_request(scope, message["status"], headers.get("location"))
             await send(message)
 
         try:
             await self._app(scope, receive, send_recorded)
         except Exception:
             if not begun:
-                await self._record(scope, 500, None)
+                await self._record_request(scope, 500, None)
             raise
 
-    async def _record(self, scope: Scope, status: int, location: str | None) -> None:
-        actor = actor_of(scope)
+    async def _record_request(self, scope: Scope, status: int, location: str | None) -> None:
+        actor = find_actor(scope)
         action = getattr(scope.get("route"), "name", None)
         if actor is None or action is None or action in READS:
             return
@@ -100,14 +100,14 @@ class AuditMiddleware:
             actor=actor.name,
             impersonator=actor.impersonator,
             action=action,
-            object=_object(scope, location),
-            outcome=_outcome(status),
+            object=_find_object_name(scope, location),
+            outcome=_get_outcome(status),
             address=None if client is None else client[0],
             details=details,
         )
 
 
-def _object(scope: Scope, location: str | None) -> str | None:
+def _find_object_name(scope: Scope, location: str | None) -> str | None:
     """Return the name of the object that a request changed: its path parameters, or for a new
     object the end of its ``location``, which is the response's Location header. None if there is
     neither."""
@@ -118,7 +118,7 @@ def _object(scope: Scope, location: str | None) -> str | None:
     return made if below else location.rstrip("/").rpartition("/")[2]
 
 
-def _outcome(status: int) -> Outcome:
+def _get_outcome(status: int) -> Outcome:
     if status < 400:
         return Outcome.ALLOWED
     return Outcome.DENIED if status in (401, 403) else Outcome.FAILED

@@ -17,7 +17,9 @@ from aitne.services.jobs.bulk import MOST, Cancelled, CancelOutcome
 from aitne.services.jobs.deletion import Deleted, DeleteOutcome
 
 
-def check_either(ids: Sequence[UUID] | None, where: JobSearch | None, expected: int | None) -> None:
+def check_selection(
+    ids: Sequence[UUID] | None, where: JobSearch | None, expected: int | None
+) -> None:
     """Check that a request selects jobs either by ids, or by a filter with the expected number.
 
     Raises ``ValueError`` if it does both or neither.
@@ -45,8 +47,8 @@ class CancelJobs(Strict):
     )
 
     @model_validator(mode="after")
-    def _either(self) -> Self:
-        check_either(self.ids, self.filter, self.expected)
+    def _check_selection(self) -> Self:
+        check_selection(self.ids, self.filter, self.expected)
         return self
 
 
@@ -58,7 +60,7 @@ class CancelResults(Frozen):
     asked: ClassVar = deprecated_copy("requested", int)
 
     @classmethod
-    def of(cls, items: Sequence[Cancelled]) -> Self:
+    def from_items(cls, items: Sequence[Cancelled]) -> Self:
         """Create the answer from the outcome for each job, and count the jobs that are being
         cancelled."""
         count = sum(result.outcome is CancelOutcome.ASKED for result in items)
@@ -108,8 +110,8 @@ class DeleteJobs(Strict):
     )
 
     @model_validator(mode="after")
-    def _either(self) -> Self:
-        check_either(self.ids, self.filter, self.expected)
+    def _check_selection(self) -> Self:
+        check_selection(self.ids, self.filter, self.expected)
         return self
 
 
@@ -120,7 +122,7 @@ class DeleteResults(Frozen):
     items: list[Deleted]
 
     @classmethod
-    def of(cls, items: Sequence[Deleted]) -> Self:
+    def from_items(cls, items: Sequence[Deleted]) -> Self:
         """Create the answer from the outcome for each job, and count the jobs that are being
         deleted."""
         count = sum(result.outcome is DeleteOutcome.REQUESTED for result in items)
@@ -137,7 +139,7 @@ class JobCounts(Frozen):
     """Number of jobs in each state."""
 
     @classmethod
-    def of(cls, states: Mapping[JobState, int]) -> Self:
+    def from_states(cls, states: Mapping[JobState, int]) -> Self:
         """Create the answer from the number of jobs in each state, with the total and the number of
         jobs that have not ended."""
         return cls(

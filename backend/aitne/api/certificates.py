@@ -25,28 +25,28 @@ class PortalCertificate:
         """Load certificate and key. Raises ``SetupError`` if they cannot be used."""
         self._settings = settings
         self._files = portal_files(settings)
-        self._loaded = _stamp(self._files)
+        self._loaded = _get_modification_times(self._files)
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.set_alpn_protocols(["http/1.1"])
         try:
-            _load(self.context, self._files)
+            _load_certificate(self.context, self._files)
         except OSError as error:
             raise SetupError(
                 f"The portal cannot use {self._files.certificate} and {self._files.key}: {error}. "
                 "`aitne up` checks them."
             ) from error
 
-    async def keep(self, look: asyncio.Event) -> None:
-        """Call ``refresh`` every minute, and at once when the event ``look`` is set, until
+    async def keep_renewed(self, refresh_now: asyncio.Event) -> None:
+        """Call ``refresh`` every minute, and at once when the event ``refresh_now`` is set, until
         cancelled."""
         while True:
             await self.refresh()
             try:
                 async with asyncio.timeout(EVERY_S):
-                    await look.wait()
+                    await refresh_now.wait()
             except TimeoutError:
                 continue
-            look.clear()
+            refresh_now.clear()
 
     async def refresh(self) -> None:
         """Renew those certificates of the platform's CA that expire soon, and reload the portal's
@@ -56,13 +56,13 @@ class PortalCertificate:
         except (SetupError, OSError) as error:
             log.error("The platform's certificates cannot be renewed: %s", error)
         try:
-            stamp = _stamp(self._files)
+            stamp = _get_modification_times(self._files)
             if stamp == self._loaded:
                 return
             # Key and certificate are replaced one after the other: a pair that does not match must
             # not get into the context that is in use.
-            _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._files)
-            _load(self.context, self._files)
+            _load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._files)
+            _load_certificate(self.context, self._files)
         except OSError as error:
             log.warning("%s is not used yet: %s", self._files.certificate, error)
             return
@@ -70,17 +70,17 @@ class PortalCertificate:
         log.info("New connections use the changed certificate %s", self._files.certificate)
 
 
-def _load(context: ssl.SSLContext, files: CertificateFiles) -> None:
+def _load_certificate(context: ssl.SSLContext, files: CertificateFiles) -> None:
     context.load_cert_chain(files.certificate, files.key)
 
 
-def _stamp(files: CertificateFiles) -> tuple[int, ...]:
+def _get_modification_times(files: CertificateFiles) -> tuple[int, ...]:
     """Return the modification times of both files in nanoseconds, to detect a replacement; 0 for a
     missing file."""
-    return tuple(map(_changed_at, (files.certificate, files.key)))
+    return tuple(map(_get_modification_time, (files.certificate, files.key)))
 
 
-def _changed_at(path: Path) -> int:
+def _get_modification_time(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
     except FileNotFoundError:

@@ -34,7 +34,7 @@ class ConnectionLimits:
     per_user: int
 
     @classmethod
-    def of_process(cls) -> Self:
+    def for_process(cls) -> Self:
         """Return the limits that follow from this process's limit of open files. The other half is for files, the
         database and the connections to jobs.
         """
@@ -160,7 +160,7 @@ class OpenConnections:
         self._uncount(self._by_network, connection.network)
         self._uncount(self._by_user, connection.user)
 
-    def close_late(self) -> None:
+    def close_late_connections(self) -> None:
         """Close the connections whose clients are late. Called each second."""
         now = self.clock()
         for connection in self:
@@ -178,12 +178,12 @@ class OpenConnections:
                 del counts[key]
 
 
-def attach(scope: dict[str, Any], connection: OpenConnection | None) -> None:
+def attach_connection(scope: dict[str, Any], connection: OpenConnection | None) -> None:
     """Store the connection on which a request came in its scope."""
     scope[_SLOT] = connection
 
 
-def identify(scope: Scope, user: str) -> None:
+def identify_connection(scope: Scope, user: str) -> None:
     """Count the connection on which a request came against the limit of ``user``. Raises ``RateLimited``."""
     connection: OpenConnection | None = scope.get(_SLOT)
     if connection is not None:

@@ -12,8 +12,8 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Header, Request
 
-from aitne.api.audited import acts
-from aitne.api.connections import identify
+from aitne.api.audited import set_actor
+from aitne.api.connections import identify_connection
 from aitne.api.metrics import ApiMetrics
 from aitne.api.rates import RateLimits
 from aitne.api.session_tokens import check_operation
@@ -23,7 +23,7 @@ from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError, NotAllowed, NotAuthenticated
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.core.settings import Settings
-from aitne.services.users.identity import network_of
+from aitne.services.users.identity import address_lockout_key
 from aitne.services.users.login_results import RequestOrigin
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -53,20 +53,20 @@ async def get_metrics(request: Request) -> ApiMetrics:
     return cast(ApiMetrics, request.app.state.metrics)
 
 
-async def get_written(request: Request) -> JobViewCache:
+async def get_job_view_cache(request: Request) -> JobViewCache:
     """Return this application's cache of serialized jobs."""
     return cast(JobViewCache, request.app.state.written)
 
 
-async def get_written_cluster(request: Request) -> ClusterPageCache:
+async def get_cluster_page_cache(request: Request) -> ClusterPageCache:
     """Return this application's cache of serialized nodes and partitions."""
     return cast(ClusterPageCache, request.app.state.written_cluster)
 
 
 PlatformDep = Annotated[PlatformServices, Depends(get_platform)]
 MetricsDep = Annotated[ApiMetrics, Depends(get_metrics)]
-WrittenClusterDep = Annotated[ClusterPageCache, Depends(get_written_cluster)]
-WrittenDep = Annotated[JobViewCache, Depends(get_written)]
+WrittenClusterDep = Annotated[ClusterPageCache, Depends(get_cluster_page_cache)]
+WrittenDep = Annotated[JobViewCache, Depends(get_job_view_cache)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Caller:
     """Time until which an administrator acts as another user; None without impersonation."""
 
 
-def visit_of(request: Request) -> RequestOrigin:
+def get_request_origin(request: Request) -> RequestOrigin:
     """Return the origin of a request: client address, user agent and browser cookie."""
     address = request.client.host if request.client else None
     settings: Settings = request.app.state.platform.settings
@@ -88,21 +88,23 @@ def visit_of(request: Request) -> RequestOrigin:
     return RequestOrigin(address, request.headers.get("user-agent"), browser)
 
 
-def rates_of(request: Request) -> RateLimits:
+def get_rate_limits(request: Request) -> RateLimits:
     """Return the rate limits of this application."""
     return cast(RateLimits, request.app.state.rates)
 
 
-async def limit_address(request: Request) -> None:
+async def limit_client_network(request: Request) -> None:
     """Count a request without a login against the rate limit of the client's network. Raises
     ``RateLimited``."""
-    rates_of(request).logins.take(network_of(visit_of(request).address))
+    get_rate_limits(request).logins.take_token(
+        address_lockout_key(get_request_origin(request).address)
+    )
 
 
-Limited = Annotated[None, Depends(limit_address)]
+Limited = Annotated[None, Depends(limit_client_network)]
 
 
-def bearer(headers: Mapping[str, str]) -> str | None:
+def find_bearer_token(headers: Mapping[str, str]) -> str | None:
     """Return the token of the header ``Authorization: Bearer``; None if there is none."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
@@ -152,24 +154,26 @@ async def get_caller(request: Request, platform: PlatformDep, metrics: MetricsDe
         NotAllowed: a request with a login cookie did not come from the portal.
         RateLimited: the user has sent too many changing requests.
     """
-    token = bearer(request.headers)
+    token = find_bearer_token(request.headers)
     cookie = request.cookies.get(cookie_name(platform.settings))
     try:
         if token is not None:
-            actor = await platform.identity.actor_of_token(token)
-            acts(request, actor)
+            actor = await platform.identity.authenticate_token(token)
+            set_actor(request, actor)
             check_operation(request, actor)
-            return _counted(request, Caller(actor))
+            return _count_connection(request, Caller(actor))
         if cookie is not None:
             # Pages read by themselves; a change, or a report of input, is the work of the user.
             used = request.method not in SAFE_METHODS
-            address = visit_of(request).address
-            session = await platform.identity.actor_of_session(cookie, address, used=used)
+            address = get_request_origin(request).address
+            session = await platform.identity.authenticate_sign_in(cookie, address, used=used)
             _check_browser(request, platform.settings, session.csrf)
-            acts(request, session.actor)
-            return _counted(request, Caller(session.actor, session.csrf, session.acting_until))
+            set_actor(request, session.actor)
+            return _count_connection(
+                request, Caller(session.actor, session.csrf, session.acting_until)
+            )
     except AitneError as error:
-        metrics.auth_failed("token" if token is not None else "cookie", error)
+        metrics.count_rejected_credential("token" if token is not None else "cookie", error)
         raise
     raise NotAuthenticated(
         "You are not logged in. Log in at the portal, or send a personal access token as "
@@ -177,21 +181,21 @@ async def get_caller(request: Request, platform: PlatformDep, metrics: MetricsDe
     )
 
 
-def _counted(request: Request, caller: Caller) -> Caller:
+def _count_connection(request: Request, caller: Caller) -> Caller:
     """Return the caller unchanged, after counting the request's connection against the user's
     limit, and a request that may change something against the user's rate limit. Raises
     ``RateLimited``."""
     user = caller.actor.impersonator or caller.actor.name
-    identify(request.scope, user)
+    identify_connection(request.scope, user)
     if request.method not in SAFE_METHODS:
-        rates_of(request).changes.take(user)
+        get_rate_limits(request).changes.take_token(user)
     return caller
 
 
 CallerDep = Annotated[Caller, Depends(get_caller)]
 
 
-def _require(actor: Actor, scope: Scope) -> Actor:
+def _require_scope(actor: Actor, scope: Scope) -> Actor:
     if scope not in actor.scopes:
         scopes = ", ".join(sorted(actor.scopes)) or "none"
         raise NotAllowed(
@@ -203,12 +207,12 @@ def _require(actor: Actor, scope: Scope) -> Actor:
 
 async def get_reader(caller: CallerDep) -> Actor:
     """Return the actor. Raises ``NotAllowed`` unless its credential has the scope ``read``."""
-    return _require(caller.actor, Scope.READ)
+    return _require_scope(caller.actor, Scope.READ)
 
 
 async def get_writer(caller: CallerDep) -> Actor:
     """Return the actor. Raises ``NotAllowed`` unless its credential has the scope ``write``."""
-    return _require(caller.actor, Scope.WRITE)
+    return _require_scope(caller.actor, Scope.WRITE)
 
 
 async def get_admin(caller: CallerDep) -> Actor:
@@ -216,7 +220,7 @@ async def get_admin(caller: CallerDep) -> Actor:
     the scope ``admin``."""
     if caller.actor.user.role is not Role.ADMIN:
         raise NotAllowed("Only an administrator may do this.")
-    return _require(caller.actor, Scope.ADMIN)
+    return _require_scope(caller.actor, Scope.ADMIN)
 
 
 Reader = Annotated[Actor, Depends(get_reader)]

@@ -36,7 +36,7 @@ IfMatch = Annotated[
 ]
 
 
-def etag_of(model: BaseModel) -> str:
+def compute_etag(model: BaseModel) -> str:
     """Return a strong ETag of the model's JSON: equal contents have equal tags in every process."""
     text = model.model_dump_json(by_alias=True)
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
@@ -50,12 +50,12 @@ class RequestETags:
         self._response = response
         self._if_match = if_match
 
-    def of(self, model: Model) -> Model:
+    def set_etag(self, model: Model) -> Model:
         """Set the ETag header of the response to the ETag of ``model``, and return ``model``."""
-        self._response.headers["ETag"] = etag_of(model)
+        self._response.headers["ETag"] = compute_etag(model)
         return model
 
-    def expect(self, current: BaseModel) -> None:
+    def check_if_match(self, current: BaseModel) -> None:
         """Check that the request's ``If-Match`` is absent, ``*``, or the ETag of ``current``.
 
         Raises:
@@ -63,16 +63,16 @@ class RequestETags:
         """
         if self._if_match is None or self._if_match.strip() == "*":
             return
-        if etag_of(current) not in _TAG.findall(self._if_match):
+        if compute_etag(current) not in _TAG.findall(self._if_match):
             raise ChangedMeanwhile(
                 "This was changed after you read it. Read it again, review the changes, and repeat "
                 "your own."
             )
 
 
-async def get_tags(response: Response, if_match: IfMatch = None) -> RequestETags:
+async def get_request_etags(response: Response, if_match: IfMatch = None) -> RequestETags:
     """Return the ETag helper for this request and its response."""
     return RequestETags(response, if_match)
 
 
-TagsDep = Annotated[RequestETags, Depends(get_tags)]
+TagsDep = Annotated[RequestETags, Depends(get_request_etags)]

@@ -22,12 +22,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from aitne.api.audited import actor_of
+from aitne.api.audited import find_actor
 from aitne.api.middleware import UPLOADS
 from aitne.api.problems import problem_response
 from aitne.core.errors import RateLimited
-from aitne.services.platform.secrets import hashed
-from aitne.services.users.identity import network_of
+from aitne.services.platform.secrets import hash_secret
+from aitne.services.users.identity import address_lockout_key
 
 PATHS = "/api/"
 MOST_RUNNING = 8
@@ -87,15 +87,15 @@ class RequestQueue:
         self._heavy = self._light = 0
         self._waiting: dict[str, deque[tuple[float, asyncio.Future[RunningRequest]]]] = {}
 
-    async def begin(self, user: str) -> RunningRequest:
+    async def wait_for_turn(self, user: str) -> RunningRequest:
         """Wait until a request of ``user`` may run.
 
         Raises:
             RateLimited: too many requests of the user wait already.
         """
-        self._note(user)
+        self._decay_usage(user)
         if user not in self._waiting and self._may_run(user, waited_s=0.0):
-            return self._run(user)
+            return self._start_request(user)
         waiting = self._waiting.setdefault(user, deque())
         if len(waiting) >= MOST_WAITING:
             raise RateLimited(
@@ -107,18 +107,18 @@ class RequestQueue:
         turn: asyncio.Future[RunningRequest] = loop.create_future()
         waiting.append((self._clock(), turn))
         # The clock of the loop is a little coarser than ``self._clock``.
-        timer = loop.call_later(LONGEST_WAIT_S + 0.01, self._run_waiting)
+        timer = loop.call_later(LONGEST_WAIT_S + 0.01, self._start_waiting_requests)
         try:
             return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.end(turn.result())
-            self._run_waiting()
+                self.finish(turn.result())
+            self._start_waiting_requests()
             raise
         finally:
             timer.cancel()
 
-    def end(self, request: RunningRequest) -> None:
+    def finish(self, request: RunningRequest) -> None:
         """Add the cost of a finished request to its user's use, and start waiting requests. A
         second call does nothing."""
         if request.ended:
@@ -133,16 +133,16 @@ class RequestQueue:
         or read."""
         if request.counted:
             request.counted = False
-            self._count(request, -1)
-            self._run_waiting()
+            self._count_running(request, -1)
+            self._start_waiting_requests()
 
     def resume(self, request: RunningRequest) -> None:
         """Count a request as running again after ``pause``, unless it has ended."""
         if not request.counted and not request.ended:
             request.counted = True
-            self._count(request, 1)
+            self._count_running(request, 1)
 
-    def _count(self, request: RunningRequest, by: int) -> None:
+    def _count_running(self, request: RunningRequest, by: int) -> None:
         self._running[request.user] += by
         if not self._running[request.user]:
             del self._running[request.user]
@@ -151,7 +151,7 @@ class RequestQueue:
         else:
             self._light += by
 
-    def _note(self, user: str) -> None:
+    def _decay_usage(self, user: str) -> None:
         now = self._clock()
         usage = self._usage.setdefault(user, _Usage(0.0, now))
         usage.seconds *= 0.5 ** ((now - usage.at) / HALF_LIFE_S)
@@ -160,11 +160,11 @@ class RequestQueue:
         if len(self._usage) > _MOST_KNOWN:
             self._usage.popitem(last=False)
 
-    def _used(self, user: str) -> float:
+    def _get_used_seconds(self, user: str) -> float:
         usage = self._usage.get(user)
         return 0.0 if usage is None else usage.seconds
 
-    def _others_active(self, user: str) -> bool:
+    def _has_other_active_users(self, user: str) -> bool:
         for other in reversed(self._usage):
             if other != user:
                 return self._clock() - self._usage[other].at < ACTIVE_S
@@ -172,24 +172,24 @@ class RequestQueue:
 
     def _may_run(self, user: str, *, waited_s: float) -> bool:
         running = self._running[user]
-        if self._used(user) < HEAVY_S or not self._others_active(user):
+        if self._get_used_seconds(user) < HEAVY_S or not self._has_other_active_users(user):
             return running < MOST_RUNNING
         if running:
             return False
         return waited_s >= LONGEST_WAIT_S or (not self._light and self._heavy < MOST_HEAVY_RUNNING)
 
-    def _run(self, user: str) -> RunningRequest:
-        heavy = self._used(user) >= HEAVY_S
+    def _start_request(self, user: str) -> RunningRequest:
+        heavy = self._get_used_seconds(user) >= HEAVY_S
         request = RunningRequest(user, heavy, self._clock())
         self.resume(request)
         return request
 
-    def _run_waiting(self) -> None:
+    def _start_waiting_requests(self) -> None:
         """Start all waiting requests that may run now, beginning with the users that have used the
         least recently.
         """
         now = self._clock()
-        for user in sorted(self._waiting, key=self._used):
+        for user in sorted(self._waiting, key=self._get_used_seconds):
             waiting = self._waiting[user]
             while waiting:
                 since, turn = waiting[0]
@@ -197,7 +197,7 @@ class RequestQueue:
                     waiting.popleft()
                 elif self._may_run(user, waited_s=now - since):
                     waiting.popleft()
-                    turn.set_result(self._run(user))
+                    turn.set_result(self._start_request(user))
                 else:
                     break
             if not waiting:
@@ -226,9 +226,9 @@ class FairShare:
         if scope["type"] != "http" or not scope["path"].startswith(PATHS):
             await self._app(scope, receive, send)
             return
-        credential = self._credential(scope)
+        credential = self._find_credential(scope)
         try:
-            request = await self._queue.begin(self._user(scope, credential))
+            request = await self._queue.wait_for_turn(self._find_user(scope, credential))
         except RateLimited as error:
             response = problem_response(
                 429,
@@ -252,26 +252,26 @@ class FairShare:
             if message.get("more_body") and not scope["path"].startswith(UPLOADS):
                 size = len(message.get("body", b""))
                 held_bytes += size
-                self._hold(request.user, size)
+                self._count_held_bytes(request.user, size)
             return message
 
         async def send_ended(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._queue.end(request)
+                self._queue.finish(request)
             await send(message)
 
         try:
-            await _measured(self._app(scope, receive_paused, send_ended), request)
+            await _measure_steps(self._app(scope, receive_paused, send_ended), request)
         finally:
-            self._queue.end(request)
+            self._queue.finish(request)
             self._held_bytes[request.user] -= held_bytes
             if not self._held_bytes[request.user]:
                 del self._held_bytes[request.user]
-            actor = actor_of(scope)
+            actor = find_actor(scope)
             if actor is not None and credential is not None:
-                self._learn(credential, actor.impersonator or actor.name)
+                self._remember_user(credential, actor.impersonator or actor.name)
 
-    def _hold(self, user: str, size: int) -> None:
+    def _count_held_bytes(self, user: str, size: int) -> None:
         self._held_bytes[user] += size
         if self._held_bytes[user] > MOST_HELD_BYTES:
             raise HTTPException(
@@ -281,21 +281,21 @@ class FairShare:
                 {"Retry-After": str(round(LONGEST_WAIT_S))},
             )
 
-    def _credential(self, scope: Scope) -> str | None:
+    def _find_credential(self, scope: Scope) -> str | None:
         header = Headers(scope=scope).get("authorization")
         secret = header or Request(scope).cookies.get(self._cookie)
-        return None if secret is None else hashed(secret)
+        return None if secret is None else hash_secret(secret)
 
-    def _user(self, scope: Scope, credential: str | None) -> str:
+    def _find_user(self, scope: Scope, credential: str | None) -> str:
         """Return the user to whom a request is charged; without a known credential, the client's
         network (``address ...``)."""
         user = None if credential is None else self._users.get(credential)
         if user is not None:
             return user
         client = scope.get("client")
-        return f"address {network_of(client[0] if client else None)}"
+        return f"address {address_lockout_key(client[0] if client else None)}"
 
-    def _learn(self, credential: str, user: str) -> None:
+    def _remember_user(self, credential: str, user: str) -> None:
         self._users[credential] = user
         self._users.move_to_end(credential)
         if len(self._users) > _MOST_KNOWN:
@@ -303,7 +303,9 @@ class FairShare:
 
 
 @coroutine
-def _measured(awaitable: Awaitable[None], request: RunningRequest) -> Generator[Any, Any, None]:
+def _measure_steps(
+    awaitable: Awaitable[None], request: RunningRequest
+) -> Generator[Any, Any, None]:
     """Wait for an awaitable, and add the time that each of its steps takes on the event loop to
     ``request``."""
     work = awaitable.__await__()

@@ -88,62 +88,69 @@ COMMON = {
 }
 
 
-def describe(schemas: dict[str, Any]) -> None:
+def add_descriptions(schemas: dict[str, Any]) -> None:
     """Add a description to each property of the OpenAPI ``schemas`` that has none, if the field has
     a docstring or an entry in ``COMMON``. ``schemas`` is changed in place."""
-    models = _models()
+    models = _list_models()
     for name, schema in schemas.items():
         properties = schema.get("properties", {})
         alike = models.get(name.removesuffix("-Input").removesuffix("-Output"), [])
-        words = next((_words(model) for model in alike if _names(model) == set(properties)), {})
+        words = next(
+            (
+                _describe_fields(model)
+                for model in alike
+                if _list_field_names(model) == set(properties)
+            ),
+            {},
+        )
         for field, property_ in properties.items():
             text = words.get(field) or COMMON.get(field)
             if text is not None and not property_.get("description"):
                 property_["description"] = text
 
 
-def _models() -> dict[str, list[type[BaseModel]]]:
+def _list_models() -> dict[str, list[type[BaseModel]]]:
     """Return all pydantic models by class name; several modules may define classes of the same
     name."""
     models: dict[str, list[type[BaseModel]]] = {}
-    for model in _below(BaseModel):
+    for model in _list_subclasses(BaseModel):
         models.setdefault(model.__name__, []).append(model)
     return models
 
 
-def _names(model: type[BaseModel]) -> set[str]:
+def _list_field_names(model: type[BaseModel]) -> set[str]:
     fields = {field.alias or name for name, field in model.model_fields.items()}
     return fields | model.model_computed_fields.keys()
 
 
-def _words(model: type[BaseModel]) -> dict[str, str]:
+def _describe_fields(model: type[BaseModel]) -> dict[str, str]:
     """Return the description of each field of a model, by the field's name in the OpenAPI
     document."""
-    strings = _docstrings(model)
+    strings = _read_docstrings(model)
     return {
         field.alias or name: field.description or strings.get(name, "")
         for name, field in model.model_fields.items()
     }
 
 
-def _below(parent: type[BaseModel]) -> Iterator[type[BaseModel]]:
+def _list_subclasses(parent: type[BaseModel]) -> Iterator[type[BaseModel]]:
     for model in parent.__subclasses__():
         yield model
-        yield from _below(model)
+        yield from _list_subclasses(model)
 
 
-def _docstrings(model: type[BaseModel]) -> dict[str, str]:
+def _read_docstrings(model: type[BaseModel]) -> dict[str, str]:
     """Return the docstrings of a model's fields by name, including inherited fields; a docstring in
     a subclass replaces its parent's."""
     docstrings: dict[str, str] = {}
     for parent in reversed(model.__mro__):
         if issubclass(parent, BaseModel) and parent is not BaseModel:
-            docstrings |= _own(parent)
+            docstrings |= _read_own_docstrings(parent)
     return docstrings
 
 
 @cache
-def _own(model: type[BaseModel]) -> dict[str, str]:
+def _read_own_docstrings(model: type[BaseModel]) -> dict[str, str]:
     try:
         (tree,) = ast.parse(inspect.cleandoc(f"\n{inspect.getsource(model)}")).body
     except (OSError, SyntaxError, ValueError):
@@ -159,10 +166,10 @@ def _own(model: type[BaseModel]) -> dict[str, str]:
             and isinstance(after.value, ast.Constant)
             and isinstance(after.value.value, str)
         ):
-            docstrings[node.target.id] = _for_readers(after.value.value)
+            docstrings[node.target.id] = _to_markdown(after.value.value)
     return docstrings
 
 
-def _for_readers(docstring: str) -> str:
+def _to_markdown(docstring: str) -> str:
     """Return a docstring as Markdown, with null in place of None, as in JSON."""
     return re.sub(r"\bNone\b", "null", inspect.cleandoc(docstring).replace("``", "`"))

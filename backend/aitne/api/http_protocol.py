@@ -15,9 +15,14 @@ from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from aitne.api.connections import ClientTransport, OpenConnection, OpenConnections, attach
+from aitne.api.connections import (
+    ClientTransport,
+    OpenConnection,
+    OpenConnections,
+    attach_connection,
+)
 from aitne.api.problems import problem_response
-from aitne.services.users.identity import network_of
+from aitne.services.users.identity import address_lockout_key
 
 HEADER_S = 10.0
 """Seconds within which a client must complete the TLS handshake and the header, from the opening of the connection or
@@ -60,12 +65,14 @@ class HttpConnection(HttpToolsProtocol):
         self._unread_since: float | None = None
         self._closing_since: float | None = None
 
-    def count(self, transport: ClientTransport, address: str | None) -> None:
+    def count_connection(self, transport: ClientTransport, address: str | None) -> None:
         """Count this connection of the client at ``address``, or close it if there are too many; None: the client of a
         UNIX socket.
         """
-        network = None if address is None or self._trusted(address) else network_of(address)
-        self._counted = self._connections.admit(transport, network, self._check)
+        network = (
+            None if address is None or self._trusted(address) else address_lockout_key(address)
+        )
+        self._counted = self._connections.admit(transport, network, self._check_deadline)
         if self._counted is None:
             transport.abort()
 
@@ -78,7 +85,7 @@ class HttpConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if self._counted is None:
-            self.count(transport, None if self.client is None else self.client[0])
+            self.count_connection(transport, None if self.client is None else self.client[0])
         else:  # it has counted since its TLS handshake began
             self._counted.transport = transport
 
@@ -90,24 +97,24 @@ class HttpConnection(HttpToolsProtocol):
     @override
     def data_received(self, data: bytes) -> None:
         if self._stage is _Stage.IDLE:
-            self._enter(_Stage.HEADER)
+            self._enter_stage(_Stage.HEADER)
         self._body_bytes += len(data)
         super().data_received(data)
 
     @override
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        attach(self.scope, self._counted)  # type: ignore[arg-type]
+        attach_connection(self.scope, self._counted)  # type: ignore[arg-type]
 
     @override
     def on_headers_complete(self) -> None:
-        self._enter(_Stage.BODY)
+        self._enter_stage(_Stage.BODY)
         super().on_headers_complete()
 
     @override
     def on_message_complete(self) -> None:
         if self._stage is _Stage.BODY:
-            self._enter(_Stage.SERVED)
+            self._enter_stage(_Stage.SERVED)
         super().on_message_complete()
 
     @override
@@ -115,12 +122,12 @@ class HttpConnection(HttpToolsProtocol):
         if self.cycle.response_complete:  # otherwise the client has sent another request already
             self.cycle.body.clear()  # of a request that was refused
             # The rest of its body may still arrive. It gets no longer than another header would.
-            self._enter(_Stage.HEADER if self._stage is _Stage.BODY else _Stage.IDLE)
+            self._enter_stage(_Stage.HEADER if self._stage is _Stage.BODY else _Stage.IDLE)
         super().on_response_complete()
 
     @override
     def handle_websocket_upgrade(self) -> None:
-        self._enter(_Stage.SERVED)
+        self._enter_stage(_Stage.SERVED)
         super().handle_websocket_upgrade()
         socket = self.transport.get_protocol()
         if self._counted is not None and isinstance(socket, WebSocketConnection):
@@ -137,7 +144,7 @@ class HttpConnection(HttpToolsProtocol):
         self._unread_since = None
         super().resume_writing()
 
-    def _enter(self, stage: _Stage) -> None:
+    def _enter_stage(self, stage: _Stage) -> None:
         self._stage, self._since, self._body_bytes = stage, self._connections.clock(), 0
         if self._counted is None:
             return
@@ -146,7 +153,7 @@ class HttpConnection(HttpToolsProtocol):
         else:
             self._connections.note_owing(self._counted)
 
-    def _check(self, now: float) -> None:
+    def _check_deadline(self, now: float) -> None:
         """Close the connection if its client is late."""
         self._check_closing(now)
         unread = self._unread_since is not None and now - self._unread_since > UNREAD_S

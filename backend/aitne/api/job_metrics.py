@@ -14,7 +14,7 @@ from aitne.core.platform.metric_names import Metric
 from aitne.services.jobs.live_usage import LiveJobUsage
 
 
-def _number_at(index: int) -> Callable[[LiveJobUsage], float | None]:
+def _make_getter(index: int) -> Callable[[LiveJobUsage], float | None]:
     return lambda usage: usage.values[index]
 
 
@@ -25,14 +25,14 @@ _METRICS: Sequence[tuple[Metric, Callable[[LiveJobUsage], float | None]]] = (
     (names.JOB_MEMORY_ALLOCATED, lambda usage: usage.memory_allocated_bytes),
     (names.JOB_PROCESSES, lambda usage: usage.processes),
     (names.JOB_GPUS_ALLOCATED, lambda usage: usage.gpus_allocated),
-    *((value.metric, _number_at(index)) for index, value in enumerate(SAMPLE_VALUES)),
+    *((value.metric, _make_getter(index)) for index, value in enumerate(SAMPLE_VALUES)),
     (names.JOB_COMMUNICATION, lambda usage: usage.communication),
 )
 JOB_METRICS = tuple(metric for metric, _ in _METRICS)
 """All metrics of jobs."""
 
 
-def render_jobs(usages: Iterable[LiveJobUsage]) -> bytes:
+def render_job_metrics(usages: Iterable[LiveJobUsage]) -> bytes:
     """Return the series of all jobs, grouped by metric; values that were not measured are
     absent.
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from aitne.core.jobs.stages import Stage, stages_of
+from aitne.core.jobs.stages import Stage, list_stages
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobDescription, JobStatus
 from aitne.core.sessions.names import EntryPoint, entry_points
@@ -48,12 +48,12 @@ class JobView(JobDescription, JobStatus):
     """Actions that the user may perform on the job now."""
 
     @classmethod
-    def of(cls, job: Job, actions: Sequence[str]) -> JobView:
+    def from_job(cls, job: Job, actions: Sequence[str]) -> JobView:
         """Create the view of a job, without validating its fields again."""
-        return cls.model_construct(**drawn(job, actions))
+        return cls.model_construct(**make_view_fields(job, actions))
 
 
-def drawn(job: Job, actions: Sequence[str]) -> dict[str, Any]:
+def make_view_fields(job: Job, actions: Sequence[str]) -> dict[str, Any]:
     """Return the fields of a ``JobView`` as a dictionary, from which a list of jobs is serialized
     without creating models."""
     spec = job.spec
@@ -63,7 +63,7 @@ def drawn(job: Job, actions: Sequence[str]) -> dict[str, Any]:
         "image_digest": None if spec.image_use is None else spec.image_use.digest,
         "entry_points": entry_points(job),
         "cancel_requested": job.cancel_requested_at is not None,
-        "stages": stages_of(job),
+        "stages": list_stages(job),
         "actions": [Action(action) for action in actions],
     }
 

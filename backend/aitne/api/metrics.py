@@ -48,12 +48,12 @@ class ApiMetrics:
         self._measured = _Measured()
         self.registry.register(self._measured)
 
-    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+    def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Record one finished request. ``route`` is the route's path template, such as
         ``/api/v1/jobs/{job_id}``, and ``seconds`` its duration."""
         self._duration.labels(method, route, str(status)).observe(seconds)
 
-    def auth_failed(self, credential: str, error: AitneError) -> None:
+    def count_rejected_credential(self, credential: str, error: AitneError) -> None:
         """Count a rejected credential: ``credential`` is ``token`` or ``cookie``. Failures of the
         database (``Unavailable``) are not counted."""
         if not isinstance(error, Unavailable):

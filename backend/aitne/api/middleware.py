@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aitne.api.metrics import ApiMetrics
-from aitne.api.problems import internal_error, problem_response
+from aitne.api.problems import make_internal_error_response, problem_response
 from aitne.core.datasets import MOST_BYTES
 
 MAX_BODY_BYTES = 1 << 20
@@ -80,19 +80,19 @@ class EdgeMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                self._mark(MutableHeaders(raw=message.setdefault("headers", [])))
-                self._measure(scope, status, time.perf_counter() - began)
+                self._add_headers(MutableHeaders(raw=message.setdefault("headers", [])))
+                self._record_request(scope, status, time.perf_counter() - began)
             await send(message)
 
         try:
-            await self._serve(scope, receive, send_marked)
+            await self._serve_request(scope, receive, send_marked)
         except Exception as error:
-            response = internal_error(scope["path"], error)
+            response = make_internal_error_response(scope["path"], error)
             if status:
                 raise  # the answer has begun: only a broken connection can report the error
             await response(scope, receive, send_marked)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         length = dict(scope["headers"]).get(b"content-length", b"")
         promised = int(length) if length.isdigit() else 0
         max_bytes = self._max_body_bytes(scope)
@@ -125,12 +125,12 @@ class EdgeMiddleware:
             return MAX_ANONYMOUS_BODY_BYTES
         return MAX_BODY_BYTES
 
-    def _measure(self, scope: Scope, status: int, seconds: float) -> None:
+    def _record_request(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
         method = scope["method"] if scope["method"] in _METHODS else "other"
-        self._metrics.request(method, route, status, seconds)
+        self._metrics.record_request(method, route, status, seconds)
 
-    def _mark(self, headers: MutableHeaders) -> None:
+    def _add_headers(self, headers: MutableHeaders) -> None:
         for name, value in self._headers.items():
             headers.setdefault(name, value)
         headers.setdefault("Content-Security-Policy", _API_CSP)

@@ -41,7 +41,7 @@ class NotificationView(Frozen):
     read_at: UtcTime | None = Field(description="Time at which you read it; null: unread.")
 
     @classmethod
-    def of(cls, notification: Notification) -> NotificationView:
+    def from_notification(cls, notification: Notification) -> NotificationView:
         """Create the API's representation of a stored notification."""
         return cls(**notification.model_dump(exclude={"owner", "event_id"}))
 
@@ -157,7 +157,7 @@ class WebhookView(Frozen):
     disabled_why: ClassVar = deprecated_copy("disabled_reason", str | None)
 
     @classmethod
-    def of(cls, webhook: Webhook) -> WebhookView:
+    def from_webhook(cls, webhook: Webhook) -> WebhookView:
         """Create the API's representation of a stored webhook, without its secret."""
         return cls(
             id=webhook.id,
@@ -201,7 +201,7 @@ class DeliveryView(Frozen):
     next_try_at: ClassVar = deprecated_copy("next_attempt_at", UtcTime | None)
 
     @classmethod
-    def of(cls, delivery: Delivery) -> DeliveryView:
+    def from_delivery(cls, delivery: Delivery) -> DeliveryView:
         """Create the API's representation of a stored delivery."""
         waiting = delivery.state is DeliveryState.WAITING
         return cls(

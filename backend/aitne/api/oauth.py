@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 
-from aitne.api.deps import MetricsDep, PlatformDep, bearer, cookie_name
+from aitne.api.deps import MetricsDep, PlatformDep, cookie_name, find_bearer_token
 from aitne.core.errors import NotAuthenticated
 from aitne.core.users.policy import refuse_impersonation
 from aitne.services.users.oauth import AuthorizationRequest, OAuthError, UserInfo
@@ -39,10 +39,12 @@ async def authorize(
             AuthorizationRequest(response_type, code_challenge, code_challenge_method)
         )
     except OAuthError as error:
-        return _back(redirect_uri, state, error=error.code, error_description=error.message)
+        return _redirect_back(
+            redirect_uri, state, error=error.code, error_description=error.message
+        )
     cookie = request.cookies.get(cookie_name(platform.settings))
     try:
-        session = await platform.identity.actor_of_session(cookie or "")
+        session = await platform.identity.authenticate_sign_in(cookie or "")
         refuse_impersonation(session.actor, "open their sessions")
     except NotAuthenticated:
         current_path = request.url.path + "?" + request.url.query
@@ -50,15 +52,15 @@ async def authorize(
             f"{platform.settings.portal_url}/login?next={quote(current_path, safe='')}", 302
         )
     code = await platform.oauth.issue_code(session.actor, redirect_uri, code_challenge)
-    return _back(redirect_uri, state, code=code)
+    return _redirect_back(redirect_uri, state, code=code)
 
 
 @router.post("/token")
 async def token(request: Request, platform: PlatformDep, metrics: MetricsDep) -> Response:
     """Exchange an authorization code for an access token."""
     try:
-        form = _form(await request.body(), request.headers.get("content-type", ""))
-        client_id, secret = _client(request, form)
+        form = _parse_form(await request.body(), request.headers.get("content-type", ""))
+        client_id, secret = _parse_client_credentials(request, form)
         access = await platform.oauth.exchange(
             client_id=client_id,
             client_secret=secret,
@@ -68,7 +70,7 @@ async def token(request: Request, platform: PlatformDep, metrics: MetricsDep) ->
             code_verifier=form.get("code_verifier", ""),
         )
     except OAuthError as error:
-        metrics.auth_failed("oauth", error)
+        metrics.count_rejected_credential("oauth", error)
         status = 401 if error.code == "invalid_client" else 400
         headers = {"WWW-Authenticate": 'Basic realm="aitne"'} if status == 401 else None
         return JSONResponse(
@@ -87,15 +89,15 @@ async def token(request: Request, platform: PlatformDep, metrics: MetricsDep) ->
 @router.get("/userinfo")
 async def userinfo(request: Request, platform: PlatformDep) -> UserInfo:
     """Return the user of the access token. The token is valid for this request only."""
-    return await platform.oauth.userinfo(bearer(request.headers) or "")
+    return await platform.oauth.userinfo(find_bearer_token(request.headers) or "")
 
 
-def _back(redirect_uri: str, state: str, **answer: str) -> RedirectResponse:
+def _redirect_back(redirect_uri: str, state: str, **answer: str) -> RedirectResponse:
     query = urlencode(answer | ({"state": state} if state else {}))
     return RedirectResponse(f"{redirect_uri}?{query}", 302)
 
 
-def _form(body: bytes, content_type: str) -> dict[str, str]:
+def _parse_form(body: bytes, content_type: str) -> dict[str, str]:
     if content_type.split(";")[0].strip().lower() != "application/x-www-form-urlencoded":
         raise OAuthError("invalid_request", "The body must be application/x-www-form-urlencoded.")
     try:
@@ -110,7 +112,7 @@ def _form(body: bytes, content_type: str) -> dict[str, str]:
     return form
 
 
-def _client(request: Request, form: dict[str, str]) -> tuple[str, str]:
+def _parse_client_credentials(request: Request, form: dict[str, str]) -> tuple[str, str]:
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return form.get("client_id", ""), form.get("client_secret", "")

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from aitne.api.body_examples import BODY_EXAMPLES
-from aitne.api.field_words import describe
+from aitne.api.field_words import add_descriptions
 from aitne.api.middleware import MAX_ANONYMOUS_BODY_BYTES, MAX_BODY_BYTES, MAX_QUERY_BYTES
 from aitne.api.problems import MEDIA_TYPE, Problem
 from aitne.api.routes import bare_app
@@ -103,7 +103,7 @@ response ``default`` describes every other error."""
 _WRITES = frozenset({"post", "put", "patch", "delete"})
 
 
-def document(app: FastAPI) -> dict[str, Any]:
+def make_document(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document of an application's routes."""
     spec = get_openapi(
         title="Aitne",
@@ -144,17 +144,17 @@ def document(app: FastAPI) -> dict[str, Any]:
     }
     for path in spec["paths"].values():
         for method, operation in path.items():
-            _finish(method, operation)
-    describe(schemas)
-    components["schemas"] = {name: _plain(schemas[name]) for name in sorted(schemas)}
+            _complete_operation(method, operation)
+    add_descriptions(schemas)
+    components["schemas"] = {name: _simplify_schema(schemas[name]) for name in sorted(schemas)}
     return spec
 
 
-def _plain(schema: Any) -> Any:
+def _simplify_schema(schema: Any) -> Any:
     """Return a JSON schema without generated titles and in the forms that client generators
     support."""
     if isinstance(schema, list):
-        return [_plain(item) for item in schema]
+        return [_simplify_schema(item) for item in schema]
     if isinstance(schema, float) and schema.is_integer():
         return int(schema)
     if not isinstance(schema, dict):
@@ -167,11 +167,11 @@ def _plain(schema: Any) -> Any:
             # Client generators support only this kind of map.
             ((pattern, inner),) = value.items()
             plain["propertyNames"] = {"pattern": pattern}
-            plain["additionalProperties"] = _plain(inner)
+            plain["additionalProperties"] = _simplify_schema(inner)
         elif key == "properties":
-            plain[key] = {name: _plain(inner) for name, inner in value.items()}
+            plain[key] = {name: _simplify_schema(inner) for name, inner in value.items()}
         else:
-            plain[key] = _plain(value)
+            plain[key] = _simplify_schema(value)
     return plain
 
 
@@ -180,14 +180,14 @@ def _first_sentence(text: str) -> str:
     return re.split(r"[.;:](?:\s|$)", " ".join(text.split()), maxsplit=1)[0]
 
 
-def _finish(method: str, operation: dict[str, Any]) -> None:
+def _complete_operation(method: str, operation: dict[str, Any]) -> None:
     """Add the security requirements, the summary and the problem responses to an operation."""
     name = operation["operationId"]
     operation["security"] = [] if name in _NO_LOGIN else [{"token": []}, {"login": []}]
     if name in _BY_ALERTMANAGER:
         operation["security"] = [{"alertmanager": []}]
     for parameter in operation.get("parameters", []):
-        parameter["schema"] = _plain(parameter["schema"])
+        parameter["schema"] = _simplify_schema(parameter["schema"])
         parameter["schema"].pop("description", None)
     operation["summary"] = _first_sentence(operation["description"])
     if name in BODY_EXAMPLES:
@@ -234,14 +234,14 @@ def _statuses(method: str, operation: dict[str, Any]) -> Iterator[str]:
     yield from ("429", "503")
 
 
-def render(app: FastAPI) -> str:
+def render_document(app: FastAPI) -> str:
     """Return the document as it is stored: indented by two spaces, with a newline at its end."""
-    return json.dumps(document(app), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(make_document(app), indent=2, ensure_ascii=False) + "\n"
 
 
 def main() -> None:
     """Print the OpenAPI document to the standard output."""
-    sys.stdout.write(render(bare_app()))
+    sys.stdout.write(render_document(bare_app()))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from fastapi.routing import iter_route_contexts
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from aitne.api.validation import invalid_input
+from aitne.api.validation import to_invalid_input
 from aitne.core.errors import (
     AitneError,
     ChangedMeanwhile,
@@ -98,7 +98,7 @@ class Problem(Frozen):
     """Invalid fields of the request; empty for other errors."""
 
 
-def status_of(error: AitneError) -> int:
+def get_status(error: AitneError) -> int:
     """Return the HTTP status for an error: the status in ``_STATUS`` of its class or, if its class
     is not listed, of the nearest base class; 500 for errors that users cannot resolve.
     """
@@ -116,40 +116,41 @@ def problem_response(
 ) -> Response:
     """Return an HTTP response with a problem document. ``instance`` is the path of the request, and
     ``problems`` are its invalid fields."""
-    problem = _problem(status, code, detail, instance, problems)
+    problem = _make_problem_document(status, code, detail, instance, problems)
     return Response(
         problem.model_dump_json(), status, media_type=MEDIA_TYPE, headers=dict(headers or {})
     )
 
 
-def problem_of(error: AitneError, instance: str) -> Problem:
+def make_problem(error: AitneError, instance: str) -> Problem:
     """Return the problem document of an error that concerns one part of a request, such as one job
     file of several; ``instance`` identifies the part."""
     problems = error.problems if isinstance(error, InvalidInput) else ()
-    return _problem(status_of(error), error.code, error.message, instance, problems)
+    return _make_problem_document(get_status(error), error.code, error.message, instance, problems)
 
 
-def _problem(
+def _make_problem_document(
     status: int, code: str, detail: str, instance: str, problems: Sequence[FieldProblem]
 ) -> Problem:
     return Problem(
         type=f"urn:aitne:problem:{code}",
         title=HTTPStatus(status).phrase,
         status=status,
-        detail=_printable(detail),
-        instance=_printable(instance),
+        detail=_escape_surrogates(detail),
+        instance=_escape_surrogates(instance),
         code=code,
         problems=tuple(
-            FieldProblemView(**_shown(field_problem)) for field_problem in problems[:_MAX_PROBLEMS]
+            FieldProblemView(**_format_field_problem(field_problem))
+            for field_problem in problems[:_MAX_PROBLEMS]
         ),
     )
 
 
-def internal_error(instance: str, error: BaseException) -> Response:
+def make_internal_error_response(instance: str, error: BaseException) -> Response:
     """Return the response to an unexpected exception. The exception is logged under a random
     number, and the response contains only that number."""
     number = secrets.token_hex(6)
-    log.error("error %s at %s", number, _printable(instance), exc_info=error)
+    log.error("error %s at %s", number, _escape_surrogates(instance), exc_info=error)
     return problem_response(
         500,
         "internal",
@@ -158,20 +159,20 @@ def internal_error(instance: str, error: BaseException) -> Response:
     )
 
 
-def install(app: FastAPI) -> None:
+def install_handlers(app: FastAPI) -> None:
     """Register exception handlers, so that the application answers every error with a problem
     document."""
-    app.add_exception_handler(AitneError, _domain)
-    app.add_exception_handler(RequestValidationError, _validation)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(AitneError, _handle_domain_error)
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.add_exception_handler(HTTPException, _handle_http_error)
 
 
-async def _domain(request: Request, error: Exception) -> Response:
+async def _handle_domain_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, AitneError)  # noqa: S101 - registered for this class
-    status = status_of(error)
+    status = get_status(error)
     instance = request.url.path
     if status == 500:
-        return internal_error(instance, error)
+        return make_internal_error_response(instance, error)
     headers = {}
     if isinstance(error, RateLimited):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
@@ -186,20 +187,22 @@ async def _domain(request: Request, error: Exception) -> Response:
     )
 
 
-async def _validation(request: Request, error: Exception) -> Response:
+async def _handle_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101
-    return await _domain(request, invalid_input(error, request.scope.get("endpoint")))
+    return await _handle_domain_error(
+        request, to_invalid_input(error, request.scope.get("endpoint"))
+    )
 
 
-async def _http(request: Request, error: Exception) -> Response:
+async def _handle_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
     status, headers = error.status_code, dict(error.headers or {})
-    if status in (404, 405) and _is_portal(request.scope.get("route")):
+    if status in (404, 405) and _is_portal_route(request.scope.get("route")):
         # Only the portal's catch-all route matched; an API path may accept other methods.
-        methods = _methods_at(request)
+        methods = _find_allowed_methods(request)
         status = 405 if methods else 404
     elif status == 405:
-        methods = _methods_at(request)
+        methods = _find_allowed_methods(request)
     else:
         methods = set()
     if methods:
@@ -213,23 +216,24 @@ async def _http(request: Request, error: Exception) -> Response:
     return problem_response(status, code, detail, instance=request.url.path, headers=headers)
 
 
-def _is_portal(route: object) -> bool:
+def _is_portal_route(route: object) -> bool:
     return getattr(route, "path", None) == CATCH_ALL
 
 
-def _methods_at(request: Request) -> set[str]:
+def _find_allowed_methods(request: Request) -> set[str]:
     """Return the HTTP methods that the routes with this path accept; FastAPI has a separate route
     for each method."""
     methods: set[str] = set()
     for route in iter_route_contexts(request.app.routes):
-        if not _is_portal(route) and route.path_regex.match(request.scope["path"]):
+        if not _is_portal_route(route) and route.path_regex.match(request.scope["path"]):
             methods |= getattr(route, "methods", None) or set()
     return methods
 
 
-def _shown(problem: FieldProblem) -> dict[str, str | None]:
+def _format_field_problem(problem: FieldProblem) -> dict[str, str | None]:
     shown = {
-        key: None if text is None else _printable(text) for key, text in asdict(problem).items()
+        key: None if text is None else _escape_surrogates(text)
+        for key, text in asdict(problem).items()
     }
     value = shown["value"]
     if value is not None and len(value) > _LONGEST_VALUE:
@@ -237,6 +241,6 @@ def _shown(problem: FieldProblem) -> dict[str, str | None]:
     return shown
 
 
-def _printable(text: str) -> str:
+def _escape_surrogates(text: str) -> str:
     """Return the text with unpaired surrogates, which cannot be encoded as UTF-8, escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -22,7 +22,7 @@ def prefers_text(accept: str | None) -> bool:
     return "text/plain" in kinds and "application/json" not in kinds
 
 
-def render(profile: Profile) -> bytes:
+def render_profile(profile: Profile) -> bytes:
     """Return the profile in Prometheus' text format; unknown numbers are omitted."""
     registry = CollectorRegistry()
     registry.register(_Families(profile))
@@ -35,24 +35,30 @@ class _Families(Collector):
 
     def collect(self) -> Iterator[_Family]:
         profile = self._profile
-        yield from _family(names.DISTRIB_RANKS, [((), profile.size)])
-        yield from _family(names.DISTRIB_STEPS, [((), profile.steps)])
-        yield from _family(names.DISTRIB_STEP, [((), profile.step_s)])
-        yield from _family(names.DISTRIB_COMMUNICATING, [((), profile.communicating)])
-        yield from _family(names.DISTRIB_BLOCKED, [((), profile.blocked)])
-        yield from _family(names.DISTRIB_OVERLAP, [((), profile.overlap)])
+        yield from _make_family(names.DISTRIB_RANKS, [((), profile.size)])
+        yield from _make_family(names.DISTRIB_STEPS, [((), profile.steps)])
+        yield from _make_family(names.DISTRIB_STEP, [((), profile.step_s)])
+        yield from _make_family(names.DISTRIB_COMMUNICATING, [((), profile.communicating)])
+        yield from _make_family(names.DISTRIB_BLOCKED, [((), profile.blocked)])
+        yield from _make_family(names.DISTRIB_OVERLAP, [((), profile.overlap)])
         slowest = profile.straggler
-        yield from _family(
+        yield from _make_family(
             names.DISTRIB_STRAGGLER,
             [] if slowest is None else [((str(slowest.rank),), slowest.behind_s)],
         )
         rows = profile.table
-        yield from _family(names.DISTRIB_COLLECTIVES, [(_of(row), row.count) for row in rows])
-        yield from _family(names.DISTRIB_BYTES, [(_of(row), row.bytes) for row in rows])
-        yield from _family(names.DISTRIB_SECONDS, [(_of(row), row.time_s) for row in rows])
+        yield from _make_family(
+            names.DISTRIB_COLLECTIVES, [(_make_size_labels(row), row.count) for row in rows]
+        )
+        yield from _make_family(
+            names.DISTRIB_BYTES, [(_make_size_labels(row), row.bytes) for row in rows]
+        )
+        yield from _make_family(
+            names.DISTRIB_SECONDS, [(_make_size_labels(row), row.time_s) for row in rows]
+        )
 
 
-def _family(
+def _make_family(
     metric: Metric, samples: Iterable[tuple[Sequence[str], float | None]]
 ) -> Iterator[_Family]:
     make = CounterMetricFamily if metric.name.endswith("_total") else GaugeMetricFamily
@@ -64,5 +70,5 @@ def _family(
         yield family
 
 
-def _of(row: SizeRow) -> tuple[str, str]:
+def _make_size_labels(row: SizeRow) -> tuple[str, str]:
     return row.op, f"{row.from_bytes}-{'' if row.to_bytes is None else row.to_bytes}"

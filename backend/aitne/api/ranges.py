@@ -11,7 +11,7 @@ class RangeNotSatisfiable(Exception):
     """Error: no byte of the resource is in the requested range."""
 
 
-def requested_range(
+def parse_range(
     header: str | None, if_range: str | None, *, etag: str, size: int
 ) -> tuple[int, int] | None:
     """Return the first byte that the headers ``Range`` and ``If-Range`` request, and the byte after

@@ -49,7 +49,7 @@ class TokenBuckets:
         self._clock = clock
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
-    def take(self, key: str) -> None:
+    def take_token(self, key: str) -> None:
         """Take one token from the bucket of ``key``.
 
         Raises:
@@ -73,7 +73,7 @@ class TokenBuckets:
             )
         bucket.tokens -= 1
 
-    def give_back(self, key: str) -> None:
+    def return_token(self, key: str) -> None:
         """Return a token that was taken from the bucket of ``key``."""
         if (bucket := self._buckets.get(key)) is not None:
             bucket.tokens += 1
@@ -93,30 +93,30 @@ class JobRates:
         self._known: OrderedDict[str, None] = OrderedDict()
         """Hashes of the tokens that were accepted, the most recent last."""
 
-    def take(self, sender: str, token_hash: str, network: str) -> bool:
+    def count_request(self, sender: str, token_hash: str, network: str) -> bool:
         """Count a request before its token is checked, and return whether it counts against
         ``network``. Raises ``RateLimited``.
 
         ``sender`` is the part of the job that sends the request; each part has a limit of its own.
         """
         if token_hash in self._known:
-            self._accepted.take(f"{sender}:{token_hash}")
+            self._accepted.take_token(f"{sender}:{token_hash}")
             return False
-        self._unknown.take(network)
+        self._unknown.take_token(network)
         return True
 
-    def accept(self, token_hash: str, counted_network: str | None) -> None:
+    def accept_token(self, token_hash: str, counted_network: str | None) -> None:
         """Record that a token was accepted. ``counted_network`` is the network against which the
         request was counted; that is undone. None: the request was counted against the job.
         """
         if counted_network is not None:
-            self._unknown.give_back(counted_network)
+            self._unknown.return_token(counted_network)
         self._known[token_hash] = None
         self._known.move_to_end(token_hash)
         if len(self._known) > _MOST_KEYS:
             self._known.popitem(last=False)
 
-    def reject(self, token_hash: str) -> None:
+    def reject_token(self, token_hash: str) -> None:
         """Record that a token is invalid or no longer valid."""
         self._known.pop(token_hash, None)
 

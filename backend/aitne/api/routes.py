@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute
 
 from aitne import __version__
 from aitne.api import oauth, problems, validation
-from aitne.api.deps import SAFE_METHODS, limit_address
+from aitne.api.deps import SAFE_METHODS, limit_client_network
 from aitne.api.routers import (
     V1,
     account,
@@ -56,15 +56,15 @@ def bare_app(**options: Any) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        routes=_routes(),
+        routes=_make_routes(),
         **options,
     )
-    problems.install(app)
+    problems.install_handlers(app)
     return app
 
 
 @cache
-def _routes() -> list[BaseRoute]:
+def _make_routes() -> list[BaseRoute]:
     """Return the routes of all routers. They are created once and shared between applications,
     because FastAPI needs a tenth of a second for that."""
     together = APIRouter(
@@ -113,18 +113,18 @@ def _routes() -> list[BaseRoute]:
 
 def anonymous_paths() -> set[str]:
     """Return the paths of the routes that read a request body without a login, which are those that
-    depend on ``limit_address``.
+    depend on ``limit_client_network``.
 
     JupyterHub and programs that log in with a code send their credentials in the body.
     """
     return {"/api/oauth/token", f"{V1}/auth/device/token"} | {
         context.path
-        for context in iter_route_contexts(_routes())
+        for context in iter_route_contexts(_make_routes())
         if context.path is not None
         and isinstance(context.original_route, APIRoute)
         and (context.methods or set()) - SAFE_METHODS
         and any(
-            dependency.call is limit_address
+            dependency.call is limit_client_network
             for dependency in context.original_route.dependant.dependencies
         )
     }

@@ -12,7 +12,7 @@ from fastapi import Request
 
 from aitne.core.errors import NotAllowed
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import not_in_session
+from aitne.core.users.policy import describe_session_refusal
 
 OPERATIONS = frozenset(
     {
@@ -100,4 +100,4 @@ def check_operation(request: Request, actor: Actor) -> None:
     """
     operation = getattr(request.scope.get("route"), "name", None)
     if actor.session is not None and operation not in OPERATIONS:
-        raise NotAllowed(not_in_session(f"permit this ({operation})"))
+        raise NotAllowed(describe_session_refusal(f"permit this ({operation})"))

@@ -29,7 +29,7 @@ _POSITION = {
 }
 
 
-def _message(events: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+def _make_message_schema(events: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
     content = {"type": "string", "contentMediaType": "application/json", "contentSchema": data}
     return {"properties": {"event": events, "data": content}}
 
@@ -48,38 +48,38 @@ MESSAGE_SCHEMA: dict[str, Any] = {
         "data": {"type": "string", "description": "JSON, as the schema of the kind describes."},
     },
     "oneOf": [
-        _message({"enum": _CONTROLS}, _POSITION),
-        _message({"not": {"enum": _CONTROLS}}, {"$ref": "#/components/schemas/Event"}),
+        _make_message_schema({"enum": _CONTROLS}, _POSITION),
+        _make_message_schema({"not": {"enum": _CONTROLS}}, {"$ref": "#/components/schemas/Event"}),
     ],
 }
 """JSON schema of one message of the stream, for the OpenAPI document. OpenAPI 3.1 cannot describe a
 whole stream: tools read the schema of ``text/event-stream`` as that of one message."""
 
 
-async def event_stream(
+async def generate_event_stream(
     events: EventHub,
     actor: Actor,
     last_event_id: int | None,
-    again: Callable[[], Awaitable[Actor]],
+    reauthenticate: Callable[[], Awaitable[Actor]],
     metrics: ApiMetrics,
 ) -> AsyncGenerator[bytes, None]:
     """Yield the message ``hello``, then the events after ``last_event_id``, then new events as they
     happen, as server-sent events.
 
-    ``again`` authenticates the actor once more; it is called every minute, and the stream ends when
+    ``reauthenticate`` authenticates the actor once more; it is called every minute, and the stream ends when
     it raises.
     """
     with events.subscribe(actor, after=last_event_id) as subscription:
         metrics.sse_clients.inc()
         try:
-            yield _control("hello", subscription.start_id)
+            yield _format_control_event("hello", subscription.start_id)
             checked = asyncio.get_running_loop().time()
             while not events.stopped:
-                yield await _next(subscription)
+                yield await _get_events(subscription)
                 if asyncio.get_running_loop().time() - checked >= RECHECK_S:
                     checked = asyncio.get_running_loop().time()
                     try:
-                        subscription.actor = await again()
+                        subscription.actor = await reauthenticate()
                     except NotAllowed:
                         return
                     except Unavailable:
@@ -88,22 +88,22 @@ async def event_stream(
             metrics.sse_clients.dec()
 
 
-async def while_allowed(
-    pieces: AsyncGenerator[bytes, None], again: Callable[[], Awaitable[object]]
+async def stream_while_allowed(
+    pieces: AsyncGenerator[bytes, None], reauthenticate: Callable[[], Awaitable[object]]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the chunks of ``pieces`` until ``again`` raises an error. ``again`` is called every
+    """Yield the chunks of ``pieces`` until ``reauthenticate`` raises an error. ``reauthenticate`` is called every
     minute, even if there are no chunks."""
     clock = asyncio.get_running_loop().time
     checked = clock()
     coming: asyncio.Task[bytes | None] | None = None
     try:
         while True:
-            coming = coming or asyncio.create_task(_piece(pieces))
+            coming = coming or asyncio.create_task(_get_chunk(pieces))
             await asyncio.wait({coming}, timeout=max(0.0, checked + RECHECK_S - clock()))
             if clock() - checked >= RECHECK_S:
                 checked = clock()
                 try:
-                    await again()
+                    await reauthenticate()
                 except (NotAllowed, NotFound):
                     return
                 except Unavailable:
@@ -120,20 +120,20 @@ async def while_allowed(
         await pieces.aclose()
 
 
-async def _piece(pieces: AsyncGenerator[bytes, None]) -> bytes | None:
+async def _get_chunk(pieces: AsyncGenerator[bytes, None]) -> bytes | None:
     return await anext(pieces, None)
 
 
-async def _next(subscription: Subscription) -> bytes:
+async def _get_events(subscription: Subscription) -> bytes:
     try:
         async with asyncio.timeout(HEARTBEAT_S):
             messages = await subscription.get()
     except TimeoutError:
         return _COMMENT
-    reset = _control("reset", messages.last_id) if messages.reset else b""
+    reset = _format_control_event("reset", messages.last_id) if messages.reset else b""
     return reset + b"".join(messages.events)
 
 
-def _control(kind: str, last_event_id: int) -> bytes:
+def _format_control_event(kind: str, last_event_id: int) -> bytes:
     data = json.dumps({"last_event_id": last_event_id})
     return f"id: {last_event_id}\nevent: {kind}\ndata: {data}\n\n".encode()

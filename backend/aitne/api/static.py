@@ -43,7 +43,7 @@ def portal_router(root: Path | None) -> APIRouter:
     """Return a router that serves the portal from ``root``. If ``root`` is None, it responds with a
     message on how to build the portal."""
     router = APIRouter(include_in_schema=False)
-    files_by_path = {} if root is None else _scan(root)
+    files_by_path = {} if root is None else _list_files(root)
 
     @router.get(CATCH_ALL, name="portal")
     @router.head(CATCH_ALL, name="portal_head")
@@ -57,7 +57,7 @@ def portal_router(root: Path | None) -> APIRouter:
         if path.startswith("assets/") and (file is None or not file.is_file()):
             raise HTTPException(404)
         if file is None or path == "index.html":
-            return _page(root)
+            return _render_page(root)
         # The path is from the list of files, never composed by a client.
         if not path.startswith("assets/"):
             return FileResponse(file, headers={"Cache-Control": "no-cache"})
@@ -68,20 +68,20 @@ def portal_router(root: Path | None) -> APIRouter:
         if "gzip" not in request.headers.get("Accept-Encoding", ""):
             return FileResponse(file, headers=headers)
         headers["Content-Encoding"] = "gzip"
-        body = await asyncio.to_thread(_packed, file)
+        body = await asyncio.to_thread(_compress_file, file)
         return Response(body, media_type=guess_type(file.name)[0], headers=headers)
 
     return router
 
 
 @lru_cache(maxsize=512)
-def _packed(file: Path) -> bytes:
+def _compress_file(file: Path) -> bytes:
     """Return a file's content compressed with gzip. The result is cached, because an asset never
     changes under its name."""
     return gzip.compress(file.read_bytes(), mtime=0)
 
 
-def _page(root: Path) -> Response:
+def _render_page(root: Path) -> Response:
     """Return the portal's HTML page with a new nonce, and headers that prevent caching."""
     nonce = secrets.token_urlsafe(18)
     page = (root / "index.html").read_text().replace(_NONCE, nonce)
@@ -91,5 +91,5 @@ def _page(root: Path) -> Response:
     )
 
 
-def _scan(root: Path) -> dict[str, Path]:
+def _list_files(root: Path) -> dict[str, Path]:
     return {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}

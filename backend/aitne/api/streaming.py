@@ -29,7 +29,7 @@ class OpenStreams:
         self._pumps: dict[asyncio.Task[None], Actor | None] = {}
         self._closed = False
 
-    def check(self, user: str) -> None:
+    def check_limit(self, user: str) -> None:
         """Check that the user may open another stream. Raises ``RateLimited`` if too many are
         open."""
         opened = sum(actor is not None and actor.name == user for actor in self._pumps.values())
@@ -54,12 +54,12 @@ class OpenStreams:
     def _discard(self, pump: asyncio.Task[None]) -> None:
         self._pumps.pop(pump, None)
 
-    def end(self, ended: EndedCredentials) -> None:
+    def end_streams(self, ended: EndedCredentials) -> None:
         """End all streams that were opened with ended credentials; they may be opened again with a
         valid one.
         """
         for pump, actor in tuple(self._pumps.items()):
-            if actor is not None and ended.include(actor.name, actor.credential):
+            if actor is not None and ended.includes(actor.name, actor.credential):
                 pump.cancel()
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class OpenStreams:
             pump.cancel()
 
 
-def streams_of(app: FastAPI) -> OpenStreams:
+def get_open_streams(app: FastAPI) -> OpenStreams:
     """Return the open streams of this application."""
     return cast(OpenStreams, app.state.streams)
 
@@ -91,7 +91,7 @@ class StreamedResponse(Response):
     ) -> None:
         """Create a response that streams ``chunks`` to ``actor``; ``size`` is their size in bytes,
         None: it is not known. Raises ``RateLimited`` if the user has too many open streams."""
-        streams.check(actor.name)
+        streams.check_limit(actor.name)
         super().__init__(status_code=status, media_type=media_type, headers=headers)
         del self.headers["content-length"]
         if size is not None:
@@ -109,9 +109,9 @@ class StreamedResponse(Response):
                 "headers": self.raw_headers,
             },
         )
-        pump = asyncio.create_task(self._pump(send))
+        pump = asyncio.create_task(self._send_chunks(send))
         self._streams.add(pump, self._actor)
-        disconnect = asyncio.create_task(_disconnected(receive))
+        disconnect = asyncio.create_task(_wait_for_disconnect(receive))
         try:
             await asyncio.wait({pump, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -123,12 +123,12 @@ class StreamedResponse(Response):
             raise error
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _pump(self, send: Send) -> None:
+    async def _send_chunks(self, send: Send) -> None:
         async with aclosing(self._chunks) as chunks:
             async for chunk in chunks:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

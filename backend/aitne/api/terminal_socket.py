@@ -17,13 +17,13 @@ from fastapi import WebSocket
 from pydantic import Field, TypeAdapter, ValidationError
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
-from aitne.api.problems import status_of
-from aitne.api.streaming import streams_of
+from aitne.api.problems import get_status
+from aitne.api.streaming import get_open_streams
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError, InvalidInput
 from aitne.core.models.base import Strict
 from aitne.core.sessions.attach_protocol import Size, Start
-from aitne.core.validation import explain
+from aitne.core.validation import explain_error
 from aitne.services.sessions.terminal import WINDOW_BYTES, InputAcknowledged, Terminal, TerminalExit
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class UnauthenticatedSockets:
         limit.reschedule(asyncio.get_running_loop().time())
 
 
-async def serve(websocket: WebSocket, job_id: UUID, *, hold: bool) -> None:
+async def serve_terminal(websocket: WebSocket, job_id: UUID, *, hold: bool) -> None:
     """Serve one terminal of a job, from the WebSocket's handshake to its end. ``hold`` keeps the
     terminal for a minute if the connection breaks."""
     platform: PlatformServices = websocket.app.state.platform
@@ -117,18 +117,20 @@ async def serve(websocket: WebSocket, job_id: UUID, *, hold: bool) -> None:
     await websocket.accept()
     task = asyncio.current_task()
     if task is not None:
-        streams_of(websocket.app).add(task, None)
+        get_open_streams(websocket.app).add(task, None)
     try:
         await _Connection(websocket, platform, job_id, hold=hold).run()
     except WebSocketDisconnect:
         return
     except asyncio.CancelledError:
-        await _say_goodbye(websocket, GOING_AWAY, "The platform is being stopped.")
+        await _close_websocket(websocket, GOING_AWAY, "The platform is being stopped.")
     except AitneError as error:
-        await _tell(websocket, error)
+        await _send_error(websocket, error)
     except Exception:
         log.exception("a terminal of job %s failed", job_id)
-        await _say_goodbye(websocket, FAILED, "An internal error; the platform's log has details.")
+        await _close_websocket(
+            websocket, FAILED, "An internal error; the platform's log has details."
+        )
 
 
 class _Connection:
@@ -143,7 +145,7 @@ class _Connection:
         """Whether the connection was lost, rather than closed by the client."""
 
     async def run(self) -> None:
-        first = _parsed(_FIRST, await self._first_message())
+        first = _parse_message(_FIRST, await self._receive_first_message())
         if isinstance(first, _Open):
             name, terminal = await self._terminals.open(self._job_id, first.ticket, first.start)
             received = 0
@@ -152,17 +154,19 @@ class _Connection:
             terminal = await self._terminals.resume(self._job_id, first.ticket, name)
         number = self._terminals.connection(name)
         try:
-            await self._websocket.send_json(_greeting(name, terminal))
-            await self._both_ways(terminal, received, name, number)
+            await self._websocket.send_json(_make_started_message(name, terminal))
+            await self._relay_both_ways(terminal, received, name, number)
         except (WebSocketDisconnect, asyncio.CancelledError):
             raise
         except Exception:
             self._hold = False
             raise
         finally:
-            await self._terminals.leave(name, number, hold=self._hold and self._dropped)
+            await self._terminals.end_connection(
+                name, number, keep_open=self._hold and self._dropped
+            )
 
-    async def _first_message(self) -> str:
+    async def _receive_first_message(self) -> str:
         websocket = self._websocket
         sockets: UnauthenticatedSockets = websocket.app.state.unauthenticated_sockets
         address = websocket.client.host if websocket.client else "unknown"
@@ -173,9 +177,15 @@ class _Connection:
         except (TimeoutError, KeyError):
             raise InvalidInput("The first message must be a JSON text with a ticket.") from None
 
-    async def _both_ways(self, terminal: Terminal, received: int, name: str, number: int) -> None:
-        sending = asyncio.create_task(self._send(terminal, received), name="terminal to its user")
-        receiving = asyncio.create_task(self._receive(terminal), name="terminal from its user")
+    async def _relay_both_ways(
+        self, terminal: Terminal, received: int, name: str, number: int
+    ) -> None:
+        sending = asyncio.create_task(
+            self._send_output(terminal, received), name="terminal to its user"
+        )
+        receiving = asyncio.create_task(
+            self._receive_input(terminal), name="terminal from its user"
+        )
         try:
             await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
             for task in (receiving, sending):
@@ -186,18 +196,18 @@ class _Connection:
                 task.cancel()
             await asyncio.gather(sending, receiving, return_exceptions=True)
 
-    async def _send(self, terminal: Terminal, received: int) -> None:
-        async with aclosing(terminal.outgoing(received)) as messages:
+    async def _send_output(self, terminal: Terminal, received: int) -> None:
+        async with aclosing(terminal.stream_output(received)) as messages:
             async for message in messages:
                 if isinstance(message, bytes):
                     await self._websocket.send_bytes(message)
                 elif isinstance(message, InputAcknowledged):
                     await self._websocket.send_json({"type": "ack", "bytes": message.bytes})
                 else:
-                    await self._websocket.send_json(_ending(message))
+                    await self._websocket.send_json(_make_exit_message(message))
                     await self._websocket.close()
 
-    async def _receive(self, terminal: Terminal) -> None:
+    async def _receive_input(self, terminal: Terminal) -> None:
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
@@ -205,9 +215,9 @@ class _Connection:
                 raise WebSocketDisconnect(message.get("code") or 1006)
             data, text = message.get("bytes"), message.get("text")
             if data is not None:
-                terminal.feed(data)
+                terminal.send_input(data)
                 continue
-            later = _parsed(_LATER, text or "")
+            later = _parse_message(_LATER, text or "")
             if isinstance(later, _Ack):
                 terminal.acknowledge(later.bytes)
             elif isinstance(later, _Resize):
@@ -218,7 +228,7 @@ class _Connection:
                 return
 
 
-def _greeting(name: str, terminal: Terminal) -> dict[str, Any]:
+def _make_started_message(name: str, terminal: Terminal) -> dict[str, Any]:
     started = terminal.started
     return {
         "type": "started",
@@ -231,11 +241,11 @@ def _greeting(name: str, terminal: Terminal) -> dict[str, Any]:
     }
 
 
-def _ending(over: TerminalExit) -> dict[str, Any]:
+def _make_exit_message(over: TerminalExit) -> dict[str, Any]:
     return {"type": "exit", "code": over.code, "reason": over.reason}
 
 
-def _parsed(adapter: TypeAdapter[Any], text: str) -> Any:
+def _parse_message(adapter: TypeAdapter[Any], text: str) -> Any:
     try:
         if len(text) > _LONGEST_TEXT:
             raise InvalidInput("The message is too long.")
@@ -244,14 +254,14 @@ def _parsed(adapter: TypeAdapter[Any], text: str) -> Any:
         # The field and what is wrong with it, never its value: that may be the ticket.
         first = error.errors(include_input=False, include_url=False)[0]
         path = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(f"A message cannot be read: {path}: {explain(first)}") from None
+        raise InvalidInput(f"A message cannot be read: {path}: {explain_error(first)}") from None
 
 
-async def _tell(websocket: WebSocket, error: AitneError) -> None:
+async def _send_error(websocket: WebSocket, error: AitneError) -> None:
     """Send an error as a message and close the WebSocket: a browser cannot read the HTTP status of
     a rejected WebSocket."""
     problem = {
-        "status": status_of(error),
+        "status": get_status(error),
         "code": error.code,
         "detail": error.message,
     }
@@ -260,7 +270,7 @@ async def _tell(websocket: WebSocket, error: AitneError) -> None:
         await websocket.close(REFUSED)
 
 
-async def _say_goodbye(websocket: WebSocket, code: int, reason: str) -> None:
+async def _close_websocket(websocket: WebSocket, code: int, reason: str) -> None:
     if websocket.application_state is WebSocketState.CONNECTED:
         with suppress(RuntimeError, WebSocketDisconnect, OSError):
             await websocket.close(code, reason)

@@ -67,8 +67,8 @@ class TlsListener:
             http = self._make()
             handshake = self._loop.create_task(self._shake_hands(http, connection))
             self._handshakes.add(handshake)
-            handshake.add_done_callback(partial(self._ended, http, connection))
-            http.count(_Handshake(handshake), str(address[0]))
+            handshake.add_done_callback(partial(self._finish_handshake, http, connection))
+            http.count_connection(_Handshake(handshake), str(address[0]))
 
     def _accept_again(self) -> None:
         if self._listener.fileno() >= 0:
@@ -82,7 +82,7 @@ class TlsListener:
         except OSError as error:
             log.debug("A TLS handshake failed: %s", error)
 
-    def _ended(
+    def _finish_handshake(
         self, http: HttpConnection, connection: socket.socket, handshake: asyncio.Task[None]
     ) -> None:
         self._handshakes.discard(handshake)

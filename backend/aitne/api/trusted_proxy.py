@@ -23,11 +23,14 @@ class TrustedProxy:
         """Serve one request or WebSocket, with the address that the proxy has sent if it came over
         the UNIX socket."""
         if scope["type"] in ("http", "websocket") and not scope.get("client"):
-            scope = {**scope, "client": _client(Headers(scope=scope).getlist("x-forwarded-for"))}
+            scope = {
+                **scope,
+                "client": _find_client_address(Headers(scope=scope).getlist("x-forwarded-for")),
+            }
         await self._app(scope, receive, send)
 
 
-def _client(forwarded: list[str]) -> tuple[str, int] | None:
+def _find_client_address(forwarded: list[str]) -> tuple[str, int] | None:
     """Return the last address of the ``X-Forwarded-For`` headers, which the proxy itself has added;
     None if there is none."""
     last = ",".join(forwarded).rpartition(",")[2].strip()

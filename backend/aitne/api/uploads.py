@@ -55,13 +55,13 @@ async def get_upload(request: Request, actor: Writer) -> AsyncIterator[AsyncIter
     """
     uploads: OpenUploads = request.app.state.uploads
     with uploads.admit(actor.name):
-        yield _chunks(request, asyncio.get_running_loop().time() + WITHIN_S)
+        yield _stream_chunks(request, asyncio.get_running_loop().time() + WITHIN_S)
 
 
 Upload = Annotated[AsyncIterator[bytes], Depends(get_upload)]
 
 
-async def _chunks(request: Request, deadline: float) -> AsyncIterator[bytes]:
+async def _stream_chunks(request: Request, deadline: float) -> AsyncIterator[bytes]:
     """Yield the chunks of the request's body. Raises ``HTTPException``: 408 after ``deadline``, 400
     if the client disconnects."""
     chunks = request.stream()

@@ -19,9 +19,9 @@ from starlette.requests import HTTPConnection
 
 from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.float_encoding import decode_floats
-from aitne.core.jobs.other_words import job_file_field
+from aitne.core.jobs.other_words import find_job_file_field
 from aitne.core.models.base import NAME_RULES
-from aitne.core.validation import allowed_by, message_of
+from aitne.core.validation import describe_allowed_values, describe_error
 
 M = TypeVar("M", bound=BaseModel)
 MAX_ERRORS = 50
@@ -44,27 +44,29 @@ async def refuse_repeated_parameters(connection: HTTPConnection) -> None:
             raise InvalidInput.field(name, "is sent more than once and takes one value")
 
 
-def invalid_input(error: RequestValidationError, endpoint: object) -> InvalidInput:
+def to_invalid_input(error: RequestValidationError, endpoint: object) -> InvalidInput:
     """Convert a validation error into an ``InvalidInput`` that names the invalid fields.
     ``endpoint`` is the function that serves the route."""
-    problems, left_out = problems_of(error, endpoint)
+    problems, left_out = list_problems(error, endpoint)
     detail = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
     if (more := len(problems[5:]) + left_out) > 0:
         detail += f"; and {more} more"
     return InvalidInput(detail, problems)
 
 
-def parsed(model: type[M], value: Any, endpoint: object) -> M | InvalidInput:
+def validate_part(model: type[M], value: Any, endpoint: object) -> M | InvalidInput:
     """Validate a part of a request as ``model`` and return it. If it is invalid, return (not raise)
     the error that ``endpoint`` would give for a request with this part as its body."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
         errors = [{**part, "loc": (_BODY, *part["loc"])} for part in error.errors()]
-        return invalid_input(RequestValidationError(errors, body=value), endpoint)
+        return to_invalid_input(RequestValidationError(errors, body=value), endpoint)
 
 
-def problems_of(error: RequestValidationError, endpoint: object) -> tuple[list[FieldProblem], int]:
+def list_problems(
+    error: RequestValidationError, endpoint: object
+) -> tuple[list[FieldProblem], int]:
     """Return one problem for each invalid field, in the order of the request, and the number of
     errors that were left out.
 
@@ -77,17 +79,17 @@ def problems_of(error: RequestValidationError, endpoint: object) -> tuple[list[F
     for part in errors[:MAX_ERRORS]:
         location, *path = part["loc"]
         body = error.body if location == _BODY else None
-        names = _walk(path, body, part["type"]) if location == _BODY else path[:1]
+        names = _trim_path(path, body, part["type"]) if location == _BODY else path[:1]
         field = ".".join(map(str, names)) or str(location)
         if part["type"] == "extra_forbidden":
             known_names = _known_fields(endpoint, names[:-1], query=location == _QUERY)
             suggestion = None
             if suggestions < _MAX_SUGGESTIONS:
-                suggestion = _suggestion(str(names[-1]), known_names)
+                suggestion = _suggest_name(str(names[-1]), known_names)
                 suggestions += 1
-            problem = _unknown_field(field, part["input"], known_names, suggestion)
+            problem = _make_unknown_field_problem(field, part["input"], known_names, suggestion)
         else:
-            problem = _problem(field, part)
+            problem = _make_problem(field, part)
         earlier = problems.get(field)
         if earlier is not None and earlier.message != problem.message:
             problem = FieldProblem(
@@ -100,7 +102,7 @@ def problems_of(error: RequestValidationError, endpoint: object) -> tuple[list[F
     return list(problems.values()), max(0, len(errors) - MAX_ERRORS)
 
 
-def _walk(path: Sequence[Any], body: Any, kind: str) -> list[Any]:
+def _trim_path(path: Sequence[Any], body: Any, kind: str) -> list[Any]:
     """Return pydantic's error path without the parts that are not in the request, such as union
     tags. ``kind`` is pydantic's error type."""
     if kind == "json_invalid":
@@ -118,46 +120,48 @@ def _walk(path: Sequence[Any], body: Any, kind: str) -> list[Any]:
     return names
 
 
-def _suggestion(name: str, known_names: Sequence[str]) -> str | None:
+def _suggest_name(name: str, known_names: Sequence[str]) -> str | None:
     if len(name) > _MAX_SUGGESTION_CHARACTERS:
         return None
-    field = job_file_field(name)
+    field = find_job_file_field(name)
     if field is not None and field.partition(".")[0] in known_names:
         return field
     return next(iter(get_close_matches(name, known_names, n=1)), None)
 
 
-def _unknown_field(
+def _make_unknown_field_problem(
     field: str, value: Any, known_names: Sequence[str], suggestion: str | None
 ) -> FieldProblem:
     hint = f"; did you mean {suggestion}?" if suggestion else ""
     return FieldProblem(
-        field, f"is not a known field{hint}", _text(value), ", ".join(known_names) or None
+        field, f"is not a known field{hint}", _format_value(value), ", ".join(known_names) or None
     )
 
 
-def _problem(field: str, part: Mapping[str, Any]) -> FieldProblem:
+def _make_problem(field: str, part: Mapping[str, Any]) -> FieldProblem:
     kind = str(part["type"])
     rule = NAME_RULES.get(str((part.get("ctx") or {}).get("pattern")))
     if isinstance(part["input"], bytes):  # a body of another media type is not parsed
         return FieldProblem(
             field, "was not sent as JSON: set Content-Type", None, "application/json"
         )
-    message, allowed = (message_of(part), allowed_by(part)) if rule is None else (rule, None)
+    message, allowed = (
+        (describe_error(part), describe_allowed_values(part)) if rule is None else (rule, None)
+    )
     if kind in ("list_type", "tuple_type") and isinstance(part["input"], str | int | float):
         message += f": write `- {str(part['input'])[:_MAX_EXAMPLE_CHARACTERS]}`"
     hidden = kind in ("missing", "json_invalid") or field in _NEVER_SHOWN
-    value = None if hidden else _text(part["input"])
-    return FieldProblem(field, _begun(message), value, allowed)
+    value = None if hidden else _format_value(part["input"])
+    return FieldProblem(field, _lower_first_letter(message), value, allowed)
 
 
-def _begun(message: str) -> str:
+def _lower_first_letter(message: str) -> str:
     """Return a message for the middle of a sentence: in lower case unless it begins with an
     acronym."""
     return message if message[1:2].isupper() else message[:1].lower() + message[1:]
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else repr(decode_floats(value))
 
 

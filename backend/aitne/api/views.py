@@ -32,7 +32,7 @@ from aitne.core.models.node import Node, Reservation, SchedulerStatus
 from aitne.core.models.sample import Sample
 from aitne.core.models.template import Template
 from aitne.core.models.user import Project, Role, Scope, Token
-from aitne.core.notifications.settings import mail_address
+from aitne.core.notifications.settings import check_mail_address
 from aitne.core.retention import RetentionSettings
 from aitne.core.units import MAX_ARRAY_TASKS
 from aitne.core.users.settings import SourceName
@@ -93,7 +93,7 @@ class SampleSummary(Frozen):
     """Maximum of memory in use, in bytes."""
 
     @classmethod
-    def of(cls, samples: Sequence[Sample]) -> Self:
+    def from_samples(cls, samples: Sequence[Sample]) -> Self:
         """Create the summary from measurements, each of which concerns one node."""
         if not samples:
             return cls(cpu_mean=None, cpu_max=None, memory_max_bytes=None)
@@ -351,8 +351,8 @@ class TokenList(Frozen):
     items: list[Token]
 
 
-def _mail(value: str | None) -> str | None:
-    return None if value is None else mail_address(value)
+def _check_mail(value: str | None) -> str | None:
+    return None if value is None else check_mail_address(value)
 
 
 class NewUser(Strict):
@@ -361,7 +361,7 @@ class NewUser(Strict):
     name: UserName
     password: Password | None = None
     display_name: str = Field("", max_length=200)
-    mail: Annotated[str | None, AfterValidator(_mail)] = Field(
+    mail: Annotated[str | None, AfterValidator(_check_mail)] = Field(
         None,
         max_length=320,
         description="Mail address for notifications; the user can change it.",
@@ -421,7 +421,7 @@ class ProjectQuery(ProjectSearch):
         None, ge=1, le=500, description="Maximum number on a page; omitted: all projects."
     )
 
-    def search(self) -> ProjectSearch:
+    def to_search(self) -> ProjectSearch:
         """Return the filter on projects without the position and length of the page."""
         return ProjectSearch(**{name: getattr(self, name) for name in ProjectSearch.model_fields})
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from pydantic_core import to_json
 
-from aitne.api.job_views import drawn
-from aitne.core.jobs.env_values import sees_env_values, with_visible_env
+from aitne.api.job_views import make_view_fields
+from aitne.core.jobs.env_values import hide_env_values, may_read_env_values
 from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
 
@@ -27,18 +27,20 @@ class JobViewCache:
         self._most = most
         self._known: dict[_Key, bytes] = {}
 
-    def write(self, job: Job, actions: Sequence[str], actor: Actor) -> bytes:
+    def render_job(self, job: Job, actions: Sequence[str], actor: Actor) -> bytes:
         """Return the view of a job as JSON, from the cache if possible. Values of environment
         variables are hidden if ``actor`` may not see them."""
-        key = (job.id, job.version, tuple(actions), sees_env_values(actor, job))
+        key = (job.id, job.version, tuple(actions), may_read_env_values(actor, job))
         text = self._known.get(key)
         if text is None:
             while len(self._known) >= self._most:
                 del self._known[next(iter(self._known))]
-            text = self._known[key] = to_json(drawn(with_visible_env(actor, job), actions))
+            text = self._known[key] = to_json(
+                make_view_fields(hide_env_values(actor, job), actions)
+            )
         return text
 
-    def page(self, items: Sequence[bytes], next_cursor: str | None, total: int) -> bytes:
+    def render_page(self, items: Sequence[bytes], next_cursor: str | None, total: int) -> bytes:
         """Return a page of job views, which are JSON already, as the JSON of a ``JobPage``."""
         rest = to_json({"next_cursor": next_cursor, "total": total})
         return b'{"items":[' + b",".join(items) + b"]," + rest[1:]

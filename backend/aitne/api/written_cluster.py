@@ -24,7 +24,7 @@ class CachedPage:
     body: bytes
     etag: str
 
-    def to(self, request: Request) -> Response:
+    def to_response(self, request: Request) -> Response:
         """Return the serialized JSON as a response, or 304 if the client's copy has the same ETag."""
         # A browser stores it and validates it on each request.
         headers = {"ETag": self.etag, "Cache-Control": "private, no-cache"}
@@ -42,39 +42,43 @@ class ClusterPageCache:
         self._look: ClusterSnapshot | None = None
         self._pages: dict[str, CachedPage] = {}
 
-    def nodes(self, look: ClusterSnapshot) -> CachedPage:
+    def get_node_page(self, snapshot: ClusterSnapshot) -> CachedPage:
         """Return the serialized ``NodeList`` for a snapshot of the cluster."""
-        return self._page("nodes", look)
+        return self._get_page("nodes", snapshot)
 
-    def partitions(self, look: ClusterSnapshot) -> CachedPage:
+    def get_partition_page(self, snapshot: ClusterSnapshot) -> CachedPage:
         """Return the serialized ``PartitionList`` for a snapshot of the cluster."""
-        return self._page("partitions", look)
+        return self._get_page("partitions", snapshot)
 
-    def _page(self, kind: str, look: ClusterSnapshot) -> CachedPage:
-        if look is not self._look:
-            self._look, self._pages = look, {}
+    def _get_page(self, kind: str, snapshot: ClusterSnapshot) -> CachedPage:
+        if snapshot is not self._look:
+            self._look, self._pages = snapshot, {}
         if kind not in self._pages:
-            self._pages[kind] = _nodes(look) if kind == "nodes" else _partitions(look)
+            self._pages[kind] = (
+                _render_nodes(snapshot) if kind == "nodes" else _render_partitions(snapshot)
+            )
         return self._pages[kind]
 
 
-def _nodes(look: ClusterSnapshot) -> CachedPage:
-    status = {"stale": look.stale, "scheduler": look.scheduler}
-    news = [node.model_dump(mode="python", exclude={"seen_at"}) for node in look.cluster.nodes]
-    return _written({"items": look.cluster.nodes, "as_of": look.as_of, **status}, [news, status])
+def _render_nodes(snapshot: ClusterSnapshot) -> CachedPage:
+    status = {"stale": snapshot.stale, "scheduler": snapshot.scheduler}
+    news = [node.model_dump(mode="python", exclude={"seen_at"}) for node in snapshot.cluster.nodes]
+    return _make_cached_page(
+        {"items": snapshot.cluster.nodes, "as_of": snapshot.as_of, **status}, [news, status]
+    )
 
 
-def _partitions(look: ClusterSnapshot) -> CachedPage:
-    cluster = look.cluster
+def _render_partitions(snapshot: ClusterSnapshot) -> CachedPage:
+    cluster = snapshot.cluster
     content = {
         "items": summarize(cluster),
         "qos": cluster.qos,
         "reservations": cluster.reservations,
-        "stale": look.stale,
+        "stale": snapshot.stale,
     }
-    return _written({**content, "as_of": look.as_of}, content)
+    return _make_cached_page({**content, "as_of": snapshot.as_of}, content)
 
 
-def _written(page: dict[str, Any], news: Any) -> CachedPage:
+def _make_cached_page(page: dict[str, Any], news: Any) -> CachedPage:
     digest = hashlib.sha256(to_json(news)).hexdigest()[:20]
     return CachedPage(to_json(page), f'"{digest}"')

@@ -75,7 +75,7 @@ def make_store(settings: Settings) -> Store:
     return Store(settings.database_url, outlived=settings.capabilities.remote)
 
 
-def shared_scheduler(settings: Settings) -> Scheduler | None:
+def make_shared_scheduler(settings: Settings) -> Scheduler | None:
     """Return a scheduler adapter for a process other than the controller; None if only the
     controller may use this scheduler.
     """
@@ -84,7 +84,7 @@ def shared_scheduler(settings: Settings) -> Scheduler | None:
     return make_scheduler(settings)
 
 
-def attacher_of(scheduler: object, settings: Settings, tools: Tools) -> Attacher | None:
+def make_scheduler_attacher(scheduler: object, settings: Settings, tools: Tools) -> Attacher | None:
     """Return the attacher of a scheduler or scheduler class, which starts programs in the
     allocations of running jobs.
 
@@ -106,7 +106,7 @@ def make_attacher(settings: Settings) -> Attacher | None:
 
         return BrokerAttacher(settings)
     tools = Tools(LocalCommand(settings.slurm.command_prefix), OwnFiles())
-    return attacher_of(SCHEDULERS.get(settings.scheduler), settings, tools)
+    return make_scheduler_attacher(SCHEDULERS.get(settings.scheduler), settings, tools)
 
 
 def make_secret_files(settings: Settings) -> SecretFiles:
@@ -116,12 +116,14 @@ def make_secret_files(settings: Settings) -> SecretFiles:
     site = Site(settings, LocalCommand(settings.slurm.command_prefix))
 
     async def config() -> dict[str, str]:
-        return dict(config_values(await site.ask("scontrol", "show", "config")))
+        return dict(config_values(await site.run_query("scontrol", "show", "config")))
 
     return SecretFiles(settings, config)
 
 
-def outside_of(scheduler: object, settings: Settings, tools: Tools) -> OutsideScheduler | None:
+def make_scheduler_outside_jobs(
+    scheduler: object, settings: Settings, tools: Tools
+) -> OutsideScheduler | None:
     """Return the scheduler's access to jobs that were not submitted through the platform; None if
     it does not support this.
     """
@@ -129,7 +131,7 @@ def outside_of(scheduler: object, settings: Settings, tools: Tools) -> OutsideSc
     return None if make is None else make(settings, tools)
 
 
-def make_outside(settings: Settings) -> OutsideJobs | None:
+def make_outside_jobs(settings: Settings) -> OutsideJobs | None:
     """Create the access to jobs that were not submitted through the platform: the scheduler's or,
     with a broker, the broker's.
 
@@ -139,7 +141,7 @@ def make_outside(settings: Settings) -> OutsideJobs | None:
         SetupError: there is no such scheduler.
     """
     tools = Tools(LocalCommand(settings.slurm.command_prefix), OwnFiles())
-    outside = outside_of(SCHEDULERS.get(settings.scheduler), settings, tools)
+    outside = make_scheduler_outside_jobs(SCHEDULERS.get(settings.scheduler), settings, tools)
     if settings.broker.socket is None or outside is None:
         return outside
     from aitne.adapters.broker_outside import BrokerOutside
@@ -152,7 +154,9 @@ def make_channels(settings: Settings) -> dict[str, Channel]:
     return {name: make(settings) for name, make in CHANNELS.all().items()}
 
 
-def accounting_of(scheduler: object, settings: Settings, command: Command) -> Accounting | None:
+def make_scheduler_accounting(
+    scheduler: object, settings: Settings, command: Command
+) -> Accounting | None:
     """Return the accounting adapter of a scheduler or scheduler class; None if it has none."""
     make: Callable[[Settings, Command], Accounting] | None = getattr(scheduler, "accounting", None)
     return None if make is None else make(settings, command)
@@ -172,7 +176,7 @@ def make_accounting(settings: Settings) -> Accounting | None:
 
     None means that the scheduler has no accounting.
     """
-    accounting = accounting_of(
+    accounting = make_scheduler_accounting(
         SCHEDULERS.get(settings.scheduler), settings, LocalCommand(settings.slurm.command_prefix)
     )
     if settings.broker.socket is None or accounting is None:
@@ -182,7 +186,7 @@ def make_accounting(settings: Settings) -> Accounting | None:
     return BrokerAccounting(settings)
 
 
-def unix_name(settings: Settings, user: str) -> str:
+def get_unix_account_name(settings: Settings, user: str) -> str:
     """Return the Unix account of a portal user.
 
     Raises ``NotAllowed`` if jobs may not run under it.
@@ -190,7 +194,7 @@ def unix_name(settings: Settings, user: str) -> str:
     return user_account(user, settings.accounts).name
 
 
-def job_files(settings: Settings) -> JobFiles:
+def make_job_files(settings: Settings) -> JobFiles:
     """Create the access to job files: through the broker process if there is one, otherwise
     directly in the calling process.
     """
@@ -201,7 +205,7 @@ def job_files(settings: Settings) -> JobFiles:
     return OwnFiles()
 
 
-def account_files(settings: Settings) -> AccountFiles:
+def make_account_files(settings: Settings) -> AccountFiles:
     """Create the access to files of users: through the broker process if there is one, otherwise
     directly in the calling process.
     """
@@ -212,14 +216,14 @@ def account_files(settings: Settings) -> AccountFiles:
     return OwnAccountFiles()
 
 
-def job_accounts(settings: Settings) -> Accounts:
+def make_accounts(settings: Settings) -> Accounts:
     """Create the mapping of portal users to Unix accounts. Without a broker all jobs run under the
     platform's own account.
     """
     return OwnAccount(settings) if settings.broker.socket is None else UnixAccounts(settings)
 
 
-def storages(settings: StorageSettings) -> dict[str, Storage]:
+def make_storages(settings: StorageSettings) -> dict[str, Storage]:
     """Create the storage adapters that the settings name, by name.
 
     Raises ``SetupError`` for an unknown name.
@@ -228,7 +232,9 @@ def storages(settings: StorageSettings) -> dict[str, Storage]:
     return {name: STORAGES.get(name)() for name in sorted(names)}
 
 
-def identity_sources(settings: Settings, clock: Callable[[], datetime]) -> list[IdentitySource]:
+def make_identity_sources(
+    settings: Settings, clock: Callable[[], datetime]
+) -> list[IdentitySource]:
     """Create the identity sources in the order in which the settings list them.
 
     Raises:
@@ -237,7 +243,7 @@ def identity_sources(settings: Settings, clock: Callable[[], datetime]) -> list[
     return [IDENTITIES.get(name)(settings, clock) for name in settings.auth.sources]
 
 
-def make_places(settings: Settings) -> UserFolders:
+def make_user_folders(settings: Settings) -> UserFolders:
     """Create the access to users' storage areas and paths, through the broker or under the
     process's own account.
 
@@ -246,13 +252,13 @@ def make_places(settings: Settings) -> UserFolders:
     """
     if settings.broker.socket is not None:
         return BrokerUserFolders(settings)
-    return OwnUserFolders(settings.storage, storages(settings.storage))
+    return OwnUserFolders(settings.storage, make_storages(settings.storage))
 
 
 def make_runtimes(settings: Settings) -> dict[str, Runtime]:
     """Create all container runtimes, by name."""
     named = os.environ.get("AITNE_SESSION_ENV")
     session_env = None if named is None else Path(named)
-    if not settings.capabilities.trusted:
+    if not settings.capabilities.trusts_agents:
         session_env = session_env or SoftwareFolder(settings).session_env
     return {name: make(settings, session_env) for name, make in RUNTIMES.all().items()}

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aitne.bootstrap.adapters import (
-    job_files,
     make_accounting,
     make_channels,
-    make_outside,
+    make_job_files,
+    make_outside_jobs,
     make_runtimes,
     make_scheduler,
     make_store,
@@ -60,7 +60,7 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
     controller = Controller(
         store,
         scheduler,
-        job_files(settings),
+        make_job_files(settings),
         hub,
         make_renderer(settings, make_runtimes(settings)),
         utc_now,
@@ -69,9 +69,9 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
         poll_interval_s=settings.poll_interval_s,
         accounting=make_accounting(settings),
         retention=settings.retention,
-        topology=TopologyConfig(settings.topology, read_part, topologies.conf),
-        outside=OutsideConfig(make_outside(settings), settings.cluster, settings.accounts.map),
-        telling=NotificationConfig(
+        topology=TopologyConfig(settings.topology, read_part, topologies.format_topology_conf),
+        outside=OutsideConfig(make_outside_jobs(settings), settings.cluster, settings.accounts.map),
+        notifications=NotificationConfig(
             make_channels(settings),
             settings.portal_url,
             settings.idle,

@@ -1,6 +1,6 @@
 """Construction of all services over one store, for the API and for commands.
 
-``build`` only creates objects: nothing is opened or connected before ``start`` of the store is
+``build_platform`` only creates objects: nothing is opened or connected before ``start`` of the store is
 called.
 """
 
@@ -20,20 +20,20 @@ from aitne.adapters.probes import LocalProbes
 from aitne.adapters.trees import TreeFolder
 from aitne.bootstrap.adapters import (
     CHANNELS,
-    account_files,
-    identity_sources,
-    job_accounts,
-    job_files,
+    get_unix_account_name,
     limits_applied,
+    make_account_files,
     make_accounting,
+    make_accounts,
     make_attacher,
-    make_outside,
-    make_places,
+    make_identity_sources,
+    make_job_files,
+    make_outside_jobs,
     make_runtimes,
     make_secret_files,
+    make_shared_scheduler,
     make_store,
-    shared_scheduler,
-    unix_name,
+    make_user_folders,
     utc_now,
 )
 from aitne.bootstrap.renderer import make_renderer
@@ -191,23 +191,23 @@ class PlatformServices:
     end_streams: list[Callable[[EndedCredentials], None]] = field(default_factory=list)
     """Functions that close the open streams of ended credentials."""
 
-    async def logins_ended(self, name: str) -> None:
+    async def close_connections_of_user(self, name: str) -> None:
         """End all connections that a user opened, because some of the user's credentials were
         revoked. Clients with other valid credentials reconnect.
         """
-        await self.credentials_ended(EndedCredentials(owner=name))
+        await self.close_connections(EndedCredentials(owner=name))
 
-    async def credentials_ended(self, ended: EndedCredentials) -> None:
+    async def close_connections(self, ended: EndedCredentials) -> None:
         """End all connections that were opened with credentials that are no longer valid: terminals,
         streams, and logins at JupyterHub.
         """
         for end in self.end_streams:
             end(ended)
         self.hub_logouts.wake()
-        await self.terminals.end_of(ended)
+        await self.terminals.end_terminals_of(ended)
 
 
-def build(settings: Settings) -> PlatformServices:
+def build_platform(settings: Settings) -> PlatformServices:
     """Create all services over a store that is not open yet; the caller opens it with
     ``platform.store.start()``.
     """
@@ -216,19 +216,19 @@ def build(settings: Settings) -> PlatformServices:
     audit = AuditService(store, utc_now)
     factors = SecondFactors(store, settings, utc_now)
     login_links = LoginLinks(store, settings, utc_now)
-    arrivals = LoginService(store, settings, utc_now, identity_sources(settings, utc_now))
+    arrivals = LoginService(store, settings, utc_now, make_identity_sources(settings, utc_now))
     templates = TemplateCatalog([builtin_folder(), *settings.templates])
     events = EventHub(store)
     runtimes = make_runtimes(settings)
     renderer = make_renderer(settings, runtimes)
-    scheduler = shared_scheduler(settings)
+    scheduler = make_shared_scheduler(settings)
     live_usage = LiveUsage()
     cluster = ClusterService(
         store, scheduler, settings, utc_now, cpu_power_w=live_usage.cpu_power_w
     )
     topologies = ClusterTopologies(store, cluster, settings.topology)
-    unix_accounts = job_accounts(settings)
-    places = make_places(settings)
+    unix_accounts = make_accounts(settings)
+    places = make_user_folders(settings)
     storage = StorageService(settings.storage, unix_accounts, places, utc_now)
     images = ImageService(store, ImagesFolder(settings.images_dir), utc_now)
     datasets = DatasetService(
@@ -237,7 +237,9 @@ def build(settings: Settings) -> PlatformServices:
         DatasetPaths(settings.storage, unix_accounts, places),
         utc_now,
     )
-    chooser = ImageChooser(runtimes, settings.containers, remote=not settings.capabilities.trusted)
+    chooser = ImageChooser(
+        runtimes, settings.containers, remote=not settings.capabilities.trusts_agents
+    )
     snapshots, sweeps = SnapshotService(store), SweepService(store, utc_now)
     trees = TreeService(
         store, TreeFolder(settings.trees_dir, settings.trees), settings.trees, utc_now
@@ -260,7 +262,7 @@ def build(settings: Settings) -> PlatformServices:
     )
     forecaster = Forecaster(renderer, scheduler)
     capacity = CapacityService(store, cluster, utc_now)
-    files = job_files(settings)
+    files = make_job_files(settings)
     jobs = JobService(
         store,
         admission,
@@ -268,12 +270,12 @@ def build(settings: Settings) -> PlatformServices:
         files,
         forecaster,
         utc_now,
-        make_outside(settings),
+        make_outside_jobs(settings),
     )
     extensions = ExtensionService(store, settings, utc_now)
     users = UserService(store, settings, utc_now, accounts)
     accounting = make_accounting(settings) or NoAccounting(settings.scheduler)
-    unix = partial(unix_name, settings)
+    unix = partial(get_unix_account_name, settings)
     operators = frozenset(filter(None, [settings.slurm.operator]))
     alone = settings.broker.socket is None
     usage = UsageService(store, UsageMonths(store, accounting, utc_now), utc_now)
@@ -292,7 +294,7 @@ def build(settings: Settings) -> PlatformServices:
         trees,
         NodeReports(store, topologies, settings.topology, utc_now),
         live_usage,
-        trusted=settings.capabilities.trusted,
+        trusted=settings.capabilities.trusts_agents,
     )
     handovers = HandoverService(
         store,
@@ -300,7 +302,7 @@ def build(settings: Settings) -> PlatformServices:
         NodeAddresses(store, settings),
         cipher,
         url=settings.agents_url,
-        trusted=settings.capabilities.trusted,
+        trusted=settings.capabilities.trusts_agents,
         certificates=session_signer(settings) if settings.tls.enabled else None,
     )
     presented = PresentedCertificates(settings, probes)
@@ -364,8 +366,12 @@ def build(settings: Settings) -> PlatformServices:
         capacity=capacity,
         advice=AdviceService(store, cluster, capacity),
         failures=FailureService(jobs, admission),
-        job_results=JobResultService(store, files, renderer.place, settings.limits.max_result),
-        files=FileService(store, account_files(settings), renderer.place, unix_accounts),
+        job_results=JobResultService(
+            store, files, renderer.get_location, settings.limits.max_result
+        ),
+        files=FileService(
+            store, make_account_files(settings), renderer.get_location, unix_accounts
+        ),
         programs=ProgramService(store),
         preferences=PreferenceService(store),
         user_secrets=secrets,

@@ -18,7 +18,7 @@ def make_renderer(settings: Settings, runtimes: Mapping[str, Runtime]) -> Render
     determined now.
     """
     authority = open_authority(settings).pem if settings.tls.enabled else None
-    if not settings.capabilities.trusted:
+    if not settings.capabilities.trusts_agents:
         return Renderer(settings, runtimes, SoftwareFolder(settings).software(), authority)
     write_own_software()
     return Renderer(settings, runtimes, own_software(), authority)

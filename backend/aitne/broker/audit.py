@@ -33,11 +33,11 @@ class BrokerAuditLog:
         """Open or create the file. Raises ``SetupError``."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._open()
+            self._open_file()
         except OSError as error:
             raise SetupError(f"The audit log {self._path} cannot be written: {error}") from error
 
-    def write(self, **fields: Any) -> None:
+    def write_entry(self, **fields: Any) -> None:
         """Append an entry with these fields and the current time. Never raises; if the entry cannot
         be written, the attribute ``trouble`` contains the reason.
         """
@@ -45,7 +45,7 @@ class BrokerAuditLog:
         try:
             self._follow_rotation()
             data = line.encode() + b"\n"
-            if os.write(self._descriptor(), data) != len(data):
+            if os.write(self._get_descriptor(), data) != len(data):
                 raise OSError("only a part of the line was written")
             self.trouble = None
         except OSError as error:
@@ -59,13 +59,13 @@ class BrokerAuditLog:
             os.close(self._file)
             self._file = None
 
-    def _descriptor(self) -> int:
+    def _get_descriptor(self) -> int:
         if self._file is None:
-            self._open()
+            self._open_file()
         assert self._file is not None  # noqa: S101 - _open set it or raised
         return self._file
 
-    def _open(self) -> None:
+    def _open_file(self) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         file = os.open(self._path, flags, 0o600)
         os.fchmod(file, 0o600)

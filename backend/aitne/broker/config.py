@@ -17,7 +17,7 @@ from aitne.core.errors import SetupError
 from aitne.core.models.base import Seconds, Strict
 from aitne.core.settings import AccountSettings, LocalSettings, Settings
 from aitne.core.storage.settings import StorageSettings
-from aitne.core.validation import explain
+from aitne.core.validation import explain_error
 
 _MOST_BYTES = 1 << 20
 
@@ -63,7 +63,7 @@ class BrokerConfig(BrokerOptions):
     accounts: AccountSettings = AccountSettings()
     storage: StorageSettings = StorageSettings()
 
-    def for_adapter(self) -> Settings:
+    def to_settings(self) -> Settings:
         """Return the platform's ``Settings`` with the broker's values, with which the scheduler
         adapter is created.
         """
@@ -101,7 +101,7 @@ def load_config(path: Path) -> BrokerConfig:
         return BrokerConfig.model_validate(tomllib.loads(text))
     except ValidationError as error:
         wrong = "; ".join(
-            f"{'.'.join(map(str, part['loc']))}: {explain(part)}" for part in error.errors()
+            f"{'.'.join(map(str, part['loc']))}: {explain_error(part)}" for part in error.errors()
         )
         raise SetupError(f"The settings in {path} are wrong: {wrong}") from error
     except tomllib.TOMLDecodeError as error:

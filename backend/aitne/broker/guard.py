@@ -29,7 +29,7 @@ class Guard:
         self._known: dict[str, tuple[float, UnixUser]] = {}
         self._lock = Lock()
 
-    def account(self, name: str | None) -> UnixUser:
+    def check_account(self, name: str | None) -> UnixUser:
         """Return the Unix account ``name``, after checking that jobs may run under it.
 
         Raises:
@@ -48,7 +48,7 @@ class Guard:
             self._known[name] = (time.monotonic() + _REMEMBER_S, user)
         return user
 
-    def accounting(self, change: Change) -> None:
+    def check_accounting_change(self, change: Change) -> None:
         """Check that a change of accounting is one that a project of the platform can require.
 
         Raises:
@@ -59,18 +59,18 @@ class Guard:
         if ROOT in (change.account, user):
             raise NotAllowed("The broker changes nothing about Slurm's own account and user root.")
         if user is not None and not isinstance(change, RemoveMember):
-            self.account(user)
+            self.check_account(user)
 
-    def place(self, place: JobLocation) -> UnixUser:
+    def check_job_folder(self, place: JobLocation) -> UnixUser:
         """Return the Unix account that owns the job folder, after checking the folder's path.
 
         Raises:
             NotAllowed: the path is not one that ``slurm.jobs_dir`` or ``slurm.spare_jobs_dir`` defines
                 for this job and account.
         """
-        return self._owner(place.account, place.job_id, place.folder)
+        return self._check_folder_owner(place.account, place.job_id, place.folder)
 
-    def _owner(
+    def _check_folder_owner(
         self, account: str | None, job_id: UUID, folder: str, *, below: str = ""
     ) -> UnixUser:
         """Return the Unix account ``account`` after checking that ``folder`` is the folder that
@@ -78,7 +78,7 @@ class Guard:
 
         Raises ``NotAllowed`` if it is another folder.
         """
-        user = self.account(account)
+        user = self.check_account(account)
         patterns = filter(None, (self._config.slurm.jobs_dir, self._config.slurm.spare_jobs_dir))
         expected = [str(jobs_folder(pattern, user) / str(job_id) / below) for pattern in patterns]
         if folder not in expected:
@@ -89,14 +89,14 @@ class Guard:
             )
         return user
 
-    def request(self, request: WireRequest) -> UnixUser:
+    def check_request(self, request: WireRequest) -> UnixUser:
         """Return the Unix account of the request, after checking its options and limits.
 
         Raises:
             NotAllowed: the account or the folder is not permitted.
             InvalidInput: this site does not allow an option or a limit.
         """
-        user = self._owner(
+        user = self._check_folder_owner(
             request.account, request.job_id, request.job_dir, below=str(request.attempt)
         )
         for option in request.slurm.extra:
@@ -108,10 +108,10 @@ class Guard:
                     value=option,
                     allowed=", ".join(self._config.slurm.extra) or "none",
                 )
-        self.duration(request.time_limit_s)
+        self.check_duration(request.time_limit_s)
         return user
 
-    def duration(self, time_limit_s: int) -> None:
+    def check_duration(self, time_limit_s: int) -> None:
         """Check that the time limit does not exceed the broker's ``max_duration``; raise
         ``InvalidInput`` otherwise.
         """

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from aitne.adapters._pam import check_password
 from aitne.adapters.looking import TimeoutExecutor
-from aitne.adapters.places import make_folders
+from aitne.adapters.places import create_area_folders
 from aitne.broker.config import BrokerConfig
 from aitne.broker.guard import Guard
 from aitne.broker.helpers import Helpers
@@ -119,13 +119,13 @@ class Handlers:
         self._guard = guard
         self._scheduler = scheduler
         self._accounting = accounting
-        self._in_use: SharedQuery[LimitUsage] = SharedQuery(accounting.in_use, _FRESH_S)
+        self._in_use: SharedQuery[LimitUsage] = SharedQuery(accounting.read_limit_usage, _FRESH_S)
         self._helpers = helpers
         self._attacher = attacher
         self._outside_jobs = outside
         self._seal = seal
         self._polled: SharedQuery[Sequence[SchedulerJob]] = SharedQuery(scheduler.poll, _FRESH_S)
-        self._cluster: SharedQuery[Cluster] = SharedQuery(scheduler.cluster, _FRESH_S)
+        self._cluster: SharedQuery[Cluster] = SharedQuery(scheduler.read_cluster, _FRESH_S)
         self._generations = Generations()
         self._patience = TimeoutExecutor()
         # Separate threads: PAM may block one beyond the verb's timeout.
@@ -139,24 +139,24 @@ class Handlers:
 
     async def submit(self, args: SubmitArgs) -> SubmitResult:
         """Submit the job as its account, after checking the request."""
-        await asyncio.to_thread(self._guard.request, args.request)
-        with self._polled.changing():
+        await asyncio.to_thread(self._guard.check_request, args.request)
+        with self._polled.invalidate_around():
             return SubmitResult(scheduler_id=await self._scheduler.submit(args.request))
 
     async def forecast(self, args: SubmitArgs) -> ForecastResult:
         """Return the scheduler's forecast for a job, with the checks of ``submit`` but without
         queueing it.
         """
-        await asyncio.to_thread(self._guard.request, args.request)
+        await asyncio.to_thread(self._guard.check_request, args.request)
         return ForecastResult(forecast=await self._scheduler.forecast(args.request))
 
     async def find(self, args: FindArgs) -> FindResult:
         """Return the scheduler's records of the attempts in ``args.runs``, as the operator account."""
         runs = [
-            run if run.possible else run.model_copy(update={"scheduler_id": None})
+            run if run.has_valid_id else run.model_copy(update={"scheduler_id": None})
             for run in args.runs
         ]
-        jobs = list(await self._scheduler.find(runs))
+        jobs = list(await self._scheduler.find_records(runs))
         return FindResult(jobs=jobs, settle_s=self._scheduler.settle_s)
 
     async def poll(self, args: PollArgs) -> PollResult:
@@ -164,7 +164,7 @@ class Handlers:
         operator account; concurrent callers share one query.
         """
         self._generations.update(await self._polled.get())
-        return self._generations.since(args.since)
+        return self._generations.list_changes_since(args.since)
 
     async def changed(self, args: NoArgs) -> ChangedResult:
         """Wait up to ``_CHANGED_WITHIN_S`` seconds for a change that the scheduler reports. After a
@@ -172,44 +172,44 @@ class Handlers:
         """
         try:
             async with asyncio.timeout(_CHANGED_WITHIN_S):
-                with self._polled.changing():
-                    await self._scheduler.changed()
+                with self._polled.invalidate_around():
+                    await self._scheduler.wait_for_change()
         except TimeoutError:
             return ChangedResult(changed=False)
         return ChangedResult(changed=True)
 
     async def cancel(self, args: RunArgs) -> EmptyResult:
         """Cancel the job, as its account."""
-        await asyncio.to_thread(self._guard.account, args.run.account)
-        if args.run.possible:
-            with self._polled.changing():
+        await asyncio.to_thread(self._guard.check_account, args.run.account)
+        if args.run.has_valid_id:
+            with self._polled.invalidate_around():
                 await self._scheduler.cancel(args.run)
         return EmptyResult()
 
     async def hold(self, args: RunArgs) -> EmptyResult:
         """Hold the job's pending tasks, as its account."""
         await self._check_run(args)
-        with self._polled.changing():
+        with self._polled.invalidate_around():
             await self._scheduler.hold(args.run)
         return EmptyResult()
 
     async def release(self, args: RunArgs) -> EmptyResult:
         """Release the job's held tasks, as its account."""
         await self._check_run(args)
-        with self._polled.changing():
+        with self._polled.invalidate_around():
             await self._scheduler.release(args.run)
         return EmptyResult()
 
     async def throttle(self, args: ThrottleArgs) -> EmptyResult:
         """Set the maximum number of an array's tasks that run at once, as the array's account."""
         await self._check_run(args)
-        with self._polled.changing():
+        with self._polled.invalidate_around():
             await self._scheduler.throttle(args.run, args.max_parallel)
         return EmptyResult()
 
     async def _check_run(self, args: RunArgs) -> None:
-        await asyncio.to_thread(self._guard.account, args.run.account)
-        if not args.run.possible:
+        await asyncio.to_thread(self._guard.check_account, args.run.account)
+        if not args.run.has_valid_id:
             raise SchedulerRejected("There is no job with this ID that could be changed.")
 
     async def attach(self, args: AttachArgs) -> AttachResult:
@@ -217,10 +217,10 @@ class Handlers:
 
         The scheduler's own record must confirm that the job belongs to the account.
         """
-        user = await asyncio.to_thread(self._guard.place, args.place)
+        user = await asyncio.to_thread(self._guard.check_job_folder, args.place)
         if self._attacher is None:
             raise NotSupported("This scheduler cannot start programs beside a running job.")
-        if args.run.account != user.name or not args.possible:
+        if args.run.account != user.name or not args.has_valid_names:
             raise NotAllowed("The job, its files and the account do not belong together.")
         if (args.run.job_id, args.run.attempt) != (args.place.job_id, args.place.attempt):
             raise NotAllowed("The job and its files do not belong together.")
@@ -234,8 +234,8 @@ class Handlers:
         account.
         """
         await self._check_run(args)
-        self._guard.duration(args.time_limit_s)
-        with self._polled.changing():
+        self._guard.check_duration(args.time_limit_s)
+        with self._polled.invalidate_around():
             await self._scheduler.extend(args.run, args.time_limit_s)
         return EmptyResult()
 
@@ -245,7 +245,7 @@ class Handlers:
         """
         if not self._scheduler.capabilities.limits:
             raise NotSupported(f"The scheduler {self._scheduler.name} holds no limits itself.")
-        return await cast(LimitHolder, self._scheduler).hold_limits(args.limits)
+        return await cast(LimitHolder, self._scheduler).set_limits(args.limits)
 
     async def cluster(self, args: NoArgs) -> Cluster:
         """Return the cluster's nodes and partitions, as the operator account; concurrent callers
@@ -258,72 +258,74 @@ class Handlers:
         if not self._scheduler.capabilities.topology:
             raise NotSupported(f"The scheduler {self._scheduler.name} knows no topology.")
         reporter = cast(TopologyReporter, self._scheduler)
-        return TopologyResult(text=await reporter.topology())
+        return TopologyResult(text=await reporter.read_topology())
 
     async def drain(self, args: DrainArgs) -> EmptyResult:
         """Set a node to drain, as an administrator of Slurm."""
         _check_node(args)
-        with self._cluster.changing():
+        with self._cluster.invalidate_around():
             await self._scheduler.drain(args.node, args.reason)
         return EmptyResult()
 
     async def resume(self, args: ResumeArgs) -> EmptyResult:
         """Return a node to service, as an administrator of Slurm."""
         _check_node(args)
-        with self._cluster.changing():
+        with self._cluster.invalidate_around():
             await self._scheduler.resume(args.node)
         return EmptyResult()
 
     async def create(self, args: CreateArgs) -> EmptyResult:
         """Create the files of a job under its account, in the per-user helper."""
-        return await self._by_helper("create", args, EmptyResult)
+        return await self._call_job_helper("create", args, EmptyResult)
 
     async def read_log(self, args: ReadLogArgs) -> ReadLogResult:
         """Read a part of a job's log under its account, in the per-user helper."""
-        return await self._by_helper("read_log", args, ReadLogResult)
+        return await self._call_job_helper("read_log", args, ReadLogResult)
 
     async def read_file(self, args: ReadFileArgs) -> ReadFileResult:
         """Read a part of a file in a job's folder under its account, in the per-user helper."""
-        return await self._by_helper("read_file", args, ReadFileResult)
+        return await self._call_job_helper("read_file", args, ReadFileResult)
 
     async def fence(self, args: TaskArgs) -> FenceResult:
         """Read the fence of an attempt (which names the run that executes it) under its account, in
         the per-user helper.
         """
-        return await self._by_helper("fence", args, FenceResult)
+        return await self._call_job_helper("fence", args, FenceResult)
 
     async def close_fence(self, args: TaskArgs) -> FenceResult:
         """Close the fence of an attempt, so that no run can start its program any more, under its
         account, in the per-user helper.
         """
-        return await self._by_helper("close_fence", args, FenceResult)
+        return await self._call_job_helper("close_fence", args, FenceResult)
 
     async def outcome(self, args: TaskArgs) -> OutcomeResult:
         """Read the recorded outcome of a program under its account, in the per-user helper."""
-        return await self._by_helper("outcome", args, OutcomeResult)
+        return await self._call_job_helper("outcome", args, OutcomeResult)
 
     async def tidy(self, args: JobLocationArgs) -> TidyResult:
         """Remove the files that an ended job no longer needs and measure its folder, under its
         account, in the per-user helper.
         """
-        return await self._by_helper("tidy", args, TidyResult)
+        return await self._call_job_helper("tidy", args, TidyResult)
 
     async def remove(self, args: JobLocationArgs) -> FolderRemoval:
         """Remove the folder of an ended job under its account, in the per-user helper."""
-        return await self._by_helper("remove", args, FolderRemoval)
+        return await self._call_job_helper("remove", args, FolderRemoval)
 
     async def outside_list(self, args: OutsideListArgs) -> OutsideResult:
         """List jobs that were not submitted through the platform, as the operator account. The
         paths of their logs get a seal, which proves that Slurm named them.
         """
-        jobs = await self._outside.list(frozenset(args.accounts))
-        return OutsideResult.model_construct(jobs=[self._seal.sealed(job) for job in jobs])
+        jobs = await self._outside_scheduler.list_jobs(frozenset(args.accounts))
+        return OutsideResult.model_construct(jobs=[self._seal.seal_log(job) for job in jobs])
 
     async def outside_ended(self, args: OutsideEndedArgs) -> OutsideResult:
         """Return accounting's records of those jobs in ``args.runs`` that have ended, as the
         operator account. The jobs were not submitted through the platform.
         """
-        return OutsideResult.model_construct(jobs=list(await self._outside.ended(args.runs)))
+        return OutsideResult.model_construct(
+            jobs=list(await self._outside_scheduler.find_ended_jobs(args.runs))
+        )
 
     async def outside_act(self, args: OutsideActArgs) -> EmptyResult:
         """Cancel, hold or release a job that was not submitted through the platform, as its
@@ -331,8 +333,8 @@ class Handlers:
 
         Slurm's own record must confirm that the job belongs to the account.
         """
-        await asyncio.to_thread(self._guard.account, args.run.account)
-        await self._outside.act(args.run, args.action)
+        await asyncio.to_thread(self._guard.check_account, args.run.account)
+        await self._outside_scheduler.perform_action(args.run, args.action)
         return EmptyResult()
 
     async def outside_log(self, args: OutsideLogArgs) -> ReadLogResult:
@@ -341,9 +343,9 @@ class Handlers:
 
         The log's path must have a valid seal, which proves that Slurm named it.
         """
-        self._seal.check(args.log)
-        user = await asyncio.to_thread(self._guard.account, args.log.account)
-        path = await self._outside.log_path(args.log)
+        self._seal.check_seal(args.log)
+        user = await asyncio.to_thread(self._guard.check_account, args.log.account)
+        path = await self._outside_scheduler.find_log_path(args.log)
         if path is None:
             return ReadLogResult(data=b"", offset=0, size=0)
         log = args.log.model_copy(update={"path": path})
@@ -353,7 +355,7 @@ class Handlers:
         )
 
     @property
-    def _outside(self) -> OutsideScheduler:
+    def _outside_scheduler(self) -> OutsideScheduler:
         if self._outside_jobs is None:
             raise NotSupported("This scheduler reports no jobs that were submitted past it.")
         return self._outside_jobs
@@ -363,33 +365,33 @@ class Handlers:
 
         So a scratch file system that hangs does not block access to the files of jobs.
         """
-        return await self._by_looker("areas", args, AreasResult)
+        return await self._call_storage_helper("areas", args, AreasResult)
 
     async def paths(self, args: PathsArgs) -> PathsResult:
         """Query type, size and other facts of paths under the account, in the same helper as
         ``areas``.
         """
-        return await self._by_looker("paths", args, PathsResult)
+        return await self._call_storage_helper("paths", args, PathsResult)
 
     async def look_at_file(self, args: FileArgs) -> StoredFile:
         """Return an entry of a folder under the account, in a third per-user helper."""
-        return await self._by_reader("look_at_file", args, StoredFile)
+        return await self._call_file_helper("look_at_file", args, StoredFile)
 
     async def list_folder(self, args: ListFolderArgs) -> FileList:
         """List a folder under the account, in the same helper as ``look_at_file``."""
-        return await self._by_reader("list_folder", args, FileList)
+        return await self._call_file_helper("list_folder", args, FileList)
 
     async def read_part(self, args: ReadPartArgs) -> ReadPartResult:
         """Read a part of a file under the account, in the same helper as ``look_at_file``."""
-        return await self._by_reader("read_part", args, ReadPartResult)
+        return await self._call_file_helper("read_part", args, ReadPartResult)
 
     async def make_areas(self, args: AreasArgs) -> MakeAreasResult:
         """Create the folders of storage areas as root, but only those that the broker's own
         settings define for the account.
         """
-        user = await asyncio.to_thread(self._guard.account, args.account)
+        user = await asyncio.to_thread(self._guard.check_account, args.account)
         problems = await asyncio.to_thread(
-            make_folders, self._patience, self._config.storage, user, tuple(args.areas)
+            create_area_folders, self._patience, self._config.storage, user, tuple(args.areas)
         )
         return MakeAreasResult(problems=problems)
 
@@ -397,7 +399,7 @@ class Handlers:
         """Read the scheduler's accounts, their members and limits (associations), as the operator
         account.
         """
-        return await self._accounting.read()
+        return await self._accounting.read_associations()
 
     async def accounting_apply(self, args: AccountingArgs) -> EmptyResult:
         """Apply changes to accounting as the operator account.
@@ -405,17 +407,17 @@ class Handlers:
         Only accounts and users under which jobs may run can be changed.
         """
         for change in args.changes:
-            await asyncio.to_thread(self._guard.accounting, change)
-        await self._accounting.apply(args.changes)
+            await asyncio.to_thread(self._guard.check_accounting_change, change)
+        await self._accounting.apply_changes(args.changes)
         return EmptyResult()
 
     async def accounting_usage(self, args: UsageArgs) -> UsageResult:
         """Read the usage by project and user between two times, as the operator account."""
-        return UsageResult(rows=list(await self._accounting.usage(args.start, args.end)))
+        return UsageResult(rows=list(await self._accounting.read_usage(args.start, args.end)))
 
     async def accounting_energy(self, args: UsageArgs) -> EnergyResult:
         """Read the energy of the jobs that ended between two times, as the operator account."""
-        return EnergyResult(rows=list(await self._accounting.energy(args.start, args.end)))
+        return EnergyResult(rows=list(await self._accounting.read_energy(args.start, args.end)))
 
     async def accounting_in_use(self, args: NoArgs) -> LimitUsage:
         """Return the limits with their current usage, as the operator account; concurrent callers
@@ -432,7 +434,7 @@ class Handlers:
             raise NotSupported(
                 "The broker checks no passwords: its broker.toml names no pam_service."
             )
-        user = await asyncio.to_thread(self._guard.account, args.account)
+        user = await asyncio.to_thread(self._guard.check_account, args.account)
         right = await asyncio.get_running_loop().run_in_executor(
             self._passwords, check_password, user.name, args.password, service
         )
@@ -449,20 +451,22 @@ class Handlers:
         """Return an empty result, which shows that the broker is running."""
         return EmptyResult()
 
-    async def _by_looker(self, verb: str, args: AccountArgs, answer: type[A]) -> A:
-        user = await asyncio.to_thread(self._guard.account, args.account)
-        return await self._helpers.look(user, verb, args.model_dump(mode="json"), answer)
+    async def _call_storage_helper(self, verb: str, args: AccountArgs, answer: type[A]) -> A:
+        user = await asyncio.to_thread(self._guard.check_account, args.account)
+        return await self._helpers.call_for_storage(
+            user, verb, args.model_dump(mode="json"), answer
+        )
 
-    async def _by_reader(self, verb: str, args: FileArgs, answer: type[A]) -> A:
-        user = await asyncio.to_thread(self._guard.account, args.root.account)
-        return await self._helpers.read_files(user, verb, args.model_dump(mode="json"), answer)
+    async def _call_file_helper(self, verb: str, args: FileArgs, answer: type[A]) -> A:
+        user = await asyncio.to_thread(self._guard.check_account, args.root.account)
+        return await self._helpers.call_for_files(user, verb, args.model_dump(mode="json"), answer)
 
-    async def _by_helper(self, verb: str, args: JobLocationArgs, answer: type[A]) -> A:
+    async def _call_job_helper(self, verb: str, args: JobLocationArgs, answer: type[A]) -> A:
         return await self._helpers.call(verb, args.model_dump(mode="json"), answer)
 
 
 def _check_node(args: ResumeArgs) -> None:
-    if not args.possible:
+    if not args.has_valid_name:
         raise SchedulerRejected(f"The cluster has no node {args.node}.")
 
 

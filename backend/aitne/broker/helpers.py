@@ -60,8 +60,8 @@ class Helpers:
             AitneError: the error that the helper reported.
         """
         place = JobLocationArgs.model_validate({"place": args["place"]}).place
-        user = await asyncio.to_thread(self._guard.place, place)
-        return await self._ask(user, "files", verb, args, answer)
+        user = await asyncio.to_thread(self._guard.check_job_folder, place)
+        return await self._call_helper(user, "files", verb, args, answer)
 
     async def read_outside_log(
         self, user: UnixUser, verb: str, args: dict[str, Any]
@@ -73,9 +73,11 @@ class Helpers:
             Unavailable: the file system does not answer.
             AitneError: the error that the helper reported.
         """
-        return await self._ask(user, "files", verb, args, ReadLogResult)
+        return await self._call_helper(user, "files", verb, args, ReadLogResult)
 
-    async def look(self, user: UnixUser, verb: str, args: dict[str, Any], answer: type[A]) -> A:
+    async def call_for_storage(
+        self, user: UnixUser, verb: str, args: dict[str, Any], answer: type[A]
+    ) -> A:
         """Execute a verb in the user's second helper, for storage areas; return its result. This
         helper may hang without blocking the files of jobs.
 
@@ -83,16 +85,16 @@ class Helpers:
             Unavailable: the helper does not answer.
             AitneError: the error that the helper reported.
         """
-        return await self._ask(user, "areas", verb, args, answer)
+        return await self._call_helper(user, "areas", verb, args, answer)
 
-    async def _ask(
+    async def _call_helper(
         self, user: UnixUser, purpose: str, verb: str, args: dict[str, Any], answer: type[A]
     ) -> A:
         body = json.dumps({"verb": verb, "args": args}).encode()
         for last in (False, True):
-            helper, fresh = await self._helper(user, purpose)
+            helper, fresh = await self._get_helper(user, purpose)
             try:
-                response = await helper.ask(body, VERBS[verb].timeout_s - _MARGIN_S)
+                response = await helper.send_request(body, VERBS[verb].timeout_s - _MARGIN_S)
                 break
             except _Gone as error:
                 # An idle helper may have been ended by its user: the request is executed once or
@@ -102,7 +104,7 @@ class Helpers:
                         f"The process that reads the files of {user.name} ended without an answer. "
                         "Try again; if this persists, find out what ends its processes."
                     ) from error
-                await helper.gone()
+                await helper.wait_for_end()
         if "error" in response:
             raise error_from_wire(response["error"])
         try:
@@ -110,7 +112,7 @@ class Helpers:
         except ValidationError as error:
             raise Unavailable(f"The helper of {user.name} gave an invalid answer.") from error
 
-    async def read_files(
+    async def call_for_files(
         self, user: UnixUser, verb: str, args: dict[str, Any], answer: type[A]
     ) -> A:
         """Execute a verb in the user's third helper, for files of the user's own; return its
@@ -120,14 +122,14 @@ class Helpers:
             Unavailable: the helper does not answer.
             AitneError: the error that the helper reported.
         """
-        return await self._ask(user, "own files", verb, args, answer)
+        return await self._call_helper(user, "own files", verb, args, answer)
 
     async def close_idle(self) -> None:
         """Close the helpers that have not been used for some time, and remove those that have
         ended.
         """
         for name, helper in list(self._helpers.items()):
-            if helper.may_go(IDLE_S):
+            if helper.may_be_closed(IDLE_S):
                 del self._helpers[name]
                 await helper.close()
 
@@ -137,21 +139,21 @@ class Helpers:
             await helper.close()
         self._helpers.clear()
 
-    async def _helper(self, user: UnixUser, purpose: str) -> tuple[_Helper, bool]:
+    async def _get_helper(self, user: UnixUser, purpose: str) -> tuple[_Helper, bool]:
         """Return the account's helper for the purpose, and True if it has just been started. Raises
         ``Unavailable`` if too many helpers are in use.
         """
         async with self._forking:
             key = (user.name, purpose)
             existing = self._helpers.get(key)
-            if existing is not None and existing.user == user and not existing.ended:
+            if existing is not None and existing.user == user and not existing.has_ended:
                 return existing, False
             if existing is not None:
                 del self._helpers[key]
                 await existing.close()
             await self._make_room()
             connection, pid = await asyncio.to_thread(
-                self._zygote.helper, user.uid, user.gid, user.groups
+                self._zygote.fork_helper, user.uid, user.gid, user.groups
             )
             connection.setblocking(False)
             reader, writer = await asyncio.open_unix_connection(
@@ -164,7 +166,7 @@ class Helpers:
     async def _make_room(self) -> None:
         if len(self._helpers) < MOST_HELPERS:
             return
-        idle = [item for item in self._helpers.items() if item[1].may_go(0.0)]
+        idle = [item for item in self._helpers.items() if item[1].may_be_closed(0.0)]
         if not idle:
             raise Unavailable("Too many accounts access their files at once. Try again.")
         name, helper = max(idle, key=lambda item: item[1].idle_s)
@@ -173,7 +175,7 @@ class Helpers:
 
 
 @asynccontextmanager
-async def _turn(lock: asyncio.Lock, timeout_s: float) -> AsyncIterator[None]:
+async def _acquire_within(lock: asyncio.Lock, timeout_s: float) -> AsyncIterator[None]:
     async with asyncio.timeout(timeout_s):
         await lock.acquire()
     try:
@@ -214,20 +216,20 @@ class _Helper:
         """Seconds since the helper was last used; 0 while it is in use."""
         return 0.0 if self._queued else time.monotonic() - self._used_at
 
-    def may_go(self, after_s: float) -> bool:
+    def may_be_closed(self, after_s: float) -> bool:
         """Return whether the helper can be closed: it has ended, or it has been idle for more than
         ``after_s`` seconds and is not blocked in the kernel.
         """
-        return self.ended or (self.idle_s > after_s and not self._stuck)
+        return self.has_ended or (self.idle_s > after_s and not self._stuck)
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Return True if the helper has closed its connection or its process has ended."""
         if self._stuck:
             return self._process is None or bool(select([self._process], [], [], 0)[0])
         return self._reader.at_eof() or self._writer.is_closing()
 
-    async def gone(self) -> None:
+    async def wait_for_end(self) -> None:
         """Wait briefly for the end of the helper's process, because the kernel closes the
         connection shortly before it.
         """
@@ -236,7 +238,7 @@ class _Helper:
             with suppress(OSError):
                 await asyncio.to_thread(select, [self._process], [], [], _END_S)
 
-    async def ask(self, body: bytes, timeout_s: float) -> dict[str, Any]:
+    async def send_request(self, body: bytes, timeout_s: float) -> dict[str, Any]:
         """Send a request to the helper and return its answer.
 
         Raises:
@@ -244,13 +246,13 @@ class _Helper:
             _Gone: the helper has closed the connection.
         """
         if self._stuck:
-            raise self._hangs()
+            raise self._make_hang_error()
         self._queued += 1
         try:
-            async with _turn(self._turn, timeout_s / 2):
+            async with _acquire_within(self._turn, timeout_s / 2):
                 return await self._exchange(body, timeout_s / 2)
         except TimeoutError:
-            raise self._hangs() from None
+            raise self._make_hang_error() from None
         finally:
             self._queued -= 1
             self._used_at = time.monotonic()
@@ -294,7 +296,7 @@ class _Helper:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._process, signal.SIGKILL)
 
-    def _hangs(self) -> Unavailable:
+    def _make_hang_error(self) -> Unavailable:
         return Unavailable(
             f"The file system with the jobs of {self.user.name} does not answer. No failure is "
             "known; ask an administrator to check the file system."

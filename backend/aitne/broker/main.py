@@ -16,21 +16,26 @@ from aitne.adapters.accounting.none import NoAccounting
 from aitne.adapters.accounts import unix_user
 from aitne.adapters.broker import FilesByVerb
 from aitne.adapters.command.as_user import AsUserCommand
-from aitne.bootstrap.adapters import accounting_of, attacher_of, outside_of, storages
+from aitne.bootstrap.adapters import (
+    make_scheduler_accounting,
+    make_scheduler_attacher,
+    make_scheduler_outside_jobs,
+    make_storages,
+)
 from aitne.broker.audit import BrokerAuditLog
 from aitne.broker.config import BrokerConfig, load_config
 from aitne.broker.guard import Guard
 from aitne.broker.handlers import Handlers, check_handlers
 from aitne.broker.helpers import Helpers
 from aitne.broker.seal import LogSeal
-from aitne.broker.server import BrokerServer, lock_socket, peer_uids
+from aitne.broker.server import BrokerServer, lock_socket, resolve_peer_uids
 from aitne.broker.zygote import Zygote
 from aitne.core.broker.versions import Welcome
 from aitne.core.errors import AitneError, NotAllowed, SetupError
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
 from aitne.core.ports.tools import Tools
-from aitne.host.heartbeat import beat
-from aitne.host.notify import notify
+from aitne.host.heartbeat import send_heartbeats
+from aitne.host.notify import notify_systemd
 
 _LOG = logging.getLogger("aitne.broker")
 _HOUSEKEEPING_S = 5.0
@@ -51,13 +56,13 @@ def main(make: MakeScheduler | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
-        return _run(load_config(arguments.config), make)
+        return _run_broker(load_config(arguments.config), make)
     except AitneError as error:
         sys.stderr.write(f"{error.message}\n")
         return 1
 
 
-def _run(config: BrokerConfig, make: MakeScheduler | None) -> int:
+def _run_broker(config: BrokerConfig, make: MakeScheduler | None) -> int:
     if os.geteuid() != 0:
         raise SetupError(
             "The broker acts as other accounts, which requires root. Start it as root (its unit is "
@@ -70,7 +75,7 @@ def _run(config: BrokerConfig, make: MakeScheduler | None) -> int:
     lock = lock_socket(config.socket)
     # Before the first thread, and before the adapter reads any key: its children have this memory.
     # Plug-ins are loaded here too: a helper cannot read them any more.
-    zygote = Zygote(storages(config.storage))
+    zygote = Zygote(make_storages(config.storage))
     try:
         return asyncio.run(_serve(config, make, zygote))
     finally:
@@ -82,23 +87,23 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    heartbeat = asyncio.create_task(beat())
+    heartbeat = asyncio.create_task(send_heartbeats())
     guard = Guard(config)
     helpers = Helpers(zygote, guard)
     audit = BrokerAuditLog(config.audit)
     audit.start()
-    command = _command(config, guard)
-    settings = config.for_adapter()
+    command = _make_command(config, guard)
+    settings = config.to_settings()
     tools = Tools(command, FilesByVerb(helpers))
     scheduler = make(settings, tools)
     handlers = Handlers(
         config,
         guard,
         scheduler,
-        accounting_of(scheduler, settings, command) or NoAccounting(scheduler.name),
+        make_scheduler_accounting(scheduler, settings, command) or NoAccounting(scheduler.name),
         helpers,
-        attacher_of(scheduler, settings, tools),
-        outside_of(scheduler, settings, tools),
+        make_scheduler_attacher(scheduler, settings, tools),
+        make_scheduler_outside_jobs(scheduler, settings, tools),
         LogSeal.from_file(config.audit.with_name("outside-logs.key")),
     )
 
@@ -110,29 +115,29 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
             settle_s=scheduler.settle_s,  # the adapter learns it from Slurm, perhaps late
         )
 
-    server = BrokerServer(config.socket, peer_uids(config.peers), handlers, audit, welcome)
+    server = BrokerServer(config.socket, resolve_peer_uids(config.peers), handlers, audit, welcome)
     try:
         handlers.start_notes = await scheduler.start()
         for note in handlers.start_notes:
             _LOG.warning("%s", note)
         await server.start()
-        audit.write(verb="start", outcome="done", release=__version__)
+        audit.write_entry(verb="start", outcome="done", release=__version__)
         _LOG.info("serving %s", config.socket)
-        _notify("READY=1")
+        _notify_systemd("READY=1")
         await _housekeep(stop, helpers, zygote)
     finally:
         heartbeat.cancel()
         await server.close()
         await scheduler.close()
         await helpers.close()
-        audit.write(verb="stop", outcome="done")
+        audit.write_entry(verb="stop", outcome="done")
         audit.close()
     return 0
 
 
 async def _housekeep(stop: asyncio.Event, helpers: Helpers, zygote: Zygote) -> None:
     while not stop.is_set():
-        _notify("WATCHDOG=1")
+        _notify_systemd("WATCHDOG=1")
         try:
             async with asyncio.timeout(_HOUSEKEEPING_S):
                 await stop.wait()
@@ -144,16 +149,16 @@ async def _housekeep(stop: asyncio.Event, helpers: Helpers, zygote: Zygote) -> N
             )
 
 
-def _notify(state: str) -> None:
+def _notify_systemd(state: str) -> None:
     try:
-        notify(state)
+        notify_systemd(state)
     except OSError as error:
         _LOG.warning("the service manager did not accept %s: %s", state, error)
 
 
-def _command(config: BrokerConfig, guard: Guard) -> AsUserCommand:
+def _make_command(config: BrokerConfig, guard: Guard) -> AsUserCommand:
     try:
         operator = None if config.slurm.operator is None else unix_user(config.slurm.operator)
     except NotAllowed as error:
         raise SetupError(f"slurm.operator: {error.message}") from error
-    return AsUserCommand(guard.account, operator, config.slurm.command_prefix)
+    return AsUserCommand(guard.check_account, operator, config.slurm.command_prefix)

@@ -58,7 +58,7 @@ class SharedQuery(Generic[T]):
             return self._result
 
     @contextmanager
-    def changing(self) -> Iterator[None]:
+    def invalidate_around(self) -> Iterator[None]:
         """Wrap an action, such as a submission, that changes what the query returns.
 
         When the ``with`` block ends, the shared answer becomes invalid: later calls of ``get``
@@ -119,12 +119,12 @@ class Generations:
         while len(self._gone) > _MAX_GONE:
             self._forgotten_before = self._gone.popleft()[0]
 
-    def since(self, caller_generation: str | None) -> PollResult:
+    def list_changes_since(self, caller_generation: str | None) -> PollResult:
         """Return the changes since ``caller_generation``. All records are returned if it is None,
         too old, or from another broker process.
         """
         generation = f"{self._origin}:{self._generation}"
-        base = self._known(caller_generation)
+        base = self._parse_generation(caller_generation)
         if base is None:
             return PollResult(
                 generation=generation, full=True, gone=[], new=list(self._live.items())
@@ -141,7 +141,7 @@ class Generations:
             new.append((number, self._live[number]))
         return PollResult(generation=generation, full=False, gone=removed_numbers, new=new)
 
-    def _known(self, caller_generation: str | None) -> int | None:
+    def _parse_generation(self, caller_generation: str | None) -> int | None:
         origin, _, number = (caller_generation or "").partition(":")
         if origin != self._origin or not number.isdecimal():
             return None

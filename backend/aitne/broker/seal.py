@@ -50,26 +50,26 @@ class LogSeal:
             )
         return cls(key)
 
-    def sealed(self, job: OutsideJob) -> OutsideJob:
+    def seal_log(self, job: OutsideJob) -> OutsideJob:
         """Return a copy of the job with a seal of its log's path: an HMAC which proves later that
         Slurm named this path.
         """
         if job.log is None:
             return job
-        log = job.log.model_copy(update={"seal": self._of(job.log)})
+        log = job.log.model_copy(update={"seal": self._compute_seal(job.log)})
         return job.model_copy(update={"log": log})
 
-    def check(self, log: OutsideLog) -> None:
+    def check_seal(self, log: OutsideLog) -> None:
         """Raise ``NotAllowed`` unless the log has a seal that this broker's key created for exactly
         this log.
         """
-        if not hmac.compare_digest(log.seal or "", self._of(log)):
+        if not hmac.compare_digest(log.seal or "", self._compute_seal(log)):
             raise NotAllowed(
                 f"Slurm did not name {log.path} as the log of job {log.scheduler_id} of "
                 f"{log.account}, or the broker's key was replaced since."
             )
 
-    def _of(self, log: OutsideLog) -> str:
+    def _compute_seal(self, log: OutsideLog) -> str:
         # JSON, so that no two logs have the same text.
         text = log.model_dump_json(include={"scheduler_id", "account", "path"})
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()

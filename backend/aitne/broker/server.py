@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from aitne import __version__
 from aitne.broker.audit import BrokerAuditLog
@@ -37,7 +38,7 @@ from aitne.core.broker.versions import (
     PROTOCOL,
     Hello,
     Welcome,
-    common_version,
+    find_common_version,
 )
 from aitne.core.errors import (
     AitneError,
@@ -47,7 +48,7 @@ from aitne.core.errors import (
     SetupError,
     Unavailable,
 )
-from aitne.core.validation import allowed_by, message_of
+from aitne.core.validation import describe_allowed_values, describe_error
 
 _LOG = logging.getLogger("aitne.broker")
 _CREDENTIALS = struct.Struct("iII")  # struct ucred of unix(7): pid, uid, gid
@@ -89,14 +90,14 @@ class Peer:
     uid: int
 
     @classmethod
-    def of(cls, connection: socket.socket) -> Peer:
+    def from_connection(cls, connection: socket.socket) -> Peer:
         """Return the process at the other end of a connected UNIX socket."""
         packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid, uid, _ = _CREDENTIALS.unpack(packed)
         return cls(pid, uid)
 
 
-def peer_uids(peers: list[int | str]) -> frozenset[int]:
+def resolve_peer_uids(peers: list[int | str]) -> frozenset[int]:
     """Return the uids of these accounts, each given as a name or a uid.
 
     Raises ``SetupError`` for an account that does not exist.
@@ -113,7 +114,7 @@ def peer_uids(peers: list[int | str]) -> frozenset[int]:
     return frozenset(uids)
 
 
-def _group_of(peers: frozenset[int]) -> int | None:
+def _find_common_group(peers: frozenset[int]) -> int | None:
     """Return the primary group of the permitted accounts beside root; None if they have no common
     one.
     """
@@ -163,9 +164,9 @@ class BrokerServer:
             self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             new.unlink(missing_ok=True)
             self._server = await asyncio.start_unix_server(
-                self._connected, new, limit=MAX_REQUEST_BYTES, backlog=_BACKLOG
+                self._start_serving, new, limit=MAX_REQUEST_BYTES, backlog=_BACKLOG
             )
-            group = _group_of(self._peers)
+            group = _find_common_group(self._peers)
             os.chown(new, -1, -1 if group is None else group)
             new.chmod(0o666 if group is None else 0o660)
             new.replace(self._path)
@@ -182,7 +183,7 @@ class BrokerServer:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _start_serving(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._serve(reader, writer))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
@@ -190,14 +191,14 @@ class BrokerServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = _Connection(reader, writer)
         try:
-            peer = Peer.of(writer.get_extra_info("socket"))
+            peer = Peer.from_connection(writer.get_extra_info("socket"))
             with self._admitted_connection(peer):
                 async with asyncio.timeout(_HELLO_TIMEOUT_S):
-                    welcome = self._welcome(await self._greet(reader))
+                    welcome = self._welcome(await self._receive_hello(reader))
                     await connection.send(welcome.model_dump_json().encode() + b"\n")
-                await self._requests(connection, peer)
+                await self._handle_requests(connection, peer)
         except AitneError as error:
-            await connection.tell(error)
+            await connection.send_error(error)
             await self._linger(connection)
         except (OSError, TimeoutError) as error:
             _LOG.info("a connection ended: %s", error)
@@ -224,7 +225,7 @@ class BrokerServer:
             return
         self._lingering += 1
         try:
-            await connection.let_read(_LINGER_S)
+            await connection.discard_input(_LINGER_S)
         finally:
             self._lingering -= 1
 
@@ -253,30 +254,31 @@ class BrokerServer:
         if len(self._refused) > _MOST_REFUSED:
             self._refused.clear()
         self._refused[peer.uid] = (now, 0)
-        self._audit.write(
+        self._audit.write_entry(
             peer_uid=peer.uid, peer_pid=peer.pid, verb="connect", outcome="refused", unwritten=count
         )
 
-    async def _greet(self, reader: asyncio.StreamReader) -> int:
-        """Read the platform's ``Hello``; return the version of the protocol to speak. Raises
-        ``SetupError`` if there is none that both sides speak.
+    async def _receive_hello(self, reader: asyncio.StreamReader) -> int:
+        """Read the platform's ``Hello``; return the version of the protocol to speak.
+
+        Raises ``SetupError`` if there is none that both sides speak.
         """
         try:
             hello = Hello.model_validate_json(await reader.readline())
         except ValueError as error:
             raise InvalidInput("The first line must be a greeting of this protocol.") from error
-        version = common_version(hello)
+        version = find_common_version(hello)
         if version is None:
             older = "broker" if hello.protocol > PROTOCOL else "platform"
+            theirs = _format_range(hello.oldest or hello.protocol, hello.protocol)
             raise SetupError(
-                f"The platform (release {hello.release}) speaks protocol "
-                f"{_range(hello.oldest or hello.protocol, hello.protocol)}, this broker (release "
-                f"{__version__}) {_range(OLDEST_PROTOCOL, PROTOCOL)}. Their releases may differ by one "
-                f"minor version: update the {older}."
+                f"The platform (release {hello.release}) speaks protocol {theirs}, this broker (release "
+                f"{__version__}) {_format_range(OLDEST_PROTOCOL, PROTOCOL)}. Their releases may "
+                f"differ by one minor version: update the {older}."
             )
         return version
 
-    async def _requests(self, connection: _Connection, peer: Peer) -> None:
+    async def _handle_requests(self, connection: _Connection, peer: Peer) -> None:
         """Handle requests until the peer closes the connection.
 
         Requests are executed even if the peer does not wait for the results.
@@ -298,13 +300,13 @@ class BrokerServer:
                     raise InvalidInput(f"A line has at most {MAX_REQUEST_BYTES} bytes.") from error
                 if not line:
                     return
-                task = asyncio.create_task(self._answer(connection, peer, line))
+                task = asyncio.create_task(self._answer_line(connection, peer, line))
                 tasks.add(task)
                 task.add_done_callback(ended)
         finally:
-            await self._finish(tasks)
+            await self._wait_for_requests(tasks)
 
-    async def _finish(self, tasks: set[asyncio.Task[None]]) -> None:
+    async def _wait_for_requests(self, tasks: set[asyncio.Task[None]]) -> None:
         """Wait until the requests have ended; when the broker itself is stopped, cancel them after
         ``_LAST_WORK_S`` seconds.
         """
@@ -318,38 +320,38 @@ class BrokerServer:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
-    async def _answer(self, connection: _Connection, peer: Peer, line: bytes) -> None:
+    async def _answer_line(self, connection: _Connection, peer: Peer, line: bytes) -> None:
         try:
             ask = BrokerRequest.model_validate_json(line)
         except ValidationError as error:
             self._record(peer, "?", (None, None), "refused", "not a request")
-            await connection.tell(_invalid("The line is not a request", error))
+            await connection.send_error(_make_invalid_input("The line is not a request", error))
             return
         try:
-            answer = await self._do(peer, ask)
+            answer = await self._execute_request(peer, ask)
         except AitneError as error:
-            await connection.tell(error, ask.id)
+            await connection.send_error(error, ask.id)
             return
         head = b'{"id":%d,"ok":' % ask.id
-        handed_over: socket.socket | None = getattr(answer, "handed_over", None)
+        handed_over: socket.socket | None = getattr(answer, "passed_socket", None)
         await connection.send(head + answer.model_dump_json().encode() + b"}\n", handed_over)
 
-    async def _do(self, peer: Peer, ask: BrokerRequest) -> BaseModel:
-        verb = VERBS.get(ask.verb)
+    async def _execute_request(self, peer: Peer, request: BrokerRequest) -> BaseModel:
+        verb = VERBS.get(request.verb)
         if verb is None:
-            self._record(peer, ask.verb, (None, None), "refused", "unknown verb")
+            self._record(peer, request.verb, (None, None), "refused", "unknown verb")
             raise InvalidInput.field(
-                "verb", "the broker has no such verb", value=ask.verb, allowed=", ".join(VERBS)
+                "verb", "the broker has no such verb", value=request.verb, allowed=", ".join(VERBS)
             )
         try:
-            args = verb.args.model_validate(ask.args)
+            args = verb.args.model_validate(request.args)
         except ValidationError as error:
-            invalid = _invalid(f"The arguments of {verb.name} are wrong", error)
+            invalid = _make_invalid_input(f"The arguments of {verb.name} are wrong", error)
             self._record(peer, verb.name, (None, None), "refused", invalid.message)
             raise invalid from error
         if verb.audited == "always" and self._audit.trouble is not None:
             # The line about this refusal is also the attempt to write again.
-            self._record(peer, verb.name, args.about, "refused", "no audit log")
+            self._record(peer, verb.name, args.audit_subject, "refused", "no audit log")
             if self._audit.trouble is not None:
                 raise Unavailable(
                     f"The broker refuses what it cannot log: {self._audit.trouble}. "
@@ -357,19 +359,19 @@ class BrokerServer:
                 )
         begun = time.monotonic()
         try:
-            answer = await self._timed(verb, args)
+            answer = await self._execute_with_timeout(verb, args)
         except AitneError as error:
             refused = isinstance(error, NotAllowed | InvalidInput)
             outcome = "refused" if refused else error.code
             if refused or verb.audited == "always":
-                self._record(peer, verb.name, args.about, outcome, error.message, begun)
+                self._record(peer, verb.name, args.audit_subject, outcome, error.message, begun)
             raise
         if verb.audited == "always":
             result = getattr(answer, "scheduler_id", None)
-            self._record(peer, verb.name, args.about, "done", result, begun)
+            self._record(peer, verb.name, args.audit_subject, "done", result, begun)
         return answer
 
-    async def _timed(self, verb: Verb, args: Args) -> BaseModel:
+    async def _execute_with_timeout(self, verb: Verb, args: Args) -> BaseModel:
         try:
             async with asyncio.timeout(verb.timeout_s):
                 return await self._handlers.handle(verb.name, args)
@@ -395,7 +397,7 @@ class BrokerServer:
         begun: float | None = None,
     ) -> None:
         took = None if begun is None else round(time.monotonic() - begun, 4)
-        self._audit.write(
+        self._audit.write_entry(
             peer_uid=peer.uid,
             peer_pid=peer.pid,
             verb=verb,
@@ -407,7 +409,7 @@ class BrokerServer:
         )
 
 
-def _range(oldest: int, newest: int) -> str:
+def _format_range(oldest: int, newest: int) -> str:
     return str(newest) if oldest == newest else f"{oldest} to {newest}"
 
 
@@ -426,7 +428,7 @@ class _Connection:
         try:
             with suppress(OSError):  # the peer may have closed the connection
                 if passed_socket is not None:
-                    line = await self._hand_over(line, passed_socket)
+                    line = await self._send_with_socket(line, passed_socket)
                 self._writer.write(line)
                 async with self._draining:
                     await self._writer.drain()
@@ -434,7 +436,7 @@ class _Connection:
             if passed_socket is not None:
                 passed_socket.close()
 
-    async def _hand_over(self, line: bytes, passed_socket: socket.socket) -> bytes:
+    async def _send_with_socket(self, line: bytes, passed_socket: socket.socket) -> bytes:
         """Send the first byte of the line together with the socket, after all data that was written
         before. Return the rest of the line, which the caller sends.
         """
@@ -446,7 +448,7 @@ class _Connection:
                 socket.send_fds(connection, [line[:1]], [passed_socket.fileno()])
         return line[1:]
 
-    async def let_read(self, timeout_s: float) -> None:
+    async def discard_input(self, timeout_s: float) -> None:
         """Discard further input for ``timeout_s`` seconds, so that the peer can read what was sent.
 
         If the connection were closed immediately, sent responses could be lost.
@@ -457,29 +459,26 @@ class _Connection:
                 while await self.reader.read(1 << 16):
                     pass
 
-    async def tell(self, error: AitneError, number: int | None = None) -> None:
+    async def send_error(self, error: AitneError, number: int | None = None) -> None:
         answer: dict[str, Any] = {"id": number, "error": error_to_wire(error)}
         await self.send(json.dumps(answer).encode() + b"\n")
 
 
-def _invalid(summary: str, error: ValidationError) -> InvalidInput:
+def _make_invalid_input(summary: str, error: ValidationError) -> InvalidInput:
     """Return an error that names the invalid fields but not their values, which may be secrets.
     ``summary`` is the beginning of the message.
     """
-    problems = [
-        FieldProblem(_field(part["loc"]), message_of(part), allowed=allowed_by(part))
-        for part in error.errors(include_input=False, include_url=False)
-    ]
+    parts = error.errors(include_input=False, include_url=False)
+    problems = [_make_problem(part) for part in parts]
     details = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
     return InvalidInput(f"{summary}: {details}", problems[:20])
 
 
-def _field(location: tuple[int | str, ...]) -> str:
-    """Return the name of a wrong argument from pydantic's error location; for an argument that is a
-    job request, the name of the field in it.
-    """
-    parts = [str(part) for part in location if part not in ("request", "[key]")]
-    return "files" if parts[:1] == ["files"] else ".".join(parts) or "line"
+def _make_problem(error: ErrorDetails) -> FieldProblem:
+    """Return the problem of an argument; for one that is a job request, of the field in it."""
+    parts = [str(part) for part in error["loc"] if part not in ("request", "[key]")]
+    name = "files" if parts[:1] == ["files"] else ".".join(parts) or "line"
+    return FieldProblem(name, describe_error(error), allowed=describe_allowed_values(error))
 
 
 def lock_socket(path: Path) -> int:

@@ -23,7 +23,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from aitne.adapters import account_files, ended_folders, files
-from aitne.adapters.looking import TimeoutExecutor, look_at, look_at_paths
+from aitne.adapters.looking import TimeoutExecutor, read_areas, read_paths
 from aitne.core.broker.account_files import FileArgs, ListFolderArgs, ReadPartArgs, ReadPartResult
 from aitne.core.broker.arguments import EmptyResult
 from aitne.core.broker.errors import error_to_wire
@@ -45,7 +45,7 @@ from aitne.core.broker.storage import AreasArgs, AreasResult, PathsArgs, PathsRe
 from aitne.core.errors import AitneError, InvalidInput, Unavailable
 from aitne.core.ports.files import LogChunk
 from aitne.core.ports.storage import Storage
-from aitne.host.privileges import become
+from aitne.host.privileges import become_account
 
 _LOG = logging.getLogger("aitne.broker")
 LENGTH = struct.Struct(">I")
@@ -84,7 +84,7 @@ class Zygote:
         The broker must then be restarted.
         """
 
-    def helper(self, uid: int, gid: int, groups: tuple[int, ...]) -> tuple[socket.socket, int]:
+    def fork_helper(self, uid: int, gid: int, groups: tuple[int, ...]) -> tuple[socket.socket, int]:
         """Fork a helper that runs under this account; return the connection to it and its PID.
 
         Must not be called by two threads at once.
@@ -123,18 +123,18 @@ class _Work:
         self._storages = storages
         self._patience = TimeoutExecutor()
 
-    def do(self, verb: str, args: dict[str, Any]) -> BaseModel:
+    def execute_verb(self, verb: str, args: dict[str, Any]) -> BaseModel:
         """Execute the verb and return its result."""
         if verb == "areas":
             areas = AreasArgs.model_validate(args)
-            facts = look_at(self._patience, self._storages, areas.areas, areas.account)
+            facts = read_areas(self._patience, self._storages, areas.areas, areas.account)
             return AreasResult(areas=facts)
         if verb == "paths":
             paths = PathsArgs.model_validate(args)
-            return PathsResult(paths=look_at_paths(self._patience, paths.paths))
+            return PathsResult(paths=read_paths(self._patience, paths.paths))
         if verb in ("look_at_file", "list_folder", "read_part"):
-            return _do_own_files(verb, args)
-        return _do_files(verb, args)
+            return _execute_account_file_verb(verb, args)
+        return _execute_job_file_verb(verb, args)
 
 
 def _serve_orders(orders: socket.socket, parent: int, work: _Work) -> None:
@@ -144,8 +144,8 @@ def _serve_orders(orders: socket.socket, parent: int, work: _Work) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
-    _speak_to_nobody(0, 1)
-    _keep_only([0, 1, 2, orders.fileno()])
+    _redirect_to_null(0, 1)
+    _close_other_descriptors([0, 1, 2, orders.fileno()])
     while True:
         try:
             data, descriptors, _, _ = socket.recv_fds(orders, _MAX_ORDER_BYTES, 1)
@@ -158,8 +158,8 @@ def _serve_orders(orders: socket.socket, parent: int, work: _Work) -> None:
         if pid == 0:
             try:
                 orders.close()
-                _become(order, descriptors[0])
-                _serve(socket.socket(fileno=descriptors[0]), work)
+                _become_account(order, descriptors[0])
+                _serve_requests(socket.socket(fileno=descriptors[0]), work)
             finally:
                 os._exit(1)
         for descriptor in descriptors:
@@ -167,21 +167,21 @@ def _serve_orders(orders: socket.socket, parent: int, work: _Work) -> None:
         orders.send(json.dumps({"pid": pid}).encode())
 
 
-def _become(order: dict[str, Any], connection: int) -> None:
+def _become_account(order: dict[str, Any], connection: int) -> None:
     """Change this process permanently to the account in ``order``."""
-    _speak_to_nobody(2)
-    _keep_only([0, 1, 2, connection])
+    _redirect_to_null(2)
+    _close_other_descriptors([0, 1, 2, connection])
     signal.signal(
         signal.SIGCHLD, signal.SIG_DFL
     )  # exit codes of a storage system's tools are needed
-    become(int(order["uid"]), int(order["gid"]), [int(group) for group in order["groups"]])
+    become_account(int(order["uid"]), int(order["gid"]), [int(group) for group in order["groups"]])
     _prctl(_PR_SET_DUMPABLE, 0)  # its user must not read remains of root's memory
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.umask(0o077)
     os.chdir("/")
 
 
-def _serve(connection: socket.socket, work: _Work) -> None:
+def _serve_requests(connection: socket.socket, work: _Work) -> None:
     """Handle requests one at a time until the broker closes the connection."""
     while True:
         head = _receive(connection, LENGTH.size)
@@ -191,14 +191,18 @@ def _serve(connection: socket.socket, work: _Work) -> None:
         body = _receive(connection, size) if size <= MAX_FRAME_BYTES else None
         if body is None:
             return
-        answer = _answer(body, work)
+        answer = _answer_request(body, work)
         connection.sendall(LENGTH.pack(len(answer)) + answer)
 
 
-def _answer(body: bytes, work: _Work) -> bytes:
+def _answer_request(body: bytes, work: _Work) -> bytes:
     try:
         ask = json.loads(body)
-        return b'{"ok":' + work.do(ask["verb"], ask["args"]).model_dump_json().encode() + b"}"
+        return (
+            b'{"ok":'
+            + work.execute_verb(ask["verb"], ask["args"]).model_dump_json().encode()
+            + b"}"
+        )
     except AitneError as error:
         return json.dumps({"error": error_to_wire(error)}).encode()
     except ValidationError as error:
@@ -216,14 +220,14 @@ def _receive(connection: socket.socket, size: int) -> bytes | None:
     return bytes(data)
 
 
-def _speak_to_nobody(*descriptors: int) -> None:
+def _redirect_to_null(*descriptors: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in descriptors:
         os.dup2(null, descriptor)
     os.close(null)
 
 
-def _keep_only(descriptors: list[int]) -> None:
+def _close_other_descriptors(descriptors: list[int]) -> None:
     """Close all descriptors except these, such as the sockets of peers and the file of the audit
     log.
     """
@@ -242,29 +246,33 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), f"prctl {option}")
 
 
-def _do_files(verb: str, args: dict[str, Any]) -> BaseModel:
+def _execute_job_file_verb(verb: str, args: dict[str, Any]) -> BaseModel:
     if verb == "create":
         create = CreateArgs.model_validate(args)
-        files.create(create.place, create.files)
+        files.create_attempt_folder(create.place, create.files)
         return EmptyResult()
     if verb == "read_log":
         read = ReadLogArgs.model_validate(args)
         limit = min(read.limit, MAX_READ_BYTES)
-        return _piece(files.read_log(read.place, read.task, offset=read.offset, limit=limit))
+        return _to_read_result(
+            files.read_log(read.place, read.task, offset=read.offset, limit=limit)
+        )
     if verb == "outside_log":
         outside = OutsideLogArgs.model_validate(args)
         limit = min(outside.limit, MAX_READ_BYTES)
-        return _piece(files.read_path(outside.log.path, offset=outside.offset, limit=limit))
+        return _to_read_result(
+            files.read_outside_log(outside.log.path, offset=outside.offset, limit=limit)
+        )
     if verb == "read_file":
         asked = ReadFileArgs.model_validate(args)
         limit = min(asked.limit, MAX_READ_BYTES)
         chunk = files.read_file(asked.place, asked.name, offset=asked.offset, limit=limit)
-        return ReadFileResult(part=None if chunk is None else _piece(chunk))
+        return ReadFileResult(part=None if chunk is None else _to_read_result(chunk))
     if verb in ("tidy", "remove"):
         place = JobLocationArgs.model_validate(args).place
         if verb == "remove":
-            return ended_folders.remove(place)
-        return TidyResult(size=ended_folders.tidy(place))
+            return ended_folders.remove_job_folder(place)
+        return TidyResult(size=ended_folders.remove_unneeded_files(place))
     task = TaskArgs.model_validate(args)
     if verb == "fence":
         return FenceResult(fence=files.read_fence(task.place, task.task))
@@ -275,10 +283,10 @@ def _do_files(verb: str, args: dict[str, Any]) -> BaseModel:
     raise InvalidInput(f"A helper has no verb {verb!r}.")
 
 
-def _do_own_files(verb: str, args: dict[str, Any]) -> BaseModel:
+def _execute_account_file_verb(verb: str, args: dict[str, Any]) -> BaseModel:
     if verb == "look_at_file":
         look = FileArgs.model_validate(args)
-        return account_files.look(look.root.folder, look.path)
+        return account_files.get_entry(look.root.folder, look.path)
     if verb == "list_folder":
         of = ListFolderArgs.model_validate(args)
         return account_files.list_folder(of.root.folder, of.path, after=of.after, limit=of.limit)
@@ -293,6 +301,6 @@ def _do_own_files(verb: str, args: dict[str, Any]) -> BaseModel:
     return ReadPartResult(data=base64.b64encode(data))
 
 
-def _piece(chunk: LogChunk) -> ReadLogResult:
+def _to_read_result(chunk: LogChunk) -> ReadLogResult:
     data = base64.b64encode(chunk.data)
     return ReadLogResult(data=data, offset=chunk.offset, size=chunk.size)

@@ -48,19 +48,19 @@ class LazyCommand(typer.core.TyperCommand):
             hidden=hidden,
         )
 
-    def load(self) -> Any:
+    def load_command(self) -> Any:
         """Import the command and return it; a group also contains the commands that other modules
         define for it."""
         import_module(self.module)
         loaded: Any = typer.main.get_command(registered[self.words].app)
         if hasattr(loaded, "commands"):
-            loaded.commands |= _below(self.words)
+            loaded.commands |= _list_commands(self.words)
         return loaded
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Import the command and return its context. Typer calls this method for the command that
         was typed."""
-        return self.load().make_context(*arguments, **options)
+        return self.load_command().make_context(*arguments, **options)
 
 
 class ReservedCommand(typer.core.TyperCommand):
@@ -76,7 +76,7 @@ class ReservedCommand(typer.core.TyperCommand):
         raise InvalidInput(RESERVED[str(self.name)])
 
 
-def _below(group: str) -> dict[str, Any]:
+def _list_commands(group: str) -> dict[str, Any]:
     """Return the commands of a group by name; for an empty ``group``, the commands and groups at
     the top."""
     found: dict[str, Any] = {}
@@ -103,7 +103,7 @@ def root(
     """Work on a machine-learning cluster: sessions, jobs, and the platform itself."""
 
 
-def command() -> Any:
+def make_command() -> Any:
     """Return the complete command line as a Typer command."""
     app = typer.Typer(
         name="aitne",
@@ -113,7 +113,7 @@ def command() -> Any:
     )
     app.callback(epilog=examples(EXAMPLES))(root)
     group: Any = typer.main.get_command(app)
-    group.commands = _below("")
+    group.commands = _list_commands("")
     for alias, words in ALIASES.items():
         group.commands[alias] = LazyCommand(words, hidden=True)
     for name in RESERVED:

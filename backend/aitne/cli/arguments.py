@@ -8,7 +8,7 @@ GLOBAL = {"--url": True, "--data-dir": True, "--json": False}
 """Options that may also precede the command, and whether a value follows them."""
 
 
-def arrange(argv: list[str]) -> list[str]:
+def move_global_options(argv: list[str]) -> list[str]:
     """Move global options that precede the command behind it, because each command parses them
     itself.
 

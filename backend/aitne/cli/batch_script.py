@@ -11,16 +11,16 @@ from aitne.core.jobs.sbatch_conversion import Note
 from aitne.core.jobs.sbatch_import import ImportedScript, import_sbatch, is_batch_script
 
 
-def decoded(data: bytes, name: str) -> str | None:
+def decode_script(data: bytes, name: str) -> str | None:
     """Return the text of a file that begins with ``#!``; None if it is no batch script for sbatch.
 
     Raises ``InvalidInput`` if the file is not text.
     """
-    text = text_of(data, name)
+    text = decode_text(data, name)
     return text if is_batch_script(text) else None
 
 
-def text_of(data: bytes, name: str) -> str:
+def decode_text(data: bytes, name: str) -> str:
     """Return the text of a script. Raises ``InvalidInput`` if it is not text."""
     try:
         return data.decode()
@@ -28,7 +28,7 @@ def text_of(data: bytes, name: str) -> str:
         raise InvalidInput(f"{name} is not text (byte {error.start}): is it a script?") from error
 
 
-def convert(
+def convert_script(
     text: str, path: str, *, call: SbatchCall | None = None, synced: str | None = None
 ) -> ImportedScript:
     """Convert a batch script as sbatch would read it in the current folder, and print the notes.
@@ -54,11 +54,13 @@ def convert(
     except ValueError as error:
         raise InvalidInput(f"{label}: {error}.") from error
     for note in imported.notes:
-        output.say(_sentence(label, note))
+        output.print_message(_format_note(label, note))
     return imported
 
 
-def _sentence(label: str, note: Note) -> str:
+def _format_note(label: str, note: Note) -> str:
     place = f"{label}:{note.line}" if note.line else label
     word = "" if note.changes_execution else " (the job runs the same)"
-    return f"{place}: {output.plain(note.option)} {output.plain(note.message)}{word}"
+    return (
+        f"{place}: {output.to_single_line(note.option)} {output.to_single_line(note.message)}{word}"
+    )

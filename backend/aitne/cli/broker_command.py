@@ -13,10 +13,10 @@ CLIENT_ONLY = (
 )
 
 
-def run() -> None:
+def run_broker() -> None:
     """Run the broker and exit with its status. Without the server's packages, print how to install
     them, and exit with status 1."""
-    if not server_part.is_installed():
+    if not server_part.is_server_installed():
         sys.exit(CLIENT_ONLY)
     from aitne.broker.main import main
 

@@ -6,7 +6,7 @@ import os
 import sys
 
 
-def show(url: str) -> bool:
+def open_url(url: str) -> bool:
     """Open ``url`` in a browser and return True; return False if there is no display or no browser
     started."""
     graphical = (

@@ -21,34 +21,42 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """Pattern of a name that needs no quoting in a shell."""
 
 
-def jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def complete_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return names and ids of the user's newest jobs, each with a description."""
-    return _asked(ctx, lambda client: _jobs(client, incomplete))
+    return _query_platform(ctx, lambda client: _list_job_candidates(client, incomplete))
 
 
-def unfinished_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def complete_unfinished_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return names and ids of the user's jobs that have not ended."""
     from aitne.client.record import LIVE
 
-    return _asked(ctx, lambda client: _jobs(client, incomplete, states=LIVE))
+    return _query_platform(
+        ctx, lambda client: _list_job_candidates(client, incomplete, states=LIVE)
+    )
 
 
-def sessions(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def complete_sessions(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return names and ids of the user's newest sessions."""
-    return _asked(ctx, lambda client: _jobs(client, incomplete, type="session"))
+    return _query_platform(
+        ctx, lambda client: _list_job_candidates(client, incomplete, type="session")
+    )
 
 
-def templates(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def complete_templates(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the names of the templates."""
-    return _asked(ctx, lambda client: [(each.name, each.title) for each in client.templates.list()])
+    return _query_platform(
+        ctx, lambda client: [(each.name, each.title) for each in client.templates.list()]
+    )
 
 
-def projects(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def complete_projects(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the names of the user's projects."""
-    return _asked(ctx, lambda client: [(name, "") for name in client.me().projects])
+    return _query_platform(ctx, lambda client: [(name, "") for name in client.me().projects])
 
 
-def _jobs(client: Client, incomplete: str, **where: Any) -> Iterable[tuple[str, str]]:
+def _list_job_candidates(
+    client: Client, incomplete: str, **filters: Any
+) -> Iterable[tuple[str, str]]:
     """Yield candidates for the user's newest jobs, each with its state.
 
     These are job names without duplicates, and job ids if a name needs quoting or ``incomplete`` is
@@ -56,7 +64,7 @@ def _jobs(client: Client, incomplete: str, **where: Any) -> Iterable[tuple[str, 
     """
     named: set[str] = set()
     owner = client.me().user.name
-    for job in client.jobs.list(owner=owner, top_level=True, limit=MOST_JOBS, **where):
+    for job in client.jobs.list(owner=owner, top_level=True, limit=MOST_JOBS, **filters):
         single = _WORD.fullmatch(job.name) is not None
         if single and job.name not in named:
             named.add(job.name)
@@ -65,17 +73,17 @@ def _jobs(client: Client, incomplete: str, **where: Any) -> Iterable[tuple[str, 
             yield job.short_id, f"{job.name[:40]} {job.state}"
 
 
-def _asked(
-    ctx: typer.Context, ask: Callable[[Client], Iterable[tuple[str, str]]]
+def _query_platform(
+    ctx: typer.Context, query: Callable[[Client], Iterable[tuple[str, str]]]
 ) -> list[tuple[str, str]]:
-    def chosen(option: str) -> Any:
+    def get_option(option: str) -> Any:
         return ctx.params.get(option) or ctx.find_root().params.get(option)
 
     def run() -> None:
         try:
             from aitne.client import Client
 
-            found.extend(ask(Client(url=chosen("url"), data_dir=chosen("data_dir"))))
+            found.extend(query(Client(url=get_option("url"), data_dir=get_option("data_dir"))))
         except Exception:  # noqa: BLE001 - an error would appear in the middle of the command line
             found.clear()
 

@@ -12,17 +12,17 @@ _ASKED = (signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def tidily() -> Iterator[None]:
+def exit_on_signals() -> Iterator[None]:
     """Raise ``SystemExit`` on SIGTERM or when the terminal is closed, so that commands inside this
     context clean up as after an error."""
 
-    def end(number: int, _: FrameType | None) -> None:
+    def raise_exit(number: int, _: FrameType | None) -> None:
         # Once: the cleanup must not be interrupted by a second signal.
         for signum in _ASKED:
             signal.signal(signum, signal.SIG_IGN)
         sys.exit(128 + number)
 
-    before = {signum: signal.signal(signum, end) for signum in _ASKED}
+    before = {signum: signal.signal(signum, raise_exit) for signum in _ASKED}
     try:
         yield
     finally:

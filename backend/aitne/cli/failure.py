@@ -15,7 +15,7 @@ from aitne.core.errors import AitneError, FieldProblem, InvalidInput, NotAllowed
 FAILED, INVALID, NOT_FOUND, INTERRUPTED = 1, 2, 3, 130
 
 
-def status_of(error: BaseException) -> int:
+def get_exit_status(error: BaseException) -> int:
     """Return the exit status for an error: not found or not allowed, invalid input, or any other
     failure."""
     if isinstance(error, Ambiguous | NotFound | NotAllowed):
@@ -25,40 +25,40 @@ def status_of(error: BaseException) -> int:
     return FAILED
 
 
-def report(error: Exception, *, as_json: bool) -> int:
+def report_error(error: Exception, *, as_json: bool) -> int:
     """Print an error on stderr, with ``as_json`` also on stdout as JSON; return the exit status."""
     if os.environ.get("AITNE_DEBUG"):
         traceback.print_exception(error)
-    if _is_usage(error):
-        return _report_usage(error, as_json=as_json)
+    if _is_usage_error(error):
+        return _report_usage_error(error, as_json=as_json)
     if not isinstance(error, AitneError):
         message = f"{type(error).__name__}: {error}"
-        if isinstance(error, ModuleNotFoundError) and not server_part.is_installed():
+        if isinstance(error, ModuleNotFoundError) and not server_part.is_server_installed():
             message = server_part.CLIENT_ONLY
         elif isinstance(error, OSError):
             message = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
         else:
             message += " (this is a bug in aitne; AITNE_DEBUG=1 shows the traceback)"
         error = AitneError(message)
-    _say(error)
+    _print_error(error)
     if as_json and not isinstance(error, JobFailed):
-        output.answer_json({"error": document(error)})
-    return status_of(error)
+        output.print_json({"error": make_error_document(error)})
+    return get_exit_status(error)
 
 
-def _say(error: AitneError) -> None:
+def _print_error(error: AitneError) -> None:
     problems = error.problems if isinstance(error, InvalidInput) else ()
     message = error.message if len(problems) < 2 else f"{len(problems)} fields are wrong."
-    output.say(f"aitne: {output.plain(message)}")
+    output.print_message(f"aitne: {output.to_single_line(message)}")
     if len(problems) > 1:  # the table shows only what is allowed
         for problem in problems:
-            output.say(output.plain(f"  {problem.field}: {problem.message}"))
+            output.print_message(output.to_single_line(f"  {problem.field}: {problem.message}"))
     if problems:
-        output.say("")
+        output.print_message("")
         rows = [
             (
-                problem.field + _place(error, problem),
-                "" if problem.value is None else output.plain(problem.value, 60),
+                problem.field + _format_location(error, problem),
+                "" if problem.value is None else output.to_single_line(problem.value, 60),
                 problem.allowed or "",
             )
             for problem in problems
@@ -66,39 +66,39 @@ def _say(error: AitneError) -> None:
         columns = ("FIELD", "VALUE", "ALLOWED")
         # A column in which nothing stands is omitted.
         shown = [0, *(column for column in (1, 2) if any(row[column] for row in rows))]
-        output.table(
+        output.print_table(
             [columns[column] for column in shown],
             [[row[column] for column in shown] for row in rows],
             file=sys.stderr,
         )
     if isinstance(error, Ambiguous):
-        output.table(
+        output.print_table(
             ("ID", "NAME", "STATE"),
-            [(job.id, output.plain(job.name, 60), job.state) for job in error.candidates],
+            [(job.id, output.to_single_line(job.name, 60), job.state) for job in error.candidates],
             file=sys.stderr,
         )
 
 
-def _place(error: AitneError, problem: FieldProblem) -> str:
-    line = _line(error, problem)
+def _format_location(error: AitneError, problem: FieldProblem) -> str:
+    line = _find_line(error, problem)
     return "" if line is None else f" ({error.source.name}:{line})"  # type: ignore[attr-defined]
 
 
-def _line(error: AitneError, problem: FieldProblem) -> int | None:
+def _find_line(error: AitneError, problem: FieldProblem) -> int | None:
     # A job file's error has its lines; a check of its type would load the YAML library.
     source = getattr(error, "source", None)
-    line: int | None = None if source is None else source.line_of(problem.field)
+    line: int | None = None if source is None else source.find_line(problem.field)
     return line
 
 
-def document(error: AitneError) -> dict[str, Any]:
+def make_error_document(error: AitneError) -> dict[str, Any]:
     """Return an error as the dictionary that ``--json`` prints."""
     document: dict[str, Any] = {"code": error.code, "message": error.message}
     if isinstance(error, InvalidInput) and error.problems:
         document["problems"] = [
             {
                 "field": problem.field,
-                "line": _line(error, problem),
+                "line": _find_line(error, problem),
                 "message": problem.message,
                 "value": problem.value,
                 "allowed": problem.allowed,
@@ -110,20 +110,22 @@ def document(error: AitneError) -> dict[str, Any]:
     return document
 
 
-def _is_usage(error: Exception) -> bool:
+def _is_usage_error(error: Exception) -> bool:
     # Typer brings its own copy of Click in newer releases and uses the shared one in older ones:
     # the errors of both have only these attributes in common.
     return hasattr(error, "format_message") and hasattr(error, "exit_code")
 
 
-def _report_usage(error: Any, *, as_json: bool) -> int:
+def _report_usage_error(error: Any, *, as_json: bool) -> int:
     message = str(error.format_message())
     context = getattr(error, "ctx", None)
     path = "aitne" if context is None else context.command_path
-    more = hints.of(error)
+    more = hints.find_hint(error)
     if more is not None:  # what Typer suggests from the letters alone would mislead
         message = message.partition(" (Possible options")[0]
-    output.say("\n".join(filter(None, [f"aitne: {message}", more, f"See `{path} --help`."])))
+    output.print_message(
+        "\n".join(filter(None, [f"aitne: {message}", more, f"See `{path} --help`."]))
+    )
     if as_json:
-        output.answer_json({"error": {"code": "usage", "message": message}})
+        output.print_json({"error": {"code": "usage", "message": message}})
     return INVALID

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 ALL_USERS = "all users"
 
 
-def administrator_client(url: str | None, data_dir: str | None) -> Client:
+def make_administrator_client(url: str | None, data_dir: str | None) -> Client:
     """Return a client of the platform. Raises ``NotAllowed`` unless the user is an
     administrator."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if client.me().user.role != "admin":
         from aitne.core.errors import NotAllowed
 
@@ -32,7 +32,7 @@ def administrator_client(url: str | None, data_dir: str | None) -> Client:
     return client
 
 
-def platform_settings(client: Client) -> Settings:
+def load_platform_settings(client: Client) -> Settings:
     """Return the settings of the platform, which must have been selected by its data directory.
 
     Raises ``SetupError`` if it was selected by its address: it may be on another machine or keep
@@ -56,7 +56,9 @@ def platform_settings(client: Client) -> Settings:
     return load_settings(Path(data_dir))
 
 
-def runtimes_without(client: Client, name: str, version: str, runtimes: Sequence[str]) -> list[str]:
+def list_missing_runtimes(
+    client: Client, name: str, version: str, runtimes: Sequence[str]
+) -> list[str]:
     """Return the ``runtimes`` for which the catalogue has no artifact of this version yet.
 
     Raises ``Conflict`` if the version is damaged or retired.
@@ -76,22 +78,22 @@ def runtimes_without(client: Client, name: str, version: str, runtimes: Sequence
     return [*runtimes]
 
 
-def register(
-    client: Client, image: dict[str, object], made: BuildResult, projects: Sequence[str]
+def register_image(
+    client: Client, image: dict[str, object], build: BuildResult, projects: Sequence[str]
 ) -> ImageRecord:
     """Register a new image in the catalogue and return it. If the platform rejects the image, the
-    files in ``made`` are removed.
+    files in ``build`` are removed.
     """
-    from aitne.adapters.images.store import remove
+    from aitne.adapters.images.store import remove_path
     from aitne.core.errors import AitneError, Unavailable
 
     artifacts = [
         artifact.model_dump(include={"runtime", "digest"})
         | ({"path": artifact.path} if artifact.path else {"size_bytes": artifact.size_bytes})
-        for artifact in made.artifacts
+        for artifact in build.artifacts
     ]
-    packages = [package.model_dump() for package in made.packages]
-    output.say("Registering it with the platform")
+    packages = [package.model_dump() for package in build.packages]
+    output.print_message("Registering it with the platform")
     try:
         return client.images.register(image, artifacts, packages=packages, projects=projects)
     except AitneError as error:
@@ -102,12 +104,12 @@ def register(
                 known_paths = {
                     item.path for entry in client.images.list() for item in entry.artifacts
                 }
-                for artifact in made.artifacts:
+                for artifact in build.artifacts:
                     if artifact.path is not None and artifact.path not in known_paths:
-                        remove(Path(artifact.path))
+                        remove_path(Path(artifact.path))
         raise
 
 
-def seen_by(image: ImageRecord) -> str:
+def format_audience(image: ImageRecord) -> str:
     """Return the users who may use an image as text: names of projects, or ``all users``."""
     return ", ".join(image.projects) or ALL_USERS

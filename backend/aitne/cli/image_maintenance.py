@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from aitne.core.settings import Settings
 
 
-def matching(images: Sequence[ImageRecord], reference: str | None) -> list[ImageRecord]:
+def list_matching_images(images: Sequence[ImageRecord], reference: str | None) -> list[ImageRecord]:
     """Return the images that ``reference`` selects: all (None), those of one name, or one version.
     Raises ``NotFound`` if there are none."""
     matches = [
@@ -42,7 +42,7 @@ def matching(images: Sequence[ImageRecord], reference: str | None) -> list[Image
     return matches
 
 
-def damage(image: ImageRecord, daemon: DockerDaemon) -> str | None:
+def find_damage(image: ImageRecord, daemon: DockerDaemon) -> str | None:
     """Compare the files of an image with their digests. Return the damage as a sentence; None: the
     files are intact.
 
@@ -51,14 +51,16 @@ def damage(image: ImageRecord, daemon: DockerDaemon) -> str | None:
             read.
     """
 
-    def seen(done_bytes: int, size: int) -> None:
-        output.say(f"{output.memory(done_bytes)} of {output.memory(size)} read")
+    def report_progress(done_bytes: int, size: int) -> None:
+        output.print_message(
+            f"{output.format_memory(done_bytes)} of {output.format_memory(size)} read"
+        )
 
     for artifact in image.artifacts:
         if artifact.runtime == DOCKER:
-            if not daemon.has(artifact.digest):
+            if not daemon.has_image(artifact.digest):
                 return f"Docker has no image {artifact.digest}."
-        elif wrong := store.damage_of(Artifact.model_validate(artifact.raw), seen):
+        elif wrong := store.find_damage(Artifact.model_validate(artifact.raw), report_progress):
             return wrong
     return None
 
@@ -87,7 +89,7 @@ class GarbageCandidates:
         images = [
             (
                 f"retired: {image.reference}",
-                output.memory(sum(a.size_bytes for a in image.artifacts)),
+                output.format_memory(sum(a.size_bytes for a in image.artifacts)),
             )
             for image in self.retired
         ]
@@ -97,29 +99,33 @@ class GarbageCandidates:
             ("left by a killed process", self.scratch),
         )
         rest = [
-            (f"{what}: {leftover.path}", output.memory(leftover.size_bytes))
+            (f"{what}: {leftover.path}", output.format_memory(leftover.size_bytes))
             for what, group in named
             for leftover in group
         ]
         return images + rest
 
 
-def find(images: Sequence[ImageRecord], settings: Settings) -> GarbageCandidates:
+def find_garbage(images: Sequence[ImageRecord], settings: Settings) -> GarbageCandidates:
     """Return the images and files that garbage collection could remove."""
     return GarbageCandidates(
         retired=tuple(image for image in images if image.state == ImageState.RETIRED),
-        files=tuple(_unknown(images, settings)),
-        layers=tuple(store.Leftover(path, store.size_of(path)) for path in layers.stale()),
-        scratch=tuple(store.abandoned(settings.containers.tmp_dir)),
+        files=tuple(_list_unknown_files(images, settings)),
+        layers=tuple(
+            store.Leftover(path, store.size_of(path)) for path in layers.find_stale_folders()
+        ),
+        scratch=tuple(store.find_abandoned(settings.containers.tmp_dir)),
     )
 
 
-def _unknown(images: Sequence[ImageRecord], settings: Settings) -> list[store.Leftover]:
+def _list_unknown_files(images: Sequence[ImageRecord], settings: Settings) -> list[store.Leftover]:
     known_paths = {Path(a.path) for image in images for a in image.artifacts if a.path}
-    return store.ImageFolder(settings.images_dir).leftovers(known_paths)
+    return store.ImageFolder(settings.images_dir).find_leftovers(known_paths)
 
 
-def remove(rubbish: GarbageCandidates, client: Client, settings: Settings) -> dict[str, Any]:
+def remove_garbage(
+    candidates: GarbageCandidates, client: Client, settings: Settings
+) -> dict[str, Any]:
     """Remove the candidates and return the result as a dictionary for JSON. An image that a job
     uses is kept, and listed as such.
 
@@ -130,11 +136,11 @@ def remove(rubbish: GarbageCandidates, client: Client, settings: Settings) -> di
     folder = store.ImageFolder(settings.images_dir)
     daemon = DockerDaemon(settings.containers.docker_url, settings.containers.tmp_dir)
     try:
-        for image in rubbish.retired:
+        for image in candidates.retired:
             try:
                 artifacts = client.images.remove(image.reference)
             except Conflict as error:
-                output.say(f"{image.reference} is kept: {error.message}")
+                output.print_message(f"{image.reference} is kept: {error.message}")
                 in_use.append(image.reference)
                 continue
             removed.append(image.reference)
@@ -146,15 +152,17 @@ def remove(rubbish: GarbageCandidates, client: Client, settings: Settings) -> di
                 if (artifact.digest, artifact.path) in still_used:
                     continue
                 if artifact.runtime == DOCKER:
-                    daemon.remove(artifact.digest)
+                    daemon.remove_image(artifact.digest)
                     freed += artifact.size_bytes
-                elif artifact.path is not None and folder.holds(Path(artifact.path)):
-                    freed += store.remove(Path(artifact.path))
+                elif artifact.path is not None and folder.contains(Path(artifact.path)):
+                    freed += store.remove_path(Path(artifact.path))
         # The confirmation may have taken long: an image may have been registered meanwhile.
-        unknown = {leftover.path for leftover in _unknown(client.images.list(), settings)}
-        files = [leftover for leftover in rubbish.files if leftover.path in unknown]
-        for leftover in (*files, *rubbish.layers, *rubbish.scratch):
-            freed += store.remove(leftover.path)
+        unknown = {
+            leftover.path for leftover in _list_unknown_files(client.images.list(), settings)
+        }
+        files = [leftover for leftover in candidates.files if leftover.path in unknown]
+        for leftover in (*files, *candidates.layers, *candidates.scratch):
+            freed += store.remove_path(leftover.path)
             removed.append(str(leftover.path))
     except OSError as error:
         raise SetupError(
@@ -177,7 +185,7 @@ def check_import(name: str, version: str, digest: str | None, cuda: str | None) 
             raise InvalidInput.field(field, "is not valid", value=value, allowed=allowed)
 
 
-def apps_with(python: str | None) -> dict[str, ImageApp]:
+def list_imported_apps(python: str | None) -> dict[str, ImageApp]:
     """Return the apps of an imported image in which the interpreter ``python`` has JupyterLab;
     empty if it is None. Raises ``InvalidInput``."""
     if python is None:

@@ -49,7 +49,7 @@ for _tag, _pattern, _first in (
     )
 
 
-def _integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+def _construct_integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
     # YAML 1.1 would read 010 as eight.
     try:
         return int(node.value)
@@ -64,7 +64,7 @@ _Loader.yaml_constructors = {
     for tag, make in yaml.SafeLoader.yaml_constructors.items()
     if tag is None or tag.rpartition(":")[2] in ("null", "bool", "float", "str", "seq", "map")
 }
-_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_integer)
 
 
 class JobFileSource:
@@ -77,7 +77,7 @@ class JobFileSource:
         self.content = content
         self._lines = lines
 
-    def line_of(self, field: str) -> int | None:
+    def find_line(self, field: str) -> int | None:
         """Return the line number of a field such as ``resources.gpu``. If the file does not contain
         the field, return that of its nearest parent; None if it contains neither.
         """
@@ -87,7 +87,7 @@ class JobFileSource:
             field = field.rpartition(".")[0]
         return None
 
-    def locate(self, error: InvalidInput) -> JobFileInvalid:
+    def with_lines(self, error: InvalidInput) -> JobFileInvalid:
         """Convert an error of the platform about this job file to one whose message names the lines
         of the invalid fields.
         """
@@ -104,14 +104,14 @@ class JobFileInvalid(InvalidInput):
         self.source = source
 
 
-def read(path: str) -> JobFileSource:
+def read_job_file(path: str) -> JobFileSource:
     """Read a job file; ``-`` is the standard input.
 
     Raises:
         InvalidInput: the file cannot be read, or is not one YAML mapping; the message names file
             and line.
     """
-    sources = read_all(path)
+    sources = read_job_files(path)
     if len(sources) > 1:
         raise InvalidInput(
             f"{sources[0].name} has {len(sources)} job files, separated by `---`, and this takes "
@@ -120,11 +120,11 @@ def read(path: str) -> JobFileSource:
     return sources[0]
 
 
-def read_all(path: str, *, synced: str | None = None) -> list[JobFileSource]:
+def read_job_files(path: str, *, synced: str | None = None) -> list[JobFileSource]:
     """Read all job files in one YAML file, separated by ``---``, or the one that a batch script for
     sbatch is converted to. ``synced`` is the folder that is uploaded for the job; None: none is.
 
-    Raises ``InvalidInput`` as ``read`` does.
+    Raises ``InvalidInput`` as ``read_job_file`` does.
     """
     name = "standard input" if path == "-" else path
     try:
@@ -141,8 +141,8 @@ def read_all(path: str, *, synced: str | None = None) -> list[JobFileSource]:
     if begins_as_script:
         from aitne.cli import batch_script
 
-        if (script := batch_script.decoded(text, name)) is not None:
-            imported = batch_script.convert(script, path, synced=synced)
+        if (script := batch_script.decode_script(text, name)) is not None:
+            imported = batch_script.convert_script(script, path, synced=synced)
             return [JobFileSource(name, imported.file, imported.lines)]
     try:
         sources = _parse(name, text)
@@ -152,7 +152,7 @@ def read_all(path: str, *, synced: str | None = None) -> list[JobFileSource]:
         hint = f"If it is a batch script: `aitne import {path} --submit`."
         raise InvalidInput(f"{error.message} {hint}") from error
     for source in sources:
-        _absolute_paths(source.content, None if path == "-" else path)
+        _make_paths_absolute(source.content, None if path == "-" else path)
     return sources
 
 
@@ -181,15 +181,15 @@ def _parse(name: str, text: bytes) -> list[JobFileSource]:
                         "such as `commands: [python train.py]`."
                     )
                 lines: dict[str, int] = {}
-                _note_lines(name, node, "", lines)
-                _keep_env_texts(node)
+                _collect_lines(name, node, "", lines)
+                _mark_env_values_as_text(node)
                 sources.append(JobFileSource(name, loader.construct_document(node), lines))
                 if len(sources) > MAX_FILES:
                     raise InvalidInput(f"{name} has more than {MAX_FILES} job files.")
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        raise InvalidInput(_sentence(name, error)) from error
+        raise InvalidInput(_format_yaml_error(name, error)) from error
     except RecursionError:
         raise InvalidInput(f"{name} is not a job file: it is nested too deeply.") from None
     except (ValueError, KeyError) as error:
@@ -201,13 +201,13 @@ def _is_empty(node: yaml.Node | None) -> bool:
     return isinstance(node, yaml.ScalarNode) and node.value == ""
 
 
-def _note_lines(name: str, node: yaml.Node, prefix: str, lines: dict[str, int]) -> None:
+def _collect_lines(name: str, node: yaml.Node, prefix: str, lines: dict[str, int]) -> None:
     """Collect the line number of each field in ``lines``. Raises ``InvalidInput`` for a key that is
     repeated or not text."""
     if isinstance(node, yaml.SequenceNode):
         for number, item in enumerate(node.value):
-            _note_line(name, item, f"{prefix}{number}", lines)
-            _note_lines(name, item, f"{prefix}{number}.", lines)
+            _collect_line(name, item, f"{prefix}{number}", lines)
+            _collect_lines(name, item, f"{prefix}{number}.", lines)
     if not isinstance(node, yaml.MappingNode):
         return
     for key, value in node.value:
@@ -221,11 +221,11 @@ def _note_lines(name: str, node: yaml.Node, prefix: str, lines: dict[str, int]) 
             raise InvalidInput(
                 f"{name}:{line}: {field} is given twice; first in line {lines[field]}."
             )
-        _note_line(name, key, field, lines)
-        _note_lines(name, value, f"{field}.", lines)
+        _collect_line(name, key, field, lines)
+        _collect_lines(name, value, f"{field}.", lines)
 
 
-def _keep_env_texts(root: yaml.MappingNode) -> None:
+def _mark_env_values_as_text(root: yaml.MappingNode) -> None:
     """Mark numbers and truth values in the section ``env`` as text, so that 1.10 does not become
     1.1."""
     for key, section in root.value:
@@ -235,7 +235,7 @@ def _keep_env_texts(root: yaml.MappingNode) -> None:
                     value.tag = "tag:yaml.org,2002:str"
 
 
-def _note_line(name: str, node: yaml.Node, field: str, lines: dict[str, int]) -> None:
+def _collect_line(name: str, node: yaml.Node, field: str, lines: dict[str, int]) -> None:
     lines[field] = node.start_mark.line + 1
     if len(lines) > MAX_FIELDS:
         raise InvalidInput(
@@ -244,7 +244,7 @@ def _note_line(name: str, node: yaml.Node, field: str, lines: dict[str, int]) ->
         )
 
 
-def _sentence(name: str, error: yaml.YAMLError) -> str:
+def _format_yaml_error(name: str, error: yaml.YAMLError) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         return f"{name}:{mark.line + 1}: not YAML: {error.problem} (column {mark.column + 1})."
@@ -253,7 +253,7 @@ def _sentence(name: str, error: yaml.YAMLError) -> str:
     return f"{name} is not YAML: {error}."
 
 
-def _absolute_paths(content: dict[str, Any], path: str | None) -> None:
+def _make_paths_absolute(content: dict[str, Any], path: str | None) -> None:
     """Make the relative paths of folders in a job file absolute, starting from the file's own
     folder, or from the current one if ``path`` is None."""
     folder = os.getcwd() if path is None else os.path.dirname(os.path.abspath(path))

@@ -20,7 +20,7 @@ LOOKED_THROUGH = 2_000
 _LONGEST_INDEX = 9
 
 
-def connect(url: str | None, data_dir: str | None) -> Client:
+def make_client(url: str | None, data_dir: str | None) -> Client:
     """Return a client for the platform that the options select."""
     return Client(url=url, data_dir=data_dir)
 
@@ -57,14 +57,19 @@ def _find(client: Client, text: str, *, sessions: bool, unfinished: bool) -> Job
         start = text.lower()
         newest = client.jobs.list(type=kind, top_level=True, limit=LOOKED_THROUGH)
         matches = {job.id: job for job in newest if job.id.startswith(start)}
-    named = _newest(client, _named(client, text, kind, LIVE if unfinished else ()), text)
+    named = _choose_newest(
+        client, _list_named(client, text, kind, LIVE if unfinished else ()), text
+    )
     if named is not None:
         matches[named.id] = named
     if len(matches) == 1:
         return next(iter(matches.values()))
     if matches:
-        raise _ambiguous(text, [*matches.values()], "give more of the id")
-    if unfinished and (ended := _newest(client, _named(client, text, kind), text)) is not None:
+        raise _make_ambiguous_error(text, [*matches.values()], "give more of the id")
+    if (
+        unfinished
+        and (ended := _choose_newest(client, _list_named(client, text, kind), text)) is not None
+    ):
         from aitne.core.errors import Conflict
 
         raise Conflict(f"{ended.name} ({ended.short_id}) has ended.")
@@ -81,7 +86,7 @@ def _find(client: Client, text: str, *, sessions: bool, unfinished: bool) -> Job
     raise NotFound(kind or "job", text)
 
 
-def _newest(client: Client, jobs: Sequence[Job], name: str) -> Job | None:
+def _choose_newest(client: Client, jobs: Sequence[Job], name: str) -> Job | None:
     """Return the newest job called ``name``, preferring the user's own; None if there is none.
 
     Raises ``Ambiguous`` if none is the user's own and they belong to several users.
@@ -90,18 +95,18 @@ def _newest(client: Client, jobs: Sequence[Job], name: str) -> Job | None:
         user = client.me().user.name
         own = [job for job in jobs if job.owner == user]
         if not own:
-            raise _ambiguous(name, jobs, "give the id of one")
+            raise _make_ambiguous_error(name, jobs, "give the id of one")
         jobs = own
     return jobs[0] if jobs else None
 
 
-def _ambiguous(text: str, jobs: Sequence[Job], remedy: str) -> Ambiguous:
+def _make_ambiguous_error(text: str, jobs: Sequence[Job], remedy: str) -> Ambiguous:
     from aitne.client.errors import Ambiguous
 
     return Ambiguous(f"{text} matches {len(jobs)} jobs: {remedy}.", jobs)
 
 
-def _named(
+def _list_named(
     client: Client, name: str, kind: str | None, states: Sequence[str] = ()
 ) -> Sequence[Job]:
     """Return the jobs whose name is exactly ``name``, newest first. ``kind`` is the type of the

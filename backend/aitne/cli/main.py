@@ -9,7 +9,7 @@ import os
 import sys
 
 from aitne.cli import quick
-from aitne.cli.arguments import arrange
+from aitne.cli.arguments import move_global_options
 
 PROGRAM = "aitne"
 INTERRUPTED = 130
@@ -23,7 +23,7 @@ def run() -> None:
 def main(arguments: list[str]) -> int:
     """Run one command line and return its exit status. Expected errors are printed without a
     traceback."""
-    argv = arrange(arguments)
+    argv = move_global_options(arguments)
     try:
         status = _dispatch(argv)
         sys.stdout.flush()
@@ -34,30 +34,30 @@ def main(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:  # noqa: BLE001 - the outermost layer: every error ends as a sentence
-        from aitne.cli.failure import report
+        from aitne.cli.failure import report_error
 
-        return report(error, as_json="--json" in argv)
+        return report_error(error, as_json="--json" in argv)
     return status
 
 
 def _dispatch(argv: list[str]) -> int:
     completing = f"_{PROGRAM.upper()}_COMPLETE" in os.environ
     if not completing:
-        status = quick.run(argv)
+        status = quick.run_quick_command(argv)
         if status is not None:
             return status
         argv = argv or ["--help"]
-        status = _run_verb_of_runtime(argv)
+        status = _run_runtime_command(argv)
         if status is not None:
             return status
-    from aitne.cli.app import command
+    from aitne.cli.app import make_command
 
     # Without its standalone mode Typer returns what the verb returned and raises what it raised.
-    result = command().main(argv, prog_name=PROGRAM, standalone_mode=False)
+    result = make_command().main(argv, prog_name=PROGRAM, standalone_mode=False)
     return result if isinstance(result, int) else 0
 
 
-def _run_verb_of_runtime(argv: list[str]) -> int | None:
+def _run_runtime_command(argv: list[str]) -> int | None:
     """Run a verb of ``aitne-train`` that the platform does not have, and return its exit status;
     None if the command line has none."""
     from aitne.cli.table import COMMANDS

@@ -37,20 +37,20 @@ class ProgressMeter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        self.remove_bar()
 
     def __call__(self, now: Progress) -> None:
         """Show the current progress on stderr."""
         if now.stage == "read" and now.kept_files and not self._reported_kept:
             self._reported_kept = True
-            self.stop()
-            output.say("Resuming where an interrupted run stopped.")
+            self.remove_bar()
+            output.print_message("Resuming where an interrupted run stopped.")
         if sys.stderr.isatty():
             self._draw(now)
         else:
             self._write(now)
 
-    def stop(self) -> None:
+    def remove_bar(self) -> None:
         """Remove the bar, so that other output can follow."""
         if self._bar is not None:
             self._bar.stop()
@@ -58,7 +58,7 @@ class ProgressMeter:
 
     def _draw(self, now: Progress) -> None:
         if self._bar is None or now.stage != self._stage:
-            self.stop()
+            self.remove_bar()
             self._stage = now.stage
             self._bar = _bar(listing=now.stage not in _VERBS)
             self._task = self._bar.add_task("", total=None)
@@ -80,11 +80,11 @@ class ProgressMeter:
         if time.monotonic() - self._reported_at < LINE_S or now.stage not in _VERBS:
             return
         self._reported_at = time.monotonic()
-        output.say(
-            f"{output.memory(now.done_bytes)} of {output.memory(now.total_bytes)} "
+        output.print_message(
+            f"{output.format_memory(now.done_bytes)} of {output.format_memory(now.total_bytes)} "
             f"{_VERBS[now.stage][1]}, "
             f"{now.done_files} of {now.files} files, "
-            f"after {output.duration(self._reported_at - self._begun)}."
+            f"after {output.format_duration(self._reported_at - self._begun)}."
         )
 
 

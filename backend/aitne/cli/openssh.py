@@ -25,10 +25,10 @@ def folder() -> str:
     return os.path.join(config_dir(), "ssh")
 
 
-def config(client: Client) -> str:
+def make_config(client: Client) -> str:
     """Return the lines for ``~/.ssh/config``. The key for jobs is created if it does not exist
     yet."""
-    _make_key()
+    _ensure_key()
     program = shutil.which(sys.argv[0]) or sys.argv[0]
     platform = client.platform
     which = ["--url", platform.url]
@@ -38,9 +38,9 @@ def config(client: Client) -> str:
     lines = [
         f"User {client.jobs.ssh_account()}",
         f"ProxyCommand {command} %h",
-        f"IdentityFile {_quoted(_key_file())}",
+        f"IdentityFile {_quote_path(_key_file())}",
         "IdentitiesOnly yes",
-        f"UserKnownHostsFile {_quoted(_known_hosts())}",
+        f"UserKnownHostsFile {_quote_path(_known_hosts())}",
         "GlobalKnownHostsFile /dev/null",
         "StrictHostKeyChecking yes",
         "HostKeyAlgorithms ssh-ed25519",
@@ -57,21 +57,21 @@ class SshConfigChanges:
         self._files = files
 
     @property
-    def changes(self) -> list[str]:
+    def descriptions(self) -> list[str]:
         """Return descriptions of the changes; empty if there is nothing to change."""
         return [f"Writes {path}." for path in self._files]
 
-    def carry_out(self) -> None:
+    def write_files(self) -> None:
         """Write the files. Raises ``SetupError`` if one cannot be written."""
         for path, text in self._files.items():
             try:
                 os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-                _replace(path, text)
+                _replace_file(path, text)
             except OSError as error:
                 raise SetupError(f"{path} cannot be written: {error.strerror}.") from error
 
 
-def plan_write(text: str) -> SshConfigChanges:
+def plan_changes(text: str) -> SshConfigChanges:
     """Return the changes that add ``text`` to the user's SSH configuration.
 
     ``text`` goes to a separate file. ``~/.ssh/config`` gets an ``Include`` line for that file, at
@@ -79,7 +79,7 @@ def plan_write(text: str) -> SshConfigChanges:
     """
     config_file = os.path.join(folder(), "config")
     theirs = os.path.expanduser("~/.ssh/config")
-    line = f"Include {_quoted(config_file)} {_MARK}\n"
+    line = f"Include {_quote_path(config_file)} {_MARK}\n"
     before = _read(theirs)
     files = {} if _read(config_file) == text else {config_file: text}
     if line not in before.splitlines(keepends=True):
@@ -87,21 +87,21 @@ def plan_write(text: str) -> SshConfigChanges:
     return SshConfigChanges(files)
 
 
-def proxy(client: Client, host: str) -> int:
+def run_proxy(client: Client, host: str) -> int:
     """Start an SSH server in the job and forward data between it and the ssh program, which is
     connected to the standard input and output; return the exit status."""
     from aitne.cli.remote_terminal import TerminalTraffic
 
-    job, node = find_host(client, host)
-    public_key = _make_key()
+    job, node = find_job_and_node(client, host)
+    public_key = _ensure_key()
     with client.jobs.attach_ssh(job.id, public_key, node=node) as terminal:
         if terminal.host_key is None:
             raise SetupError("The platform did not send the key of the job's SSH server.")
-        _pin(host, terminal.host_key)
+        _store_host_key(host, terminal.host_key)
         return TerminalTraffic(terminal, tty=False, stdin=sys.stdin.fileno()).run()
 
 
-def find_host(client: Client, host: str) -> tuple[Job, str | None]:
+def find_job_and_node(client: Client, host: str) -> tuple[Job, str | None]:
     """Parse a host name and return the job and the node. ``JOB.aitne`` names a job (the node is
     None), ``NODE.JOB.aitne`` one of its nodes. The case is ignored, because ssh may change it.
 
@@ -110,7 +110,7 @@ def find_host(client: Client, host: str) -> tuple[Job, str | None]:
         InvalidInput: several unfinished jobs have that name.
     """
     name = host.removesuffix(DOMAIN)
-    for text, node in _readings(name):
+    for text, node in _list_possible_names(name):
         try:
             return find_unfinished(client, text), node
         except (NotFound, Conflict):
@@ -126,24 +126,24 @@ def find_host(client: Client, host: str) -> tuple[Job, str | None]:
     raise NotFound("job", name)
 
 
-def _readings(name: str) -> list[tuple[str, str | None]]:
+def _list_possible_names(name: str) -> list[tuple[str, str | None]]:
     node, _, rest = name.partition(".")
     return [(name, None), *([(rest, node)] if rest else [])]
 
 
-def _pin(host: str, key: str) -> None:
+def _store_host_key(host: str, key: str) -> None:
     """Store the only host key that ssh will accept for the host, replacing an earlier one."""
     path = _known_hosts()
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lines = [line for line in _read(path).splitlines() if line.split(" ")[0] != host]
-        _replace(path, "\n".join([*lines[-999:], f"{host} {key}"]) + "\n")
+        _replace_file(path, "\n".join([*lines[-999:], f"{host} {key}"]) + "\n")
     finally:
         os.close(lock)
 
 
-def _make_key() -> str:
+def _ensure_key() -> str:
     """Return the public key with which the client authenticates to jobs. It is created by
     ssh-keygen the first time.
 
@@ -185,7 +185,7 @@ def _read(path: str) -> str:
         return ""
 
 
-def _replace(path: str, text: str) -> None:
+def _replace_file(path: str, text: str) -> None:
     target = os.path.realpath(path)  # it may be a link to a file in another folder
     temporary = f"{target}.{os.getpid()}"
     with open(temporary, "w", encoding="utf-8") as file:
@@ -194,6 +194,6 @@ def _replace(path: str, text: str) -> None:
     os.replace(temporary, target)
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     """Return a path quoted for an OpenSSH configuration file."""
     return '"' + path.replace("%", "%%") + '"' if set(path) & set(" \t%") else path

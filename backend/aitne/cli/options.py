@@ -32,7 +32,7 @@ JobArgument = Annotated[
     typer.Argument(
         metavar="JOB",
         help="An id, its first 4 or more characters, or a name: the newest job with it.",
-        autocompletion=completion.jobs,
+        autocompletion=completion.complete_jobs,
     ),
 ]
 UnfinishedJobArgument = Annotated[
@@ -41,7 +41,7 @@ UnfinishedJobArgument = Annotated[
         metavar="JOB",
         help="An id, its first 4 or more characters, or a name: the newest job with it that has not "
         "ended.",
-        autocompletion=completion.unfinished_jobs,
+        autocompletion=completion.complete_unfinished_jobs,
     ),
 ]
 SessionArgument = Annotated[
@@ -49,12 +49,14 @@ SessionArgument = Annotated[
     typer.Argument(
         metavar="SESSION",
         help="An id, its first 4 or more characters, or a name: the newest session with it.",
-        autocompletion=completion.sessions,
+        autocompletion=completion.complete_sessions,
     ),
 ]
 ProjectArgument = Annotated[
     str,
-    typer.Argument(metavar="PROJECT", help="The project.", autocompletion=completion.projects),
+    typer.Argument(
+        metavar="PROJECT", help="The project.", autocompletion=completion.complete_projects
+    ),
 ]
 MemberArgument = Annotated[str, typer.Argument(metavar="USER", help="The login name.")]
 ImageArgument = Annotated[
@@ -65,7 +67,9 @@ ImageArgument = Annotated[
 ]
 ProjectOption = Annotated[
     str | None,
-    typer.Option("--project", help="Unset: your default.", autocompletion=completion.projects),
+    typer.Option(
+        "--project", help="Unset: your default.", autocompletion=completion.complete_projects
+    ),
 ]
 Cpu = Annotated[int | None, typer.Option("--cpu", help="CPUs.")]
 Memory = Annotated[str | None, typer.Option("--memory", help="Such as 16G.")]

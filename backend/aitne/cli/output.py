@@ -31,49 +31,49 @@ BAD = frozenset(
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
-def answer(text: str) -> None:
+def print_line(text: str) -> None:
     """Print one line of a result on stdout."""
     sys.stdout.write(text + "\n")
 
 
-def answer_json(document: object) -> None:
+def print_json(document: object) -> None:
     """Print a result as JSON on stdout. A command with ``--json`` prints exactly one document."""
     json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Print a message on stderr: progress, advice, a question."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
 
-def listing(
+def print_list(
     as_json: bool,
     records: Sequence[Listed],
     columns: Sequence[str],
-    row: Callable[[Listed], Sequence[object]],
+    make_row: Callable[[Listed], Sequence[object]],
 ) -> int:
     """Print a list and return the exit status 0. With ``as_json`` all fields are printed as JSON,
-    otherwise a table with ``columns``, whose cells ``row`` returns for each record."""
+    otherwise a table with ``columns``, whose cells ``make_row`` returns for each record."""
     if as_json:
-        answer_json([record.raw for record in records])
+        print_json([record.raw for record in records])
     else:
-        table(columns, [row(record) for record in records])
+        print_table(columns, [make_row(record) for record in records])
     return 0
 
 
-def done(as_json: bool, document: object, sentence: str) -> int:
+def print_done(as_json: bool, document: object, sentence: str) -> int:
     """Print the result of a completed action, ``document`` as JSON or else ``sentence``, and return
     the exit status 0."""
     if as_json:
-        answer_json(document)
+        print_json(document)
     else:
-        say(sentence)
+        print_message(sentence)
     return 0
 
 
-def plain(text: object, max_length: int | None = None) -> str:
+def to_single_line(text: object, max_length: int | None = None) -> str:
     """Return text as one line in which control characters, which could move the cursor or set
     colours, are escaped.
 
@@ -87,7 +87,7 @@ def plain(text: object, max_length: int | None = None) -> str:
     )
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a duration as text in at most two units: ``4000`` seconds are ``1h 6m``."""
     rest, parts = max(0, int(seconds)), list[str]()
     for size, unit in UNITS:
@@ -97,22 +97,22 @@ def duration(seconds: float) -> str:
     return " ".join(parts[:2]) or "0s"
 
 
-def moment(time: datetime | None) -> str:
+def format_time(time: datetime | None) -> str:
     """Return the time as text in the local time zone, such as ``2025-03-01 14:05``; an empty text
     for None.
     """
     return "" if time is None else f"{time.astimezone():%Y-%m-%d %H:%M}"
 
 
-def since(start: datetime | None, end: datetime | None = None) -> str:
+def format_elapsed(start: datetime | None, end: datetime | None = None) -> str:
     """Return the time between two moments as text, by default until now; empty if ``start`` is
     None."""
     if start is None:
         return ""
-    return duration(((end or datetime.now(timezone.utc)) - start).total_seconds())  # noqa: UP017
+    return format_duration(((end or datetime.now(timezone.utc)) - start).total_seconds())  # noqa: UP017
 
 
-def memory(amount_bytes: int | None) -> str:
+def format_memory(amount_bytes: int | None) -> str:
     """Return a number of bytes with a binary unit: ``17179869184`` is ``16 GiB``; empty for
     None."""
     from aitne.core.sizes import describe_bytes
@@ -120,14 +120,14 @@ def memory(amount_bytes: int | None) -> str:
     return "" if amount_bytes is None else describe_bytes(amount_bytes)
 
 
-def table(
+def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, file: TextIO | None = None
 ) -> None:
     """Print a table: drawn by Rich on a terminal, otherwise as plain text that is not cut."""
     out = file or sys.stdout
-    cells = [[plain(cell) for cell in row] for row in rows]
+    cells = [[to_single_line(cell) for cell in row] for row in rows]
     if out.isatty():
-        _rich(columns, cells, out)
+        _print_rich_table(columns, cells, out)
         return
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     for row in (columns, *cells) if any(columns) else cells:
@@ -135,7 +135,7 @@ def table(
         out.write(line.rstrip() + "\n")
 
 
-def _rich(columns: Sequence[str], cells: Sequence[Sequence[str]], out: TextIO) -> None:
+def _print_rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]], out: TextIO) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -152,10 +152,10 @@ def _style(cell: str) -> str:
     return "green" if cell in GOOD else "red" if cell in BAD else ""
 
 
-def facts(pairs: Sequence[tuple[str, Any]], *, file: TextIO | None = None) -> None:
+def print_facts(pairs: Sequence[tuple[str, Any]], *, file: TextIO | None = None) -> None:
     """Print names and values, one pair a line; pairs without a value are omitted."""
     shown = [(name, value) for name, value in pairs if value not in (None, "")]
-    table(("", ""), shown, file=file or sys.stdout)
+    print_table(("", ""), shown, file=file or sys.stdout)
 
 
 def confirm(question: str) -> None:

@@ -15,7 +15,7 @@ YES = ("true", "yes", "on", "1")
 NO = ("false", "no", "off", "0")
 
 
-def typed_parameters(
+def parse_parameters(
     client: Client, template: str, texts: Sequence[str]
 ) -> dict[str, str | int | float | bool]:
     """Convert ``NAME=VALUE`` texts to template parameters: ``["epochs=5"]`` becomes ``{"epochs":
@@ -38,11 +38,11 @@ def typed_parameters(
             raise InvalidInput.field(
                 "--param", "it has no value", value=text, allowed="NAME=VALUE, such as epochs=5"
             )
-        values[name] = _typed(types.get(name), value)
+        values[name] = _parse_value(types.get(name), value)
     return values
 
 
-def _typed(kind: str | None, text: str) -> str | int | float | bool:
+def _parse_value(kind: str | None, text: str) -> str | int | float | bool:
     try:
         if kind == "integer":
             return int(text)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, ProjectArgument, Url
 from aitne.client import Client
 from aitne.client.project_records import ProjectLimitsRecord
@@ -28,7 +28,7 @@ WORDS = {
 }
 
 
-def sync_note(client: Client) -> str:
+def format_sync_note(client: Client) -> str:
     """Return a sentence, with a leading space, which says that changed limits apply only after
     Slurm's accounts are synchronized; empty if they apply immediately.
     """
@@ -36,11 +36,11 @@ def sync_note(client: Client) -> str:
     return " Slurm has it after `aitne admin sync`." if after_sync else ""
 
 
-def _limit(name: str, what: str) -> Any:
+def _make_option(name: str, what: str) -> Any:
     return typer.Option(name, metavar="N|none", help=what)
 
 
-def limits_verb(*, granted: bool) -> Callable[..., int]:
+def make_limits_command(*, granted: bool) -> Callable[..., int]:
     """Return the function of a command that shows and changes limits.
 
     With ``granted``, administrators change the limits that the project is granted; otherwise its
@@ -58,17 +58,21 @@ def limits_verb(*, granted: bool) -> Callable[..., int]:
                 help="GPUs at once; may be repeated for types.",
             ),
         ] = None,
-        max_cpus: Annotated[str | None, _limit("--max-cpus", "CPUs at once.")] = None,
-        max_memory: Annotated[str | None, _limit("--max-memory", "Memory at once: 200G.")] = None,
-        max_nodes: Annotated[str | None, _limit("--max-nodes", "Nodes at once.")] = None,
-        max_jobs: Annotated[str | None, _limit("--max-jobs", "Jobs that run at once.")] = None,
+        max_cpus: Annotated[str | None, _make_option("--max-cpus", "CPUs at once.")] = None,
+        max_memory: Annotated[
+            str | None, _make_option("--max-memory", "Memory at once: 200G.")
+        ] = None,
+        max_nodes: Annotated[str | None, _make_option("--max-nodes", "Nodes at once.")] = None,
+        max_jobs: Annotated[
+            str | None, _make_option("--max-jobs", "Jobs that run at once.")
+        ] = None,
         max_submitted: Annotated[
-            str | None, _limit("--max-submitted", "Jobs that wait or run.")
+            str | None, _make_option("--max-submitted", "Jobs that wait or run.")
         ] = None,
         max_wall: Annotated[
-            str | None, _limit("--max-wall", "Maximum time limit of a job: 2d.")
+            str | None, _make_option("--max-wall", "Maximum time limit of a job: 2d.")
         ] = None,
-        gpu_hours: Annotated[str | None, _limit("--gpu-hours", "GPU-hours in total.")] = None,
+        gpu_hours: Annotated[str | None, _make_option("--gpu-hours", "GPU-hours in total.")] = None,
         qos: Annotated[
             str | None, typer.Option("--qos", metavar="A,B|none", help="QOS that jobs may name.")
         ] = None,
@@ -85,10 +89,10 @@ def limits_verb(*, granted: bool) -> Callable[..., int]:
             "max_wall_s": max_wall,
             "gpu_hours": gpu_hours,
         }
-        client = connect(url, data_dir)
+        client = make_client(url, data_dir)
         project_limits = client.projects.limits(name)
-        present = _own_limits(project_limits, user, granted=granted)
-        changed = _changed(present, values, max_gpus or [], qos)
+        present = _get_limits(project_limits, user, granted=granted)
+        changed = _merge_changes(present, values, max_gpus or [], qos)
         if changed != present:
             if user is None and granted:
                 project_limits = client.projects.set_limits(name, changed)
@@ -98,18 +102,18 @@ def limits_verb(*, granted: bool) -> Callable[..., int]:
                 client.projects.put_member(name, user, limits=changed)
                 project_limits = client.projects.limits(name)
         if as_json:
-            output.answer_json(project_limits.raw)
+            output.print_json(project_limits.raw)
             return 0
         if changed != present:
-            when = sync_note(client) or " They apply at once; running jobs continue."
-            output.say(f"{name}: new limits.{when}")
-        show_limits(project_limits)
+            when = format_sync_note(client) or " They apply at once; running jobs continue."
+            output.print_message(f"{name}: new limits.{when}")
+        print_limits(project_limits)
         return 0
 
     return limits
 
 
-def _own_limits(
+def _get_limits(
     project_limits: ProjectLimitsRecord, user: str | None, *, granted: bool
 ) -> dict[str, Any]:
     from aitne.core.errors import InvalidInput
@@ -130,22 +134,22 @@ def _own_limits(
     )
 
 
-def _changed(
-    present: dict[str, Any], values: dict[str, str | None], gpus: list[str], qos: str | None
+def _merge_changes(
+    limits: dict[str, Any], values: dict[str, str | None], gpus: list[str], qos: str | None
 ) -> dict[str, Any]:
-    changed = dict(present)
+    changed = dict(limits)
     for name, text in values.items():
         if text is not None:
-            changed[name] = _value(text, plain=name not in ("max_memory_bytes", "max_wall_s"))
+            changed[name] = _parse_value(text, plain=name not in ("max_memory_bytes", "max_wall_s"))
     types = dict(changed.get("max_gpus_by_type") or {})
     for text in gpus:
         kind, equals, count = text.partition("=")
         if not equals:
-            changed["max_gpus"] = _value(text)
+            changed["max_gpus"] = _parse_value(text)
         elif count == NONE:
             types.pop(kind, None)
         else:
-            types[kind] = _value(count)
+            types[kind] = _parse_value(count)
     changed["max_gpus_by_type"] = types
     if qos is not None:
         changed["qos"] = (
@@ -154,7 +158,7 @@ def _changed(
     return changed
 
 
-def _value(text: str, *, plain: bool = True) -> int | str | None:
+def _parse_value(text: str, *, plain: bool = True) -> int | str | None:
     """Convert a limit on the command line: ``none`` to None, a number to int if ``plain``. Any
     other text, such as ``16G``, is parsed by the platform."""
     if text == NONE:
@@ -162,28 +166,39 @@ def _value(text: str, *, plain: bool = True) -> int | str | None:
     return int(text) if plain and text.isdecimal() else text
 
 
-def show_limits(limits: ProjectLimitsRecord) -> None:
+def print_limits(limits: ProjectLimitsRecord) -> None:
     """Print the limits of a project and their use as a table, with the own limits of its
     members."""
     used = {usage.limit: usage for usage in limits.use}
     rows: list[tuple[str, ...]] = []
-    for name, value in each_limit(limits.limits):
+    for name, value in list_limits(limits.limits):
         use = used.pop(name, None)
-        by = "" if use is None else _by(name, use.by_user)
-        in_use = "" if use is None else shown(name, use.used)
-        rows.append(("", words(name), shown(name, value), in_use, by))
+        by = "" if use is None else _format_use_by_user(name, use.by_user)
+        in_use = "" if use is None else format_limit(name, use.used)
+        rows.append(("", describe_limit(name), format_limit(name, value), in_use, by))
     for name, use in used.items():
         if use.used:
-            rows.append(("", words(name), "", shown(name, use.used), _by(name, use.by_user)))
+            rows.append(
+                (
+                    "",
+                    describe_limit(name),
+                    "",
+                    format_limit(name, use.used),
+                    _format_use_by_user(name, use.by_user),
+                )
+            )
     for member in limits.members:
-        rows += [(member.user, words(n), shown(n, v), "", "") for n, v in each_limit(member.limits)]
+        rows += [
+            (member.user, describe_limit(n), format_limit(n, v), "", "")
+            for n, v in list_limits(member.limits)
+        ]
     if rows:
-        output.table(("USER", "LIMIT", "MAXIMUM", "IN USE", "BY"), rows)
+        output.print_table(("USER", "LIMIT", "MAXIMUM", "IN USE", "BY"), rows)
     else:
-        output.say("No limits.")
+        output.print_message("No limits.")
 
 
-def each_limit(limits: dict[str, Any]) -> list[tuple[str, Any]]:
+def list_limits(limits: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return name and value of each limit that is set, with a separate entry for each type of
     GPU."""
     entries = []
@@ -195,23 +210,23 @@ def each_limit(limits: dict[str, Any]) -> list[tuple[str, Any]]:
     return entries
 
 
-def words(name: str) -> str:
+def describe_limit(name: str) -> str:
     """Return the description of the limit ``name``."""
     kind = name.removeprefix("max_gpus_by_type.")
     return f"{kind} GPUs at once" if kind != name else WORDS.get(name, name)
 
 
-def shown(name: str, value: Any) -> str:
+def format_limit(name: str, value: Any) -> str:
     """Return a limit's value as text with its unit; empty for None."""
     if value is None:
         return ""
     if name == "max_memory_bytes":
-        return output.memory(value)
+        return output.format_memory(value)
     if name == "max_wall_s":
-        return output.duration(value)
+        return output.format_duration(value)
     return ",".join(value) if isinstance(value, list) else str(value)
 
 
-def _by(name: str, users: dict[str, int]) -> str:
+def _format_use_by_user(name: str, users: dict[str, int]) -> str:
     ranked = sorted(users.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{user} {shown(name, used)}" for user, used in ranked)
+    return ", ".join(f"{user} {format_limit(name, used)}" for user, used in ranked)

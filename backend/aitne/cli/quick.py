@@ -46,12 +46,12 @@ QUICK = {
 }
 
 
-def run(argv: list[str]) -> int | None:
+def run_quick_command(argv: list[str]) -> int | None:
     """Run a simple command line and return its exit status. If Typer must parse the command line,
     do nothing and return None.
     """
     command = QUICK.get(argv[0]) if argv else None
-    arguments = None if command is None else read(command, argv[1:])
+    arguments = None if command is None else parse_arguments(command, argv[1:])
     if command is None or arguments is None:
         return None
     from importlib import import_module
@@ -61,7 +61,7 @@ def run(argv: list[str]) -> int | None:
     return status
 
 
-def read(command: QuickCommand, words: list[str]) -> dict[str, str | bool] | None:
+def parse_arguments(command: QuickCommand, words: list[str]) -> dict[str, str | bool] | None:
     """Return the arguments for the command's function; None if Typer has to parse the command
     line."""
     arguments: dict[str, str | bool] = {}

@@ -70,7 +70,7 @@ def command(
         app = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
         name = words.rpartition(" ")[2]
         app.command(name, cls=kind, epilog=examples(example), context_settings=CONTEXT)(function)
-        _register(words, app, function, section)
+        _add_command(words, app, function, section)
         return function
 
     return register
@@ -99,7 +99,7 @@ def group(
             epilog=None if example is None else examples(example),
         )
         app.callback(help=summary or getdoc(function), invoke_without_command=alone)(function)
-        _register(words, app, function, section)
+        _add_command(words, app, function, section)
         return app
 
     return register
@@ -114,7 +114,7 @@ def examples(text: str) -> str:
     return "\n\n".join(["Examples:", *lines])
 
 
-def _register(
+def _add_command(
     words: str, app: typer.Typer, function: Callable[..., Any], section: str | None
 ) -> None:
     if words in registered:

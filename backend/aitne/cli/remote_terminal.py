@@ -24,7 +24,7 @@ _READ = 32 << 10
 _ENTER, _ESCAPE, _HANG_UP = b"\r\n", b"~", b"."
 
 
-def attach(client: Client, job: Job, command: Sequence[str], *, node: str | None) -> int:
+def attach_terminal(client: Client, job: Job, command: Sequence[str], *, node: str | None) -> int:
     """Run ``command``, or a shell if it is empty, in a job, connected to this terminal, until it
     ends or the user disconnects. Return its exit status."""
     tty = sys.stdin.isatty() and sys.stdout.isatty()
@@ -34,7 +34,7 @@ def attach(client: Client, job: Job, command: Sequence[str], *, node: str | None
         job.id, command, node=node, tty=tty, rows=rows, cols=cols, term=term
     ) as terminal:
         if terminal.where == "beside" and tty:
-            output.say(
+            output.print_message(
                 f"On node {terminal.node}, outside the job's container, which cannot be entered."
             )
         return TerminalTraffic(terminal, tty=tty, stdin=sys.stdin.fileno()).run()
@@ -63,14 +63,14 @@ class TerminalTraffic:
     def run(self) -> int:
         """Transfer data until the program ends, and return its exit status. Raises the error that
         ended the connection."""
-        reader = threading.Thread(target=self._read, name="output", daemon=True)
+        reader = threading.Thread(target=self._write_output, name="output", daemon=True)
         before = termios.tcgetattr(self._stdin) if self._tty else None
         try:
             if self._tty:
                 modes.setraw(self._stdin)
-                signal.signal(signal.SIGWINCH, self._resized)
+                signal.signal(signal.SIGWINCH, self._handle_resize)
             reader.start()
-            self._write()
+            self._send_input()
         finally:
             if before is not None:
                 signal.signal(signal.SIGWINCH, signal.SIG_DFL)
@@ -80,18 +80,18 @@ class TerminalTraffic:
             os.close(self._wake)
             os.close(self._waker)
         if self._hung_up:
-            output.say("Disconnected.")
+            output.print_message("Disconnected.")
             return LOST
         if self._failure is not None:
             raise self._failure
         if self._terminal.reason:
-            output.say(output.plain(self._terminal.reason))
+            output.print_message(output.to_single_line(self._terminal.reason))
         return LOST if self._terminal.exit_code is None else self._terminal.exit_code
 
-    def _resized(self, number: int, frame: FrameType | None) -> None:
+    def _handle_resize(self, number: int, frame: FrameType | None) -> None:
         os.write(self._waker, b"r")
 
-    def _read(self) -> None:
+    def _write_output(self) -> None:
         try:
             for kind, data in self._terminal.read():
                 stream = sys.stdout if kind == OUT else sys.stderr
@@ -101,7 +101,7 @@ class TerminalTraffic:
             self._failure = error
         os.write(self._waker, b"e")
 
-    def _write(self) -> None:
+    def _send_input(self) -> None:
         watched = [self._wake, self._stdin]
         while True:
             ready, _, _ = select.select(watched, [], [])
@@ -117,7 +117,7 @@ class TerminalTraffic:
                     self._terminal.end_input()
                     continue
                 if self._tty:
-                    data, self._hung_up = self._escape.strip(data)
+                    data, self._hung_up = self._escape.filter_input(data)
                 self._terminal.write(data)
                 if self._hung_up:
                     return
@@ -131,7 +131,7 @@ class EscapeDetector:
         self._line_begins = True
         self._begun = False
 
-    def strip(self, typed: bytes) -> tuple[bytes, bool]:
+    def filter_input(self, typed: bytes) -> tuple[bytes, bool]:
         """Return the part of the input that the program gets, and whether the user wants to
         disconnect."""
         out = b""

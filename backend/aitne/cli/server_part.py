@@ -12,14 +12,14 @@ CLIENT_ONLY = (
 )
 
 
-def is_installed() -> bool:
+def is_server_installed() -> bool:
     """Return whether the server's packages are installed."""
     return find_spec("fastapi") is not None
 
 
-def require() -> None:
+def require_server() -> None:
     """Check that the server's packages are installed. Raises ``SetupError``."""
-    if not is_installed():
+    if not is_server_installed():
         from aitne.core.errors import SetupError
 
         raise SetupError(CLIENT_ONLY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 
-def moment_of(option: str, text: str | None) -> datetime | None:
+def parse_time(option: str, text: str | None) -> datetime | None:
     """Return the time of an option: ``2026-03-01 08:00`` in the local time zone, an ISO time with
     its own zone, or ``2h`` from now; None if ``text`` is None.
 
@@ -30,6 +30,6 @@ def moment_of(option: str, text: str | None) -> datetime | None:
         ) from error
 
 
-def utc(day: datetime) -> datetime:
+def to_utc(day: datetime) -> datetime:
     """Return the start of a day in UTC, given as a datetime without a time zone."""
     return day.replace(tzinfo=timezone.utc)  # noqa: UP017 - the command line runs on older Pythons

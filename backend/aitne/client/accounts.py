@@ -6,7 +6,7 @@ from datetime import datetime
 
 from aitne.client.record import Record
 from aitne.client.records import LoginLinkRecord, Token, User, UserListItemRecord
-from aitne.client.session import segment
+from aitne.client.session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,18 +58,21 @@ class Account:
     def sign_ins(self) -> list[SignInRecord]:
         """Return the browsers in which the user is logged in, most recently used first."""
         return [
-            SignInRecord(item) for item in self._session.json("GET", "/account/sign-ins")["items"]
+            SignInRecord(item)
+            for item in self._session.request_json("GET", "/account/sign-ins")["items"]
         ]
 
     def revoke_sign_in(self, sign_in_id: str) -> None:
         """Log the user out in the browser of the login ``sign_in_id``. Raises ``NotFound``."""
-        self._session.json("DELETE", f"/account/sign-ins/{segment(sign_in_id)}")
+        self._session.request_json("DELETE", f"/account/sign-ins/{quote_segment(sign_in_id)}")
 
     def revoke_all_sign_ins(self) -> int:
         """Log the user out in all browsers, and return the number of logins that were ended.
         Personal access tokens remain valid.
         """
-        answer = self._session.json("DELETE", "/account/sign-ins", query={"keep_current": "false"})
+        answer = self._session.request_json(
+            "DELETE", "/account/sign-ins", query={"keep_current": "false"}
+        )
         return int(answer["revoked"])
 
 
@@ -82,7 +85,7 @@ class Tokens:
     def list(self, *, user: str | None = None) -> list[Token]:
         """Return the personal access tokens of ``user`` (None: the current user). Only
         administrators may pass another user's name."""
-        answer = self._session.json("GET", "/tokens", query={"user": user})
+        answer = self._session.request_json("GET", "/tokens", query={"user": user})
         return [Token(item) for item in answer["items"]]
 
     def create(
@@ -104,17 +107,17 @@ class Tokens:
         body: dict[str, Any] = {"name": name, "scopes": list(scopes), "expires_in": expires_in}
         if user is not None:
             body["user"] = user
-        return Token(self._session.json("POST", "/tokens", body=body))
+        return Token(self._session.request_json("POST", "/tokens", body=body))
 
     def revoke(self, token_id: str) -> None:
         """Revoke the token with the ID ``token_id``, which becomes invalid immediately."""
-        self._session.json("DELETE", f"/tokens/{segment(token_id)}")
+        self._session.request_json("DELETE", f"/tokens/{quote_segment(token_id)}")
 
     def login_link(self) -> LoginLinkRecord:
         """Create a one-time login link. The first browser that opens it is logged in as the
         user.
         """
-        return LoginLinkRecord(self._session.json("POST", "/auth/login-links"))
+        return LoginLinkRecord(self._session.request_json("POST", "/auth/login-links"))
 
 
 class Users:
@@ -125,11 +128,11 @@ class Users:
 
     def list(self) -> Iterator[UserListItemRecord]:
         """Iterate over all accounts by name, with the time of the last login of each."""
-        return map(UserListItemRecord, self._session.pages("/users", {}))
+        return map(UserListItemRecord, self._session.list_pages("/users", {}))
 
     def get(self, name: str) -> User:
         """Return one account. Raises ``NotFound``."""
-        return User(self._session.json("GET", f"/users/{segment(name)}"))
+        return User(self._session.request_json("GET", f"/users/{quote_segment(name)}"))
 
     def create(
         self,
@@ -156,33 +159,43 @@ class Users:
             "default_project": default_project,
         }
         body = {field: value for field, value in fields.items() if value is not None}
-        return User(self._session.json("POST", "/users", body=body))
+        return User(self._session.request_json("POST", "/users", body=body))
 
     def change(self, name: str, **changes: Any) -> User:
         """Change fields of an account: ``display_name``, ``role``, ``disabled``, ``source`` or
         ``password``. Other fields keep their values."""
-        return User(self._session.json("PATCH", f"/users/{segment(name)}", body=changes))
+        return User(
+            self._session.request_json("PATCH", f"/users/{quote_segment(name)}", body=changes)
+        )
 
     def protection(self, name: str) -> ProtectionRecord:
         """Return the password, second factor and lock state of an account. Raises ``NotFound``."""
-        return ProtectionRecord(self._session.json("GET", f"/users/{segment(name)}/protection"))
+        return ProtectionRecord(
+            self._session.request_json("GET", f"/users/{quote_segment(name)}/protection")
+        )
 
     def reset_link(self, name: str) -> LoginLinkRecord:
         """Create a one-time link with which the user ``name`` can set a new password."""
-        return LoginLinkRecord(self._session.json("POST", f"/users/{segment(name)}/reset-link"))
+        return LoginLinkRecord(
+            self._session.request_json("POST", f"/users/{quote_segment(name)}/reset-link")
+        )
 
     def unlock(self, name: str) -> None:
         """Unlock an account that was locked after failed logins, and reset its count of failed
         logins.
         """
-        self._session.json("POST", f"/users/{segment(name)}/unlock")
+        self._session.request_json("POST", f"/users/{quote_segment(name)}/unlock")
 
     def reset_second_factor(self, name: str) -> None:
         """Remove the second factor of an account and log its user out in all browsers."""
-        self._session.json("POST", f"/users/{segment(name)}/reset-second-factor")
+        self._session.request_json("POST", f"/users/{quote_segment(name)}/reset-second-factor")
 
     def sign_out(self, name: str) -> int:
         """Log the user ``name`` out in all browsers, and return the number of logins that were
         ended.
         """
-        return int(self._session.json("DELETE", f"/users/{segment(name)}/sign-ins")["revoked"])
+        return int(
+            self._session.request_json("DELETE", f"/users/{quote_segment(name)}/sign-ins")[
+                "revoked"
+            ]
+        )

@@ -12,8 +12,8 @@ from aitne.client.admin_records import (
     MaintenanceRecord,
     SettingRecord,
 )
-from aitne.client.deprecation import limit_of
-from aitne.client.session import ApiSession, segment
+from aitne.client.deprecation import resolve_limit
+from aitne.client.session import ApiSession, quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class Audit:
         ``actor``, ``action``, ``object``, ``outcome``, ``since`` and ``until``. ``most`` is a
         deprecated alias of ``limit``.
         """
-        limit = limit_of(limit, where.pop("most", None))
+        limit = resolve_limit(limit, where.pop("most", None))
         return map(
-            AuditEntryRecord, self._session.pages("/admin/audit", _query(where), limit=limit)
+            AuditEntryRecord, self._session.list_pages("/admin/audit", _query(where), limit=limit)
         )
 
     def export(
@@ -58,7 +58,7 @@ class Audit:
         The file contains JSON lines, or CSV if ``as_csv`` is True. ``where`` contains the filters
         of ``list``.
         """
-        reply = self._session.stream(
+        reply = self._session.open_stream(
             "/admin/audit/export",
             query={**_query(where), "format": "csv" if as_csv else "jsonl"},
             timeout_s=EXPORT_SILENCE_S,
@@ -72,7 +72,7 @@ class Audit:
         """Verify the hash chain of the audit log on the platform and return the result, which shows
         whether entries were changed or removed.
         """
-        return AuditCheckRecord(self._session.json("GET", "/admin/audit/check"))
+        return AuditCheckRecord(self._session.request_json("GET", "/admin/audit/check"))
 
 
 class Announcements:
@@ -83,16 +83,16 @@ class Announcements:
 
     def list(self) -> list[AnnouncementRecord]:
         """Return the user's current announcements, the most important first."""
-        answer = self._session.json("GET", "/announcements")
+        answer = self._session.request_json("GET", "/announcements")
         return [AnnouncementRecord(item) for item in answer["items"]]
 
     def all(self) -> Iterator[AnnouncementRecord]:
         """Iterate over all announcements, including past and future ones; administrators only."""
-        return map(AnnouncementRecord, self._session.pages("/announcements", {"all": True}))
+        return map(AnnouncementRecord, self._session.list_pages("/announcements", {"all": True}))
 
     def get(self, announcement_id: str) -> AnnouncementRecord:
         """Return one announcement. Raises ``NotFound``."""
-        return AnnouncementRecord(self._session.json("GET", _one(announcement_id)))
+        return AnnouncementRecord(self._session.request_json("GET", _get_path(announcement_id)))
 
     def create(
         self,
@@ -111,21 +111,25 @@ class Announcements:
         """
         body: dict[str, Any] = {"text": text, "severity": severity, "projects": [*projects]}
         body |= _times(starts_at=starts_at, ends_at=ends_at)
-        return AnnouncementRecord(self._session.json("POST", "/announcements", body=body))
+        return AnnouncementRecord(self._session.request_json("POST", "/announcements", body=body))
 
     def change(self, announcement_id: str, **changes: Any) -> AnnouncementRecord:
         """Change fields of an announcement: ``text``, ``severity``, ``projects``, ``starts_at`` or
         ``ends_at``. Other fields keep their values. Administrators only."""
-        body = {name: _plain(value) for name, value in changes.items()}
-        return AnnouncementRecord(self._session.json("PATCH", _one(announcement_id), body=body))
+        body = {name: _to_query_value(value) for name, value in changes.items()}
+        return AnnouncementRecord(
+            self._session.request_json("PATCH", _get_path(announcement_id), body=body)
+        )
 
     def delete(self, announcement_id: str) -> None:
         """Delete an announcement; administrators only. Raises ``NotFound``."""
-        self._session.json("DELETE", _one(announcement_id))
+        self._session.request_json("DELETE", _get_path(announcement_id))
 
     def dismiss(self, announcement_id: str) -> None:
         """Hide an announcement from this user. Raises ``Conflict`` for a critical one."""
-        self._session.json("PUT", f"{_one(announcement_id)}/dismissal", repeatable=True)
+        self._session.request_json(
+            "PUT", f"{_get_path(announcement_id)}/dismissal", repeatable=True
+        )
 
 
 class MaintenanceSwitch:
@@ -136,7 +140,7 @@ class MaintenanceSwitch:
 
     def status(self) -> MaintenanceRecord:
         """Return whether maintenance is off, scheduled or on, and the time of the next change."""
-        return MaintenanceRecord(self._session.json("GET", "/maintenance"))
+        return MaintenanceRecord(self._session.request_json("GET", "/maintenance"))
 
     def on(
         self,
@@ -148,12 +152,12 @@ class MaintenanceSwitch:
         """Start maintenance now or at ``starts_at``; administrators only. New jobs are held until
         it ends."""
         body = {"message": message, **_times(starts_at=starts_at, ends_at=ends_at)}
-        return MaintenanceRecord(self._session.json("PUT", "/maintenance", body=body))
+        return MaintenanceRecord(self._session.request_json("PUT", "/maintenance", body=body))
 
     def off(self) -> MaintenanceRecord:
         """End maintenance, or cancel a scheduled one, so that held jobs start; administrators
         only."""
-        return MaintenanceRecord(self._session.json("DELETE", "/maintenance"))
+        return MaintenanceRecord(self._session.request_json("DELETE", "/maintenance"))
 
 
 class Administration:
@@ -164,7 +168,7 @@ class Administration:
 
     def health(self) -> HealthRecord:
         """Return the state of every part of the platform, the most serious problem first."""
-        return HealthRecord(self._session.json("GET", "/admin/health"))
+        return HealthRecord(self._session.request_json("GET", "/admin/health"))
 
     def import_topology(self, name: str, content: str, *, node: str | None = None) -> None:
         """Import a topology file. A file that was imported under the same name is replaced.
@@ -173,24 +177,25 @@ class Administration:
         file names its nodes itself. Raises ``InvalidInput``.
         """
         body = {"content": content, "node": node}
-        self._session.json("PUT", f"/admin/topology/{segment(name)}", body=body)
+        self._session.request_json("PUT", f"/admin/topology/{quote_segment(name)}", body=body)
 
     def forget_topology(self, name: str) -> None:
         """Remove an imported topology. Raises ``NotFound``."""
-        self._session.json("DELETE", f"/admin/topology/{segment(name)}")
+        self._session.request_json("DELETE", f"/admin/topology/{quote_segment(name)}")
 
     def settings(self) -> builtins.list[SettingRecord]:
         """Return every setting with the source of its value. Secrets are masked."""
         return [
-            SettingRecord(item) for item in self._session.json("GET", "/admin/settings")["items"]
+            SettingRecord(item)
+            for item in self._session.request_json("GET", "/admin/settings")["items"]
         ]
 
 
-def _one(announcement_id: str) -> str:
-    return f"/announcements/{segment(announcement_id)}"
+def _get_path(announcement_id: str) -> str:
+    return f"/announcements/{quote_segment(announcement_id)}"
 
 
-def _plain(value: Any) -> Any:
+def _to_query_value(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
@@ -199,4 +204,4 @@ def _times(**times: datetime | None) -> dict[str, str]:
 
 
 def _query(conditions: dict[str, str | datetime | None]) -> dict[str, str | None]:
-    return {name: _plain(value) for name, value in conditions.items()}
+    return {name: _to_query_value(value) for name, value in conditions.items()}

@@ -19,7 +19,7 @@ progress for example, are called in another thread.
 from __future__ import annotations
 
 from aitne.client.client import Client
-from aitne.client.threads import call, stream
+from aitne.client.threads import call_in_thread, iterate_in_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class AsyncJobs:
         self._sync = sync
 
     async def plan(self, job_file: Mapping[str, Any]) -> Plan:
-        return await call(self._sync.plan, job_file)
+        return await call_in_thread(self._sync.plan, job_file)
 
     async def create(
         self,
@@ -123,12 +123,12 @@ class AsyncJobs:
         key: str | None = None,
         sync: str | os.PathLike[str] | None = None,
     ) -> Job:
-        return await call(self._sync.create, job_file, key=key, sync=sync)
+        return await call_in_thread(self._sync.create, job_file, key=key, sync=sync)
 
     async def submit_many(
         self, job_files: Iterable[Mapping[str, Any]], *, key: str | None = None
     ) -> builtins.list[Job | AitneError]:
-        return await call(self._sync.submit_many, job_files, key=key)
+        return await call_in_thread(self._sync.submit_many, job_files, key=key)
 
     async def resubmit(
         self,
@@ -138,12 +138,12 @@ class AsyncJobs:
         max_duration: str | None = None,
         key: str | None = None,
     ) -> Job:
-        return await call(
+        return await call_in_thread(
             self._sync.resubmit, job_id, memory=memory, max_duration=max_duration, key=key
         )
 
     async def get(self, job_id: str) -> Job:
-        return await call(self._sync.get, job_id)
+        return await call_in_thread(self._sync.get, job_id)
 
     async def attach(
         self,
@@ -156,29 +156,29 @@ class AsyncJobs:
         cols: int = 80,
         term: str = "xterm-256color",
     ) -> TerminalConnection:
-        return await call(
+        return await call_in_thread(
             self._sync.attach, job_id, argv, node=node, tty=tty, rows=rows, cols=cols, term=term
         )
 
     async def attach_ssh(
         self, job_id: str, public_key: str, *, node: str | None = None
     ) -> TerminalConnection:
-        return await call(self._sync.attach_ssh, job_id, public_key, node=node)
+        return await call_in_thread(self._sync.attach_ssh, job_id, public_key, node=node)
 
     async def ssh_account(self) -> str:
-        return await call(self._sync.ssh_account)
+        return await call_in_thread(self._sync.ssh_account)
 
     async def queue_position(self, job_id: str) -> QueuePositionRecord | None:
-        return await call(self._sync.queue_position, job_id)
+        return await call_in_thread(self._sync.queue_position, job_id)
 
     async def queue_place(self, job_id: str) -> QueuePositionRecord | None:
-        return await call(self._sync.queue_place, job_id)
+        return await call_in_thread(self._sync.queue_place, job_id)
 
     async def advice(self, job_id: str) -> builtins.list[AdviceRecord]:
-        return await call(self._sync.advice, job_id)
+        return await call_in_thread(self._sync.advice, job_id)
 
     async def failure(self, job_id: str) -> FailureRecord | None:
-        return await call(self._sync.failure, job_id)
+        return await call_in_thread(self._sync.failure, job_id)
 
     def list(
         self,
@@ -196,7 +196,7 @@ class AsyncJobs:
         ascending: bool = False,
         **where: str | int | bool | None,
     ) -> AsyncIterator[Job]:
-        return stream(
+        return iterate_in_thread(
             self._sync.list,
             states=states,
             live=live,
@@ -213,61 +213,61 @@ class AsyncJobs:
         )
 
     async def count(self, **where: Any) -> dict[str, Any]:
-        return await call(self._sync.count, **where)
+        return await call_in_thread(self._sync.count, **where)
 
     async def cancel_many(self, job_ids: Sequence[str]) -> Sequence[dict[str, Any]]:
-        return await call(self._sync.cancel_many, job_ids)
+        return await call_in_thread(self._sync.cancel_many, job_ids)
 
     async def cancel_all(self, *, expected: int, **where: Any) -> Sequence[dict[str, Any]]:
-        return await call(self._sync.cancel_all, expected=expected, **where)
+        return await call_in_thread(self._sync.cancel_all, expected=expected, **where)
 
     async def file(self, job_id: str) -> str:
-        return await call(self._sync.file, job_id)
+        return await call_in_thread(self._sync.file, job_id)
 
     async def import_sbatch(self, script: str) -> dict[str, Any]:
-        return await call(self._sync.import_sbatch, script)
+        return await call_in_thread(self._sync.import_sbatch, script)
 
     async def cancel(self, job_id: str) -> Job:
-        return await call(self._sync.cancel, job_id)
+        return await call_in_thread(self._sync.cancel, job_id)
 
     async def delete(self, job_id: str) -> Job:
-        return await call(self._sync.delete, job_id)
+        return await call_in_thread(self._sync.delete, job_id)
 
     async def delete_many(self, job_ids: Sequence[str]) -> Sequence[dict[str, Any]]:
-        return await call(self._sync.delete_many, job_ids)
+        return await call_in_thread(self._sync.delete_many, job_ids)
 
     async def delete_all(self, *, expected: int, **where: Any) -> Sequence[dict[str, Any]]:
-        return await call(self._sync.delete_all, expected=expected, **where)
+        return await call_in_thread(self._sync.delete_all, expected=expected, **where)
 
     async def extend(self, job_id: str, duration: str) -> Job:
-        return await call(self._sync.extend, job_id, duration)
+        return await call_in_thread(self._sync.extend, job_id, duration)
 
     async def hold(self, job_id: str) -> Job:
-        return await call(self._sync.hold, job_id)
+        return await call_in_thread(self._sync.hold, job_id)
 
     async def release(self, job_id: str) -> Job:
-        return await call(self._sync.release, job_id)
+        return await call_in_thread(self._sync.release, job_id)
 
     async def throttle(self, job_id: str, max_parallel: int | None) -> Job:
-        return await call(self._sync.throttle, job_id, max_parallel)
+        return await call_in_thread(self._sync.throttle, job_id, max_parallel)
 
     async def script(self, job_id: str) -> str:
-        return await call(self._sync.script, job_id)
+        return await call_in_thread(self._sync.script, job_id)
 
     async def events(self, job_id: str) -> Sequence[Event]:
-        return await call(self._sync.events, job_id)
+        return await call_in_thread(self._sync.events, job_id)
 
     async def metrics(self, job_id: str) -> dict[str, Any]:
-        return await call(self._sync.metrics, job_id)
+        return await call_in_thread(self._sync.metrics, job_id)
 
     async def placement(self, job_id: str) -> dict[str, Any]:
-        return await call(self._sync.placement, job_id)
+        return await call_in_thread(self._sync.placement, job_id)
 
     async def profile(self, job_id: str) -> dict[str, Any]:
-        return await call(self._sync.profile, job_id)
+        return await call_in_thread(self._sync.profile, job_id)
 
     def watch(self, job_id: str, *, timeout_s: float | None = None) -> AsyncIterator[Job]:
-        return stream(self._sync.watch, job_id, timeout_s=timeout_s)
+        return iterate_in_thread(self._sync.watch, job_id, timeout_s=timeout_s)
 
     async def wait(
         self,
@@ -276,42 +276,42 @@ class AsyncJobs:
         until: Callable[[Job], bool] = lambda job: job.ended,
         timeout_s: float | None = None,
     ) -> Job:
-        return await call(self._sync.wait, job_id, until=until, timeout_s=timeout_s)
+        return await call_in_thread(self._sync.wait, job_id, until=until, timeout_s=timeout_s)
 
     async def snapshot(self, job_id: str) -> SnapshotRecord:
-        return await call(self._sync.snapshot, job_id)
+        return await call_in_thread(self._sync.snapshot, job_id)
 
     async def result(self, job_id: str, *, rank: int | None = None) -> bytes:
-        return await call(self._sync.result, job_id, rank=rank)
+        return await call_in_thread(self._sync.result, job_id, rank=rank)
 
     async def results(self, job_id: str) -> ResultsRecord:
-        return await call(self._sync.results, job_id)
+        return await call_in_thread(self._sync.results, job_id)
 
     async def notebook(self, job_id: str) -> bytes:
-        return await call(self._sync.notebook, job_id)
+        return await call_in_thread(self._sync.notebook, job_id)
 
     async def compare(self, job_id: str, other_id: str) -> ComparisonRecord:
-        return await call(self._sync.compare, job_id, other_id)
+        return await call_in_thread(self._sync.compare, job_id, other_id)
 
     async def plan_resubmit(self, job_id: str) -> RerunRecord:
-        return await call(self._sync.plan_resubmit, job_id)
+        return await call_in_thread(self._sync.plan_resubmit, job_id)
 
     async def sweep(self, job_id: str) -> SweepRecord:
-        return await call(self._sync.sweep, job_id)
+        return await call_in_thread(self._sync.sweep, job_id)
 
     async def stop_sweep(self, job_id: str) -> Job:
-        return await call(self._sync.stop_sweep, job_id)
+        return await call_in_thread(self._sync.stop_sweep, job_id)
 
     def watch_sweep(self, job_id: str) -> AsyncIterator[SweepRecord]:
-        return stream(self._sync.watch_sweep, job_id)
+        return iterate_in_thread(self._sync.watch_sweep, job_id)
 
     async def files(self, job_id: str) -> WrittenFilesRecord:
-        return await call(self._sync.files, job_id)
+        return await call_in_thread(self._sync.files, job_id)
 
     def list_folder(
         self, job_id: str, path: str = "", *, folder: str = "workdir"
     ) -> AsyncIterator[StoredFileRecord]:
-        return stream(self._sync.list_folder, job_id, path, folder=folder)
+        return iterate_in_thread(self._sync.list_folder, job_id, path, folder=folder)
 
     async def download(
         self,
@@ -322,22 +322,24 @@ class AsyncJobs:
         replace: bool = False,
         heard: Callable[[Progress], None] | None = None,
     ) -> Download:
-        return await call(
+        return await call_in_thread(
             self._sync.download, job_id, *paths, to=to, folder=folder, replace=replace, heard=heard
         )
 
     def logs(
         self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
     ) -> AsyncIterator[bytes]:
-        return stream(self._sync.logs, job_id, task=task, offset=offset, tail=tail)
+        return iterate_in_thread(self._sync.logs, job_id, task=task, offset=offset, tail=tail)
 
     async def lines_offset(self, job_id: str, lines: int, *, task: int | None = None) -> int:
-        return await call(self._sync.lines_offset, job_id, lines, task=task)
+        return await call_in_thread(self._sync.lines_offset, job_id, lines, task=task)
 
     def follow_logs(
         self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
     ) -> AsyncIterator[bytes]:
-        return stream(self._sync.follow_logs, job_id, task=task, offset=offset, tail=tail)
+        return iterate_in_thread(
+            self._sync.follow_logs, job_id, task=task, offset=offset, tail=tail
+        )
 
 
 class AsyncSessions:
@@ -353,48 +355,48 @@ class AsyncSessions:
         job_file: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Job:
-        return await call(self._sync.start, template, job_file=job_file, key=key)
+        return await call_in_thread(self._sync.start, template, job_file=job_file, key=key)
 
     async def get(self, session_id: str) -> Job:
-        return await call(self._sync.get, session_id)
+        return await call_in_thread(self._sync.get, session_id)
 
     def list(self, **query: Any) -> AsyncIterator[Job]:
-        return stream(self._sync.list, **query)
+        return iterate_in_thread(self._sync.list, **query)
 
     async def open(self, session_id: str, app: str | None = None) -> str:
-        return await call(self._sync.open, session_id, app)
+        return await call_in_thread(self._sync.open, session_id, app)
 
     async def extend(self, session_id: str, duration: str) -> Job:
-        return await call(self._sync.extend, session_id, duration)
+        return await call_in_thread(self._sync.extend, session_id, duration)
 
     async def keep(self, session_id: str) -> Job:
-        return await call(self._sync.keep, session_id)
+        return await call_in_thread(self._sync.keep, session_id)
 
     async def stop(self, session_id: str) -> Job:
-        return await call(self._sync.stop, session_id)
+        return await call_in_thread(self._sync.stop, session_id)
 
     async def relaunch(self, session_id: str, *, key: str | None = None) -> Job:
-        return await call(self._sync.relaunch, session_id, key=key)
+        return await call_in_thread(self._sync.relaunch, session_id, key=key)
 
     async def resume(self, session_id: str, *, key: str | None = None) -> Job:
-        return await call(self._sync.resume, session_id, key=key)
+        return await call_in_thread(self._sync.resume, session_id, key=key)
 
     async def plan_ranks(self, session_id: str, ranks: int, **options: Any) -> Plan:
-        return await call(self._sync.plan_ranks, session_id, ranks, **options)
+        return await call_in_thread(self._sync.plan_ranks, session_id, ranks, **options)
 
     async def start_ranks(
         self, session_id: str, ranks: int, *, key: str | None = None, **options: Any
     ) -> Job:
-        return await call(self._sync.start_ranks, session_id, ranks, key=key, **options)
+        return await call_in_thread(self._sync.start_ranks, session_id, ranks, key=key, **options)
 
     def ranks(self, session_id: str, *, live: bool = False) -> AsyncIterator[Job]:
-        return stream(self._sync.ranks, session_id, live=live)
+        return iterate_in_thread(self._sync.ranks, session_id, live=live)
 
     async def release_ranks(self, session_id: str, group_id: str | None = None) -> Sequence[Job]:
-        return await call(self._sync.release_ranks, session_id, group_id)
+        return await call_in_thread(self._sync.release_ranks, session_id, group_id)
 
     async def wait_ready(self, session_id: str, *, timeout_s: float | None = None) -> Job:
-        return await call(self._sync.wait_ready, session_id, timeout_s=timeout_s)
+        return await call_in_thread(self._sync.wait_ready, session_id, timeout_s=timeout_s)
 
 
 class AsyncTemplates:
@@ -404,13 +406,13 @@ class AsyncTemplates:
         self._sync = sync
 
     async def list(self) -> builtins.list[Template]:
-        return await call(self._sync.list)
+        return await call_in_thread(self._sync.list)
 
     async def problems(self) -> builtins.list[TemplateProblemRecord]:
-        return await call(self._sync.problems)
+        return await call_in_thread(self._sync.problems)
 
     async def get(self, name: str) -> Template:
-        return await call(self._sync.get, name)
+        return await call_in_thread(self._sync.get, name)
 
 
 class AsyncNodes:
@@ -420,33 +422,33 @@ class AsyncNodes:
         self._sync = sync
 
     async def list(self) -> builtins.list[Node]:
-        return await call(self._sync.list)
+        return await call_in_thread(self._sync.list)
 
     async def partitions(self) -> builtins.list[PartitionRecord]:
-        return await call(self._sync.partitions)
+        return await call_in_thread(self._sync.partitions)
 
     async def capacity(self) -> builtins.list[dict[str, Any]]:
-        return await call(self._sync.capacity)
+        return await call_in_thread(self._sync.capacity)
 
     async def load(self, period: str = "day", partition: str | None = None) -> dict[str, Any]:
-        return await call(self._sync.load, period, partition)
+        return await call_in_thread(self._sync.load, period, partition)
 
     async def queues(self, period: str = "day") -> dict[str, Any]:
-        return await call(self._sync.queues, period)
+        return await call_in_thread(self._sync.queues, period)
 
     async def topology(self) -> dict[str, Any]:
-        return await call(self._sync.topology)
+        return await call_in_thread(self._sync.topology)
 
     def history(
         self, name: str, *, limit: int | None = None, most: int | None = None
     ) -> AsyncIterator[NodeEventRecord]:
-        return stream(self._sync.history, name, limit=limit, most=most)
+        return iterate_in_thread(self._sync.history, name, limit=limit, most=most)
 
     async def drain(self, name: str, reason: str) -> Node:
-        return await call(self._sync.drain, name, reason)
+        return await call_in_thread(self._sync.drain, name, reason)
 
     async def resume(self, name: str) -> Node:
-        return await call(self._sync.resume, name)
+        return await call_in_thread(self._sync.resume, name)
 
 
 class AsyncTokens:
@@ -456,7 +458,7 @@ class AsyncTokens:
         self._sync = sync
 
     async def list(self, *, user: str | None = None) -> builtins.list[Token]:
-        return await call(self._sync.list, user=user)
+        return await call_in_thread(self._sync.list, user=user)
 
     async def create(
         self,
@@ -466,13 +468,15 @@ class AsyncTokens:
         expires_in: str | None = "30d",
         user: str | None = None,
     ) -> Token:
-        return await call(self._sync.create, name, scopes=scopes, expires_in=expires_in, user=user)
+        return await call_in_thread(
+            self._sync.create, name, scopes=scopes, expires_in=expires_in, user=user
+        )
 
     async def revoke(self, token_id: str) -> None:
-        await call(self._sync.revoke, token_id)
+        await call_in_thread(self._sync.revoke, token_id)
 
     async def login_link(self) -> LoginLinkRecord:
-        return await call(self._sync.login_link)
+        return await call_in_thread(self._sync.login_link)
 
 
 class AsyncUsers:
@@ -482,10 +486,10 @@ class AsyncUsers:
         self._sync = sync
 
     def list(self) -> AsyncIterator[UserListItemRecord]:
-        return stream(self._sync.list)
+        return iterate_in_thread(self._sync.list)
 
     async def get(self, name: str) -> User:
-        return await call(self._sync.get, name)
+        return await call_in_thread(self._sync.get, name)
 
     async def create(
         self,
@@ -497,7 +501,7 @@ class AsyncUsers:
         role: str = "user",
         default_project: str | None = None,
     ) -> User:
-        return await call(
+        return await call_in_thread(
             self._sync.create,
             name,
             password=password,
@@ -508,22 +512,22 @@ class AsyncUsers:
         )
 
     async def change(self, name: str, **changes: Any) -> User:
-        return await call(self._sync.change, name, **changes)
+        return await call_in_thread(self._sync.change, name, **changes)
 
     async def protection(self, name: str) -> ProtectionRecord:
-        return await call(self._sync.protection, name)
+        return await call_in_thread(self._sync.protection, name)
 
     async def reset_link(self, name: str) -> LoginLinkRecord:
-        return await call(self._sync.reset_link, name)
+        return await call_in_thread(self._sync.reset_link, name)
 
     async def unlock(self, name: str) -> None:
-        await call(self._sync.unlock, name)
+        await call_in_thread(self._sync.unlock, name)
 
     async def reset_second_factor(self, name: str) -> None:
-        await call(self._sync.reset_second_factor, name)
+        await call_in_thread(self._sync.reset_second_factor, name)
 
     async def sign_out(self, name: str) -> int:
-        return await call(self._sync.sign_out, name)
+        return await call_in_thread(self._sync.sign_out, name)
 
 
 class AsyncAccount:
@@ -533,13 +537,13 @@ class AsyncAccount:
         self._sync = sync
 
     async def sign_ins(self) -> builtins.list[SignInRecord]:
-        return await call(self._sync.sign_ins)
+        return await call_in_thread(self._sync.sign_ins)
 
     async def revoke_sign_in(self, sign_in_id: str) -> None:
-        await call(self._sync.revoke_sign_in, sign_in_id)
+        await call_in_thread(self._sync.revoke_sign_in, sign_in_id)
 
     async def revoke_all_sign_ins(self) -> int:
-        return await call(self._sync.revoke_all_sign_ins)
+        return await call_in_thread(self._sync.revoke_all_sign_ins)
 
 
 class AsyncProjects:
@@ -549,10 +553,10 @@ class AsyncProjects:
         self._sync = sync
 
     async def list(self, *, state: str | None = None) -> builtins.list[ProjectRecord]:
-        return await call(self._sync.list, state=state)
+        return await call_in_thread(self._sync.list, state=state)
 
     async def get(self, name: str) -> ProjectRecord:
-        return await call(self._sync.get, name)
+        return await call_in_thread(self._sync.get, name)
 
     async def create(
         self,
@@ -564,7 +568,7 @@ class AsyncProjects:
         expires_at: datetime | None = None,
         manager: str | None = None,
     ) -> ProjectRecord:
-        return await call(
+        return await call_in_thread(
             self._sync.create,
             name,
             title=title,
@@ -577,12 +581,12 @@ class AsyncProjects:
     async def update(
         self, name: str, *, title: str | None = None, description: str | None = None
     ) -> ProjectRecord:
-        return await call(self._sync.update, name, title=title, description=description)
+        return await call_in_thread(self._sync.update, name, title=title, description=description)
 
     async def describe(
         self, name: str, *, title: str | None = None, description: str | None = None
     ) -> ProjectRecord:
-        return await call(self._sync.describe, name, title=title, description=description)
+        return await call_in_thread(self._sync.describe, name, title=title, description=description)
 
     async def approve(
         self,
@@ -592,32 +596,32 @@ class AsyncProjects:
         budget: Mapping[str, Any] | None = None,
         limits: Mapping[str, Any] | None = None,
     ) -> ProjectRecord:
-        return await call(
+        return await call_in_thread(
             self._sync.approve, name, expires_at=expires_at, budget=budget, limits=limits
         )
 
     async def decline(self, name: str, reason: str) -> ProjectRecord:
-        return await call(self._sync.decline, name, reason)
+        return await call_in_thread(self._sync.decline, name, reason)
 
     async def close(self, name: str, reason: str = "") -> ProjectRecord:
-        return await call(self._sync.close, name, reason)
+        return await call_in_thread(self._sync.close, name, reason)
 
     async def reopen(self, name: str) -> ProjectRecord:
-        return await call(self._sync.reopen, name)
+        return await call_in_thread(self._sync.reopen, name)
 
     async def request_extension(
         self, name: str, until: datetime, reason: str = ""
     ) -> ProjectRecord:
-        return await call(self._sync.request_extension, name, until, reason)
+        return await call_in_thread(self._sync.request_extension, name, until, reason)
 
     async def ask_for_time(self, name: str, until: datetime, reason: str = "") -> ProjectRecord:
-        return await call(self._sync.ask_for_time, name, until, reason)
+        return await call_in_thread(self._sync.ask_for_time, name, until, reason)
 
     async def set_end(self, name: str, expires_at: datetime | None) -> ProjectRecord:
-        return await call(self._sync.set_end, name, expires_at)
+        return await call_in_thread(self._sync.set_end, name, expires_at)
 
     async def set_budget(self, name: str, budget: Mapping[str, Any]) -> ProjectRecord:
-        return await call(self._sync.set_budget, name, budget)
+        return await call_in_thread(self._sync.set_budget, name, budget)
 
     async def set_retention(
         self,
@@ -626,40 +630,42 @@ class AsyncProjects:
         keep_jobs: str | int | None = None,
         keep_failed_jobs: str | int | None = None,
     ) -> ProjectRecord:
-        return await call(
+        return await call_in_thread(
             self._sync.set_retention, name, keep_jobs=keep_jobs, keep_failed_jobs=keep_failed_jobs
         )
 
     async def balance(self, name: str) -> BalanceRecord:
-        return await call(self._sync.balance, name)
+        return await call_in_thread(self._sync.balance, name)
 
     def waiting(
         self, name: str, *, limit: int | None = None, most: int | None = None
     ) -> AsyncIterator[WaitingJobRecord]:
-        return stream(self._sync.waiting, name, limit=limit, most=most)
+        return iterate_in_thread(self._sync.waiting, name, limit=limit, most=most)
 
     async def invitations(self, name: str) -> builtins.list[InvitationRecord]:
-        return await call(self._sync.invitations, name)
+        return await call_in_thread(self._sync.invitations, name)
 
     async def invite(
         self, name: str, *, role: str = "member", max_uses: int = 1, lifetime: int | str = "7d"
     ) -> InvitationLinkRecord:
-        return await call(self._sync.invite, name, role=role, max_uses=max_uses, lifetime=lifetime)
+        return await call_in_thread(
+            self._sync.invite, name, role=role, max_uses=max_uses, lifetime=lifetime
+        )
 
     async def revoke_invitation(self, name: str, invitation: str) -> None:
-        await call(self._sync.revoke_invitation, name, invitation)
+        await call_in_thread(self._sync.revoke_invitation, name, invitation)
 
     async def preview_invitation(self, token: str) -> InvitationPreviewRecord:
-        return await call(self._sync.preview_invitation, token)
+        return await call_in_thread(self._sync.preview_invitation, token)
 
     async def look_at_invitation(self, token: str) -> InvitationPreviewRecord:
-        return await call(self._sync.look_at_invitation, token)
+        return await call_in_thread(self._sync.look_at_invitation, token)
 
     async def join(self, token: str) -> MembershipRecord:
-        return await call(self._sync.join, token)
+        return await call_in_thread(self._sync.join, token)
 
     async def members(self, name: str) -> builtins.list[MembershipRecord]:
-        return await call(self._sync.members, name)
+        return await call_in_thread(self._sync.members, name)
 
     async def put_member(
         self,
@@ -670,40 +676,40 @@ class AsyncProjects:
         role: str | None = None,
         default: bool = False,
     ) -> MembershipRecord:
-        return await call(
+        return await call_in_thread(
             self._sync.put_member, name, user, limits=limits, role=role, default=default
         )
 
     async def remove_member(self, name: str, user: str) -> None:
-        await call(self._sync.remove_member, name, user)
+        await call_in_thread(self._sync.remove_member, name, user)
 
     async def limits(self, name: str) -> ProjectLimitsRecord:
-        return await call(self._sync.limits, name)
+        return await call_in_thread(self._sync.limits, name)
 
     async def set_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimitsRecord:
-        return await call(self._sync.set_limits, name, limits)
+        return await call_in_thread(self._sync.set_limits, name, limits)
 
     async def set_own_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimitsRecord:
-        return await call(self._sync.set_own_limits, name, limits)
+        return await call_in_thread(self._sync.set_own_limits, name, limits)
 
     async def usage(
         self, name: str | None = None, *, month: str | None = None
     ) -> UsageReportRecord:
-        return await call(self._sync.usage, name, month=month)
+        return await call_in_thread(self._sync.usage, name, month=month)
 
     async def report(self, name: str, *, month: str | None = None) -> ProjectReportRecord:
-        return await call(self._sync.report, name, month=month)
+        return await call_in_thread(self._sync.report, name, month=month)
 
     async def usage_csv(
         self, name: str, *, month: str | None = None, since: str | None = None
     ) -> str:
-        return await call(self._sync.usage_csv, name, month=month, since=since)
+        return await call_in_thread(self._sync.usage_csv, name, month=month, since=since)
 
     async def compare(self) -> SyncReportRecord:
-        return await call(self._sync.compare)
+        return await call_in_thread(self._sync.compare)
 
     async def sync(self, digest: str) -> SyncReportRecord:
-        return await call(self._sync.sync, digest)
+        return await call_in_thread(self._sync.sync, digest)
 
 
 class AsyncImages:
@@ -713,10 +719,10 @@ class AsyncImages:
         self._sync = sync
 
     async def list(self) -> builtins.list[ImageRecord]:
-        return await call(self._sync.list)
+        return await call_in_thread(self._sync.list)
 
     async def get(self, reference: str) -> ImageRecord:
-        return await call(self._sync.get, reference)
+        return await call_in_thread(self._sync.get, reference)
 
     async def register(
         self,
@@ -726,24 +732,24 @@ class AsyncImages:
         packages: Sequence[Mapping[str, str]] = (),
         projects: Sequence[str] = (),
     ) -> ImageRecord:
-        return await call(
+        return await call_in_thread(
             self._sync.register, image, artifacts, packages=packages, projects=projects
         )
 
     async def retire(self, reference: str) -> ImageRecord:
-        return await call(self._sync.retire, reference)
+        return await call_in_thread(self._sync.retire, reference)
 
     async def offer(self, reference: str) -> ImageRecord:
-        return await call(self._sync.offer, reference)
+        return await call_in_thread(self._sync.offer, reference)
 
     async def set_projects(self, reference: str, projects: Sequence[str]) -> ImageRecord:
-        return await call(self._sync.set_projects, reference, projects)
+        return await call_in_thread(self._sync.set_projects, reference, projects)
 
     async def note_verification(self, reference: str, damage: str | None) -> ImageRecord:
-        return await call(self._sync.note_verification, reference, damage)
+        return await call_in_thread(self._sync.note_verification, reference, damage)
 
     async def remove(self, reference: str) -> builtins.list[ArtifactRecord]:
-        return await call(self._sync.remove, reference)
+        return await call_in_thread(self._sync.remove, reference)
 
 
 class AsyncDatasets:
@@ -753,41 +759,41 @@ class AsyncDatasets:
         self._sync = sync
 
     async def list(self) -> builtins.list[DatasetRecord]:
-        return await call(self._sync.list)
+        return await call_in_thread(self._sync.list)
 
     async def versions(self, name: str) -> builtins.list[DatasetRecord]:
-        return await call(self._sync.versions, name)
+        return await call_in_thread(self._sync.versions, name)
 
     async def get(self, reference: str) -> DatasetRecord:
-        return await call(self._sync.get, reference)
+        return await call_in_thread(self._sync.get, reference)
 
     def manifest(self, reference: str) -> AsyncIterator[bytes]:
-        return stream(self._sync.manifest, reference)
+        return iterate_in_thread(self._sync.manifest, reference)
 
     async def check(self, dataset: Mapping[str, Any]) -> None:
-        await call(self._sync.check, dataset)
+        await call_in_thread(self._sync.check, dataset)
 
     async def add(
         self, dataset: Mapping[str, Any], *, manifest: str, text: Iterable[bytes]
     ) -> DatasetRecord:
-        return await call(self._sync.add, dataset, manifest=manifest, text=text)
+        return await call_in_thread(self._sync.add, dataset, manifest=manifest, text=text)
 
     async def upload_manifest(self, digest: str, text: Iterable[bytes]) -> None:
-        await call(self._sync.upload_manifest, digest, text)
+        await call_in_thread(self._sync.upload_manifest, digest, text)
 
     async def grant(self, reference: str, project: str) -> DatasetRecord:
-        return await call(self._sync.grant, reference, project)
+        return await call_in_thread(self._sync.grant, reference, project)
 
     async def revoke(self, reference: str, project: str) -> DatasetRecord:
-        return await call(self._sync.revoke, reference, project)
+        return await call_in_thread(self._sync.revoke, reference, project)
 
     async def retire(self, reference: str, *, retired: bool = True) -> DatasetRecord:
-        return await call(self._sync.retire, reference, retired=retired)
+        return await call_in_thread(self._sync.retire, reference, retired=retired)
 
     async def note_verification(
         self, reference: str, *, manifest: str, damaged_files: int
     ) -> DatasetRecord:
-        return await call(
+        return await call_in_thread(
             self._sync.note_verification, reference, manifest=manifest, damaged_files=damaged_files
         )
 
@@ -799,7 +805,7 @@ class AsyncTrees:
         self._sync = sync
 
     async def limits(self) -> TreeLimitsRecord:
-        return await call(self._sync.limits)
+        return await call_in_thread(self._sync.limits)
 
     async def upload(
         self,
@@ -808,7 +814,7 @@ class AsyncTrees:
         files: Mapping[str, bytes] | None = None,
         heard: Callable[[Progress], None] | None = None,
     ) -> TreeRecord:
-        return await call(self._sync.upload, folder, files=files, heard=heard)
+        return await call_in_thread(self._sync.upload, folder, files=files, heard=heard)
 
 
 class AsyncFunctions:
@@ -830,7 +836,7 @@ class AsyncFunctions:
         sync: str | os.PathLike[str] | None = None,
         **job: Any,
     ) -> Future[T]:
-        return await call(
+        return await call_in_thread(
             lambda: self._sync.submit(
                 fn,
                 *args,
@@ -859,7 +865,7 @@ class AsyncFunctions:
         sync: str | os.PathLike[str] | None = None,
         **job: Any,
     ) -> FutureArray[T]:
-        return await call(
+        return await call_in_thread(
             lambda: self._sync.map(
                 fn,
                 items,
@@ -875,10 +881,10 @@ class AsyncFunctions:
         )
 
     async def future(self, job_id: str) -> Future[Any]:
-        return await call(self._sync.future, job_id)
+        return await call_in_thread(self._sync.future, job_id)
 
     async def futures(self, job_id: str) -> FutureArray[Any]:
-        return await call(self._sync.futures, job_id)
+        return await call_in_thread(self._sync.futures, job_id)
 
 
 class AsyncStorageAreas:
@@ -888,10 +894,10 @@ class AsyncStorageAreas:
         self._sync = sync
 
     async def get(self, project: str | None = None) -> StorageViewRecord:
-        return await call(self._sync.get, project)
+        return await call_in_thread(self._sync.get, project)
 
     async def jobs(self) -> JobFoldersRecord:
-        return await call(self._sync.jobs)
+        return await call_in_thread(self._sync.jobs)
 
 
 class AsyncAdministration:
@@ -901,16 +907,16 @@ class AsyncAdministration:
         self._sync = sync
 
     async def health(self) -> HealthRecord:
-        return await call(self._sync.health)
+        return await call_in_thread(self._sync.health)
 
     async def import_topology(self, name: str, content: str, *, node: str | None = None) -> None:
-        await call(self._sync.import_topology, name, content, node=node)
+        await call_in_thread(self._sync.import_topology, name, content, node=node)
 
     async def forget_topology(self, name: str) -> None:
-        await call(self._sync.forget_topology, name)
+        await call_in_thread(self._sync.forget_topology, name)
 
     async def settings(self) -> builtins.list[SettingRecord]:
-        return await call(self._sync.settings)
+        return await call_in_thread(self._sync.settings)
 
 
 class AsyncAudit:
@@ -922,15 +928,15 @@ class AsyncAudit:
     def list(
         self, *, limit: int | None = None, **where: str | datetime | None
     ) -> AsyncIterator[AuditEntryRecord]:
-        return stream(self._sync.list, limit=limit, **where)
+        return iterate_in_thread(self._sync.list, limit=limit, **where)
 
     def export(
         self, *, as_csv: bool = False, **where: str | datetime | None
     ) -> AsyncIterator[bytes]:
-        return stream(self._sync.export, as_csv=as_csv, **where)
+        return iterate_in_thread(self._sync.export, as_csv=as_csv, **where)
 
     async def check(self) -> AuditCheckRecord:
-        return await call(self._sync.check)
+        return await call_in_thread(self._sync.check)
 
 
 class AsyncAnnouncements:
@@ -940,13 +946,13 @@ class AsyncAnnouncements:
         self._sync = sync
 
     async def list(self) -> builtins.list[AnnouncementRecord]:
-        return await call(self._sync.list)
+        return await call_in_thread(self._sync.list)
 
     def all(self) -> AsyncIterator[AnnouncementRecord]:
-        return stream(self._sync.all)
+        return iterate_in_thread(self._sync.all)
 
     async def get(self, announcement_id: str) -> AnnouncementRecord:
-        return await call(self._sync.get, announcement_id)
+        return await call_in_thread(self._sync.get, announcement_id)
 
     async def create(
         self,
@@ -957,7 +963,7 @@ class AsyncAnnouncements:
         starts_at: datetime | None = None,
         ends_at: datetime | None = None,
     ) -> AnnouncementRecord:
-        return await call(
+        return await call_in_thread(
             self._sync.create,
             text,
             severity=severity,
@@ -967,13 +973,13 @@ class AsyncAnnouncements:
         )
 
     async def change(self, announcement_id: str, **changes: Any) -> AnnouncementRecord:
-        return await call(self._sync.change, announcement_id, **changes)
+        return await call_in_thread(self._sync.change, announcement_id, **changes)
 
     async def delete(self, announcement_id: str) -> None:
-        await call(self._sync.delete, announcement_id)
+        await call_in_thread(self._sync.delete, announcement_id)
 
     async def dismiss(self, announcement_id: str) -> None:
-        await call(self._sync.dismiss, announcement_id)
+        await call_in_thread(self._sync.dismiss, announcement_id)
 
 
 class AsyncMaintenanceSwitch:
@@ -983,7 +989,7 @@ class AsyncMaintenanceSwitch:
         self._sync = sync
 
     async def status(self) -> MaintenanceRecord:
-        return await call(self._sync.status)
+        return await call_in_thread(self._sync.status)
 
     async def on(
         self,
@@ -992,10 +998,10 @@ class AsyncMaintenanceSwitch:
         starts_at: datetime | None = None,
         ends_at: datetime | None = None,
     ) -> MaintenanceRecord:
-        return await call(self._sync.on, message, starts_at=starts_at, ends_at=ends_at)
+        return await call_in_thread(self._sync.on, message, starts_at=starts_at, ends_at=ends_at)
 
     async def off(self) -> MaintenanceRecord:
-        return await call(self._sync.off)
+        return await call_in_thread(self._sync.off)
 
 
 class AsyncPreferences:
@@ -1005,10 +1011,10 @@ class AsyncPreferences:
         self._sync = sync
 
     async def get(self, key: str) -> dict[str, Any]:
-        return await call(self._sync.get, key)
+        return await call_in_thread(self._sync.get, key)
 
     async def put(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        return await call(self._sync.put, key, value)
+        return await call_in_thread(self._sync.put, key, value)
 
 
 class AsyncSecrets:
@@ -1018,13 +1024,13 @@ class AsyncSecrets:
         self._sync = sync
 
     async def list(self) -> builtins.list[SecretRecord]:
-        return await call(self._sync.list)
+        return await call_in_thread(self._sync.list)
 
     async def put(self, name: str, value: str) -> SecretRecord:
-        return await call(self._sync.put, name, value)
+        return await call_in_thread(self._sync.put, name, value)
 
     async def delete(self, name: str) -> None:
-        await call(self._sync.delete, name)
+        await call_in_thread(self._sync.delete, name)
 
 
 class AsyncNotifications:
@@ -1036,16 +1042,16 @@ class AsyncNotifications:
     def list(
         self, *, unread: bool = False, limit: int | None = None, most: int | None = None
     ) -> AsyncIterator[NotificationRecord]:
-        return stream(self._sync.list, unread=unread, limit=limit, most=most)
+        return iterate_in_thread(self._sync.list, unread=unread, limit=limit, most=most)
 
     async def mark_read(self, ids: Sequence[int] | None = None) -> int:
-        return await call(self._sync.mark_read, ids)
+        return await call_in_thread(self._sync.mark_read, ids)
 
     async def read(self, ids: Sequence[int] | None = None) -> int:
-        return await call(self._sync.read, ids)
+        return await call_in_thread(self._sync.read, ids)
 
     async def settings(self) -> NotificationSettingsRecord:
-        return await call(self._sync.settings)
+        return await call_in_thread(self._sync.settings)
 
     async def set(
         self,
@@ -1054,16 +1060,16 @@ class AsyncNotifications:
         mail: str | None = None,
         quiet_until: str | None = None,
     ) -> NotificationSettingsRecord:
-        return await call(self._sync.set, choices, mail=mail, quiet_until=quiet_until)
+        return await call_in_thread(self._sync.set, choices, mail=mail, quiet_until=quiet_until)
 
     async def test_mail(self) -> DeliveryRecord:
-        return await call(self._sync.test_mail)
+        return await call_in_thread(self._sync.test_mail)
 
     async def mails(self) -> builtins.list[DeliveryRecord]:
-        return await call(self._sync.mails)
+        return await call_in_thread(self._sync.mails)
 
     async def idle_gpus(self) -> builtins.list[Job]:
-        return await call(self._sync.idle_gpus)
+        return await call_in_thread(self._sync.idle_gpus)
 
 
 class AsyncWebhooks:
@@ -1073,30 +1079,30 @@ class AsyncWebhooks:
         self._sync = sync
 
     async def list(self) -> builtins.list[WebhookRecord]:
-        return await call(self._sync.list)
+        return await call_in_thread(self._sync.list)
 
     async def get(self, webhook_id: str) -> WebhookRecord:
-        return await call(self._sync.get, webhook_id)
+        return await call_in_thread(self._sync.get, webhook_id)
 
     async def create(self, url: str) -> WebhookRecord:
-        return await call(self._sync.create, url)
+        return await call_in_thread(self._sync.create, url)
 
     async def update(
         self, webhook_id: str, *, url: str | None = None, enabled: bool | None = None
     ) -> WebhookRecord:
-        return await call(self._sync.update, webhook_id, url=url, enabled=enabled)
+        return await call_in_thread(self._sync.update, webhook_id, url=url, enabled=enabled)
 
     async def rotate(self, webhook_id: str) -> WebhookRecord:
-        return await call(self._sync.rotate, webhook_id)
+        return await call_in_thread(self._sync.rotate, webhook_id)
 
     async def test(self, webhook_id: str) -> DeliveryRecord:
-        return await call(self._sync.test, webhook_id)
+        return await call_in_thread(self._sync.test, webhook_id)
 
     async def deliveries(self, webhook_id: str) -> builtins.list[DeliveryRecord]:
-        return await call(self._sync.deliveries, webhook_id)
+        return await call_in_thread(self._sync.deliveries, webhook_id)
 
     async def delete(self, webhook_id: str) -> None:
-        await call(self._sync.delete, webhook_id)
+        await call_in_thread(self._sync.delete, webhook_id)
 
 
 class AsyncClient:
@@ -1145,10 +1151,10 @@ class AsyncClient:
         return f"AsyncClient({self.platform.url!r})"
 
     async def me(self) -> CurrentUserRecord:
-        return await call(self._sync.me)
+        return await call_in_thread(self._sync.me)
 
     async def ready(self) -> dict[str, Any]:
-        return await call(self._sync.ready)
+        return await call_in_thread(self._sync.ready)
 
     def events(self, after: int | None = None) -> AsyncIterator[Event]:
-        return stream(self._sync.events, after)
+        return iterate_in_thread(self._sync.events, after)

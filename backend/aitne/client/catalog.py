@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 
 from aitne.client.admin_records import NodeEventRecord
-from aitne.client.deprecation import limit_of
+from aitne.client.deprecation import resolve_limit
 from aitne.client.records import Node, PartitionRecord, Template, TemplateProblemRecord
-from aitne.client.session import ApiSession, segment
+from aitne.client.session import ApiSession, quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,17 +23,17 @@ class Templates:
 
     def list(self) -> list[Template]:
         """Return the job templates that have no errors."""
-        return [Template(item) for item in self._session.json("GET", "/templates")["items"]]
+        return [Template(item) for item in self._session.request_json("GET", "/templates")["items"]]
 
     def problems(self) -> builtins.list[TemplateProblemRecord]:
         """Return the template files that were rejected, with the reasons; empty unless the user is
         an administrator."""
-        problems = self._session.json("GET", "/templates").get("problems", [])
+        problems = self._session.request_json("GET", "/templates").get("problems", [])
         return [TemplateProblemRecord(item) for item in problems]
 
     def get(self, name: str) -> Template:
         """Return one template. Raises ``NotFound``."""
-        return Template(self._session.json("GET", f"/templates/{segment(name)}"))
+        return Template(self._session.request_json("GET", f"/templates/{quote_segment(name)}"))
 
 
 class Nodes:
@@ -44,17 +44,19 @@ class Nodes:
 
     def list(self) -> list[Node]:
         """Return the nodes in their last known state."""
-        return [Node(item) for item in self._session.json("GET", "/cluster/nodes")["items"]]
+        return [Node(item) for item in self._session.request_json("GET", "/cluster/nodes")["items"]]
 
     def partitions(self) -> builtins.list[PartitionRecord]:
         """Return the partitions, the default one first."""
-        partitions = self._session.json("GET", "/cluster/partitions")["items"]
+        partitions = self._session.request_json("GET", "/cluster/partitions")["items"]
         return [PartitionRecord(item) for item in partitions]
 
     def capacity(self) -> builtins.list[dict[str, Any]]:
         """Return for each type of GPU the number of free and used ones, and when others become
         free."""
-        gpus: builtins.list[dict[str, Any]] = self._session.json("GET", "/cluster/capacity")["gpus"]
+        gpus: builtins.list[dict[str, Any]] = self._session.request_json(
+            "GET", "/cluster/capacity"
+        )["gpus"]
         return gpus
 
     def load(self, period: str = "day", partition: str | None = None) -> dict[str, Any]:
@@ -65,7 +67,7 @@ class Nodes:
         GPUs, and the number of pending jobs. Raises ``NotFound`` if there is no such partition.
         """
         query = {"period": period, "partition": partition}
-        history: dict[str, Any] = self._session.json("GET", "/cluster/history", query=query)
+        history: dict[str, Any] = self._session.request_json("GET", "/cluster/history", query=query)
         return history
 
     def queues(self, period: str = "day") -> dict[str, Any]:
@@ -75,7 +77,7 @@ class Nodes:
         ``items`` has for each partition the numbers of pending and running jobs, and the numbers of
         started jobs by wait time.
         """
-        queues: dict[str, Any] = self._session.json(
+        queues: dict[str, Any] = self._session.request_json(
             "GET", "/cluster/queues", query={"period": period}
         )
         return queues
@@ -83,7 +85,7 @@ class Nodes:
     def topology(self) -> dict[str, Any]:
         """Return the ``switches`` or blocks of the network, the ``nodes`` with their place in it and
         their use, the ``sources`` of that, and the ``unknown_nodes``, whose place is not known."""
-        topology: dict[str, Any] = self._session.json("GET", "/cluster/topology")
+        topology: dict[str, Any] = self._session.request_json("GET", "/cluster/topology")
         return topology
 
     def history(
@@ -91,16 +93,20 @@ class Nodes:
     ) -> Iterator[NodeEventRecord]:
         """Iterate over the history of a node, newest first: outages, drains and resumes. ``limit``
         is the maximum number of events; ``most`` is its deprecated alias."""
-        path = f"/cluster/nodes/{segment(name)}/history"
-        return map(NodeEventRecord, self._session.pages(path, {}, limit=limit_of(limit, most)))
+        path = f"/cluster/nodes/{quote_segment(name)}/history"
+        return map(
+            NodeEventRecord, self._session.list_pages(path, {}, limit=resolve_limit(limit, most))
+        )
 
     def drain(self, name: str, reason: str) -> Node:
         """Drain a node, so that it starts no new jobs; administrators only. Raises ``NotFound``."""
-        path = f"/cluster/nodes/{segment(name)}/drain"
-        return Node(self._session.json("POST", path, body={"reason": reason}, repeatable=True))
+        path = f"/cluster/nodes/{quote_segment(name)}/drain"
+        return Node(
+            self._session.request_json("POST", path, body={"reason": reason}, repeatable=True)
+        )
 
     def resume(self, name: str) -> Node:
         """Resume a drained node, so that it starts jobs again; administrators only. Raises
         ``NotFound``."""
-        path = f"/cluster/nodes/{segment(name)}/resume"
-        return Node(self._session.json("POST", path, repeatable=True))
+        path = f"/cluster/nodes/{quote_segment(name)}/resume"
+        return Node(self._session.request_json("POST", path, repeatable=True))

@@ -12,7 +12,7 @@ from aitne.client.administration import (
 from aitne.client.catalog import Nodes, Templates
 from aitne.client.datasets import Datasets
 from aitne.client.discovery import Platform, find_platform
-from aitne.client.events import events
+from aitne.client.events import follow_events
 from aitne.client.functions import Functions
 from aitne.client.images import Images
 from aitne.client.jobs import Jobs
@@ -88,16 +88,16 @@ class Client:
     def me(self) -> CurrentUserRecord:
         """Return the user that this client acts as, with the user's projects and a description of
         the platform."""
-        return CurrentUserRecord(self._session.json("GET", "/me"))
+        return CurrentUserRecord(self._session.request_json("GET", "/me"))
 
     def ready(self) -> dict[str, Any]:
         """Return the state of the platform's parts (``/readyz``). Raises ``Unavailable`` while the
         platform is not ready."""
-        answer: dict[str, Any] = self._session.json("GET", "/readyz")
+        answer: dict[str, Any] = self._session.request_json("GET", "/readyz")
         return answer
 
     def events(self, after: int | None = None) -> Iterator[Event]:
         """Yield the events that the user may see, without end. ``after`` is the ID of an event:
         later events are yielded; None: events from now on.
         """
-        return (event for event in events(self._session, after) if event is not None)
+        return (event for event in follow_events(self._session, after) if event is not None)

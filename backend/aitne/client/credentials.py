@@ -21,7 +21,7 @@ def credentials_file() -> str:
     return os.path.join(config_dir(), "credentials.json")
 
 
-def normal_url(url: str) -> str:
+def normalize_url(url: str) -> str:
     """Return an address in its normal form: scheme and host in lower case, no slash at the end."""
     address = url.strip().rstrip("/")
     if "://" not in address:
@@ -31,24 +31,24 @@ def normal_url(url: str) -> str:
     return f"{scheme.lower()}://{host.lower()}{slash}{path}"
 
 
-def token_for(url: str) -> str | None:
+def find_token(url: str) -> str | None:
     """Return the token that ``aitne login`` stored for ``url``; None if there is none."""
     return _entry(url).get("token")
 
 
-def ca_file_for(url: str) -> str | None:
+def find_ca_file(url: str) -> str | None:
     """Return the path of the CA certificates to trust for ``url``; None if no such file was given
     at login."""
     return _entry(url).get("ca_file")
 
 
-def last_url() -> str | None:
+def find_last_url() -> str | None:
     """Return the address of the platform of the last ``aitne login``; None if there was none."""
     address = _load().get("last")
     return address if isinstance(address, str) else None
 
 
-def keep(url: str, token: str, user: str, *, ca_file: str | None = None) -> None:
+def store_token(url: str, token: str, user: str, *, ca_file: str | None = None) -> None:
     """Store a token and the path of the CA certificates to trust for ``url``, and remember it as
     the last login. The file is readable only by its owner.
 
@@ -56,7 +56,7 @@ def keep(url: str, token: str, user: str, *, ca_file: str | None = None) -> None
         SetupError: the file cannot be written.
     """
     credentials = _load()
-    address = normal_url(url)
+    address = normalize_url(url)
     credentials["platforms"][address] = {"token": token, "user": user}
     if ca_file is not None:
         credentials["platforms"][address]["ca_file"] = ca_file
@@ -80,7 +80,7 @@ def keep(url: str, token: str, user: str, *, ca_file: str | None = None) -> None
 
 
 def _entry(url: str) -> dict[str, Any]:
-    entry = _load()["platforms"].get(normal_url(url))
+    entry = _load()["platforms"].get(normalize_url(url))
     return entry if isinstance(entry, dict) else {}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from aitne.client.record import Record
-from aitne.client.session import segment
+from aitne.client.session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,11 +67,13 @@ class Datasets:
     def list(self) -> list[DatasetRecord]:
         """Return all versions of the datasets that the user may read, by name and newest first;
         administrators get all datasets."""
-        return [DatasetRecord(item) for item in self._session.json("GET", "/datasets")["items"]]
+        return [
+            DatasetRecord(item) for item in self._session.request_json("GET", "/datasets")["items"]
+        ]
 
     def versions(self, name: str) -> builtins.list[DatasetRecord]:
         """Return all versions of one dataset, newest first. Raises ``NotFound``."""
-        versions = self._session.json("GET", f"/datasets/{segment(name)}")["items"]
+        versions = self._session.request_json("GET", f"/datasets/{quote_segment(name)}")["items"]
         return [DatasetRecord(item) for item in versions]
 
     def get(self, reference: str) -> DatasetRecord:
@@ -79,7 +81,7 @@ class Datasets:
         ``NotFound``."""
         name, _, version = reference.partition(":")
         if version:
-            return DatasetRecord(self._session.json("GET", _path(name, version)))
+            return DatasetRecord(self._session.request_json("GET", _path(name, version)))
         versions = self.versions(name)
         return next((dataset for dataset in versions if not dataset.retired), versions[0])
 
@@ -89,14 +91,14 @@ class Datasets:
         Raises ``NotFound``, ``Unavailable``, or ``InvalidInput`` if the received text is damaged.
         """
         from aitne.client.http import ConnectionFailed
-        from aitne.core.datasets import MOST_BYTES, unpack
+        from aitne.core.datasets import MOST_BYTES, decompress_manifest
         from aitne.core.errors import Unavailable
 
-        path = f"{self._found(reference)}/manifest"
+        path = f"{self._resolve_path(reference)}/manifest"
         try:
-            reply = self._session.stream(path)
+            reply = self._session.open_stream(path)
             try:
-                yield from unpack(reply.chunks(), most_bytes=MOST_BYTES)
+                yield from decompress_manifest(reply.chunks(), most_bytes=MOST_BYTES)
             finally:
                 reply.close()
         except ConnectionFailed as failure:
@@ -115,7 +117,7 @@ class Datasets:
 
         with contextlib.suppress(ManifestMissing):
             # No text has this digest, which the platform checks after all other fields.
-            self._session.json("POST", "/datasets", body={**dataset, "manifest": "0" * 64})
+            self._session.request_json("POST", "/datasets", body={**dataset, "manifest": "0" * 64})
 
     def add(
         self, dataset: Mapping[str, Any], *, manifest: str, text: Iterable[bytes]
@@ -132,10 +134,10 @@ class Datasets:
 
         body = {**dataset, "manifest": manifest}
         try:
-            return DatasetRecord(self._session.json("POST", "/datasets", body=body))
+            return DatasetRecord(self._session.request_json("POST", "/datasets", body=body))
         except ManifestMissing:
             self.upload_manifest(manifest, text)
-        return DatasetRecord(self._session.json("POST", "/datasets", body=body))
+        return DatasetRecord(self._session.request_json("POST", "/datasets", body=body))
 
     def upload_manifest(self, digest: str, text: Iterable[bytes]) -> None:
         """Upload a manifest before its dataset is added; the platform keeps it for a day.
@@ -143,12 +145,12 @@ class Datasets:
         ``digest`` is the SHA-256 of ``text``. Raises ``InvalidInput``, ``RateLimited``,
         ``Unavailable``.
         """
-        from aitne.core.datasets import pack
+        from aitne.core.datasets import compress_manifest
 
-        self._session.read(
+        self._session.request_body(
             "PUT",
-            f"/manifests/{segment(digest)}",
-            body=b"".join(pack(text)),
+            f"/manifests/{quote_segment(digest)}",
+            body=b"".join(compress_manifest(text)),
             repeatable=True,
             timeout_s=CHECK_S,
         )
@@ -156,14 +158,14 @@ class Datasets:
     def grant(self, reference: str, project: str) -> DatasetRecord:
         """Allow the members of a project to read the dataset. Raises ``NotFound``,
         ``NotAllowed``."""
-        path = f"{self._found(reference)}/projects/{segment(project)}"
-        return DatasetRecord(self._session.json("PUT", path, repeatable=True))
+        path = f"{self._resolve_path(reference)}/projects/{quote_segment(project)}"
+        return DatasetRecord(self._session.request_json("PUT", path, repeatable=True))
 
     def revoke(self, reference: str, project: str) -> DatasetRecord:
         """Withdraw a project's permission to read the dataset. Raises ``NotFound``,
         ``NotAllowed``."""
-        path = f"{self._found(reference)}/projects/{segment(project)}"
-        return DatasetRecord(self._session.json("DELETE", path))
+        path = f"{self._resolve_path(reference)}/projects/{quote_segment(project)}"
+        return DatasetRecord(self._session.request_json("DELETE", path))
 
     def retire(self, reference: str, *, retired: bool = True) -> DatasetRecord:
         """Retire a version, so that new jobs cannot use it; with ``retired=False``, offer it again.
@@ -172,7 +174,9 @@ class Datasets:
         """
         body = {"retired": retired}
         return DatasetRecord(
-            self._session.json("PATCH", self._found(reference), body=body, repeatable=True)
+            self._session.request_json(
+                "PATCH", self._resolve_path(reference), body=body, repeatable=True
+            )
         )
 
     def note_verification(
@@ -184,13 +188,13 @@ class Datasets:
         were missing or differed. Raises ``NotFound``, ``NotAllowed``, ``Conflict``.
         """
         body = {"manifest": manifest, "damaged_files": damaged_files}
-        path = f"{self._found(reference)}/verification"
-        return DatasetRecord(self._session.json("POST", path, body=body, repeatable=True))
+        path = f"{self._resolve_path(reference)}/verification"
+        return DatasetRecord(self._session.request_json("POST", path, body=body, repeatable=True))
 
-    def _found(self, reference: str) -> str:
+    def _resolve_path(self, reference: str) -> str:
         name, _, version = reference.partition(":")
         return _path(name, version or self.get(name).version)
 
 
 def _path(name: str, version: str) -> str:
-    return f"/datasets/{segment(name)}/{segment(version)}"
+    return f"/datasets/{quote_segment(name)}/{quote_segment(version)}"

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 def warn_renamed(old: str, new: str) -> None:
     """Warn the caller of the deprecated method ``old`` that it is now called ``new``."""
-    warnings.warn(_text(old, new), DeprecationWarning, stacklevel=3)
+    warnings.warn(_format_warning(old, new), DeprecationWarning, stacklevel=3)
 
 
-def limit_of(limit: int | None, most: Any) -> int | None:
+def resolve_limit(limit: int | None, most: Any) -> int | None:
     """Return the maximum number of items of a list, given as ``limit`` or as the deprecated
     ``most``; None means all items.
 
@@ -23,9 +23,9 @@ def limit_of(limit: int | None, most: Any) -> int | None:
     """
     if most is None:
         return limit
-    warnings.warn(_text("most=", "limit="), DeprecationWarning, stacklevel=3)
+    warnings.warn(_format_warning("most=", "limit="), DeprecationWarning, stacklevel=3)
     return int(most)
 
 
-def _text(old: str, new: str) -> str:
+def _format_warning(old: str, new: str) -> str:
     return f"{old} is deprecated and will be removed in 0.3. Use {new}."

@@ -63,7 +63,7 @@ class Platform:
         """
         return PATIENCE_S if self.data_dir is None else SUPERVISED_PATIENCE_S
 
-    def expected_up(self) -> bool:
+    def is_expected_up(self) -> bool:
         """Return whether the platform is expected to answer: for a platform on this machine,
         whether its supervisor runs; otherwise True.
         """
@@ -71,7 +71,7 @@ class Platform:
 
     def how_to_start(self) -> str:
         """Return a message that states how to start the platform."""
-        return not_running(self.data_dir or "")
+        return describe_not_running(self.data_dir or "")
 
     def what_to_check(self) -> str:
         """Return a message that states what to check if the platform does not answer although it
@@ -96,25 +96,25 @@ def find_platform(
         from aitne.core.errors import InvalidInput
 
         raise InvalidInput("An address and a data directory name two platforms: pass only one.")
-    token = token or _token_of_environment()
+    token = token or _find_environment_token()
     if data_dir is not None:
-        return _of_data_dir(os.fspath(data_dir), token, "--data-dir")
+        return _make_platform_in_data_dir(os.fspath(data_dir), token, "--data-dir")
     if url is not None:
-        return _of_url(url, token, "--url")
+        return _make_platform_at_url(url, token, "--url")
     if env.get("AITNE_DATA_DIR"):
-        return _of_data_dir(env["AITNE_DATA_DIR"], token, "AITNE_DATA_DIR")
-    started = started_last()
+        return _make_platform_in_data_dir(env["AITNE_DATA_DIR"], token, "AITNE_DATA_DIR")
+    started = find_last_data_dir()
     if _session_url() is not None and token is None:
         if started is not None and _serves(started, _session_url()):
-            return _of_data_dir(started, None, "the last `aitne up`")
-        return _of_url(env["AITNE_URL"], None, "this session")
+            return _make_platform_in_data_dir(started, None, "the last `aitne up`")
+        return _make_platform_at_url(env["AITNE_URL"], None, "this session")
     if env.get("AITNE_URL"):
-        return _of_url(env["AITNE_URL"], token, "AITNE_URL")
+        return _make_platform_at_url(env["AITNE_URL"], token, "AITNE_URL")
     if started is not None:
-        return _of_data_dir(started, token, "the last `aitne up`")
-    last = credentials.last_url()
+        return _make_platform_in_data_dir(started, token, "the last `aitne up`")
+    last = credentials.find_last_url()
     if last is not None:
-        return _of_url(last, token, "the last `aitne login`")
+        return _make_platform_at_url(last, token, "the last `aitne login`")
     from aitne.client.errors import NotRunning
 
     raise NotRunning(
@@ -123,7 +123,7 @@ def find_platform(
     )
 
 
-def started_last() -> str | None:
+def find_last_data_dir() -> str | None:
     """Return the data directory of the platform that ``aitne up`` started last on this machine;
     None if none was started."""
     base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
@@ -170,7 +170,7 @@ def ask_supervisor(data_dir: str, verb: str) -> dict[str, Any] | None:
     return answer if isinstance(answer, dict) and "url" in answer else None
 
 
-def _token_of_environment() -> str | None:
+def _find_environment_token() -> str | None:
     """Return the token in ``AITNE_TOKEN``; None if there is none, or only a session token."""
     token = os.environ.get("AITNE_TOKEN") or None
     return None if token is None or token.startswith(session_tokens.PREFIX) else token
@@ -179,7 +179,9 @@ def _token_of_environment() -> str | None:
 def _session_url() -> str | None:
     """Return the address for which ``AITNE_TOKEN`` is a session token; None outside sessions."""
     url, token = os.environ.get("AITNE_URL"), os.environ.get("AITNE_TOKEN", "")
-    return credentials.normal_url(url) if url and token.startswith(session_tokens.PREFIX) else None
+    return (
+        credentials.normalize_url(url) if url and token.startswith(session_tokens.PREFIX) else None
+    )
 
 
 def _serves(data_dir: str, address: str | None) -> bool:
@@ -188,25 +190,25 @@ def _serves(data_dir: str, address: str | None) -> bool:
     return address in {addresses.get("api_url"), addresses.get("url")}
 
 
-def _of_url(url: str, token: str | None, source: str) -> Platform:
-    address = credentials.normal_url(url)
-    token = token or credentials.token_for(address)
-    ca_file = credentials.ca_file_for(address)
+def _make_platform_at_url(url: str, token: str | None, source: str) -> Platform:
+    address = credentials.normalize_url(url)
+    token = token or credentials.find_token(address)
+    ca_file = credentials.find_ca_file(address)
     if address == _session_url():
         token = token or os.environ["AITNE_TOKEN"]
-    if address == credentials.normal_url(os.environ.get("AITNE_URL", "")):
+    if address == credentials.normalize_url(os.environ.get("AITNE_URL", "")):
         ca_file = ca_file or os.environ.get(session_tokens.CA_FILE) or None
     return Platform(address, token, source=source, ca_file=ca_file)
 
 
-def _of_data_dir(data_dir: str, token: str | None, source: str) -> Platform:
+def _make_platform_in_data_dir(data_dir: str, token: str | None, source: str) -> Platform:
     folder = os.path.abspath(os.path.expanduser(data_dir))
     # A supervisor of an older release, still running, does not know `where`.
     addresses = ask_supervisor(folder, "where") or ask_supervisor(folder, "status")
     if addresses is None:
         from aitne.client.errors import NotRunning
 
-        raise NotRunning(not_running(folder))
+        raise NotRunning(describe_not_running(folder))
     return Platform(
         str(addresses.get("api_url") or addresses["url"]),
         token or _own_token(folder),
@@ -231,7 +233,7 @@ def _own_token(data_dir: str) -> str | None:
         ) from error
 
 
-def not_running(data_dir: str) -> str:
+def describe_not_running(data_dir: str) -> str:
     """Return a message that no platform runs in ``data_dir``, and how to start one."""
     return (
         f"No platform runs in {data_dir}. Start it with `aitne up --data-dir {data_dir} --detach`, "

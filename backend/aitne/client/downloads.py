@@ -14,8 +14,8 @@ from urllib.parse import quote, unquote_to_bytes
 
 from aitne.client.http import ConnectionFailed
 from aitne.client.manifests import Progress
-from aitne.client.part_file import LocalFileError, PartFile, part_file_of
-from aitne.client.session import RequestBackoff, segment
+from aitne.client.part_file import LocalFileError, PartFile, open_part_file
+from aitne.client.session import RequestBackoff, quote_segment
 from aitne.core.errors import AitneError, Conflict, InvalidInput, NotAuthenticated, NotFound
 
 TYPE_CHECKING = False
@@ -62,14 +62,14 @@ class Download:
         """The outcome as a JSON object."""
         return {
             "files": [vars(file) for file in self.files],
-            "problems": _listed(self.problems),
-            "left_out": _listed(self.left_out),
+            "problems": _to_messages(self.problems),
+            "left_out": _to_messages(self.left_out),
         }
 
 
-def address_of(job_id: str, folder: str, path: str) -> str:
+def get_file_address(job_id: str, folder: str, path: str) -> str:
     """Return the address of a file of a job below the API's root; ``path`` is as a user writes it."""
-    return f"/files/jobs/{segment(job_id)}/{segment(folder)}/{_encoded(path)}"
+    return f"/files/jobs/{quote_segment(job_id)}/{quote_segment(folder)}/{_encode_path(path)}"
 
 
 class Downloader:
@@ -101,69 +101,69 @@ class Downloader:
         folder."""
         self._progress.stage = "receive"
         for path in paths:
-            encoded = _encoded(path)
+            encoded = _encode_path(path)
             try:
-                self._one(encoded)
+                self._download_path(encoded)
             except (NotAuthenticated, LocalFileError):
                 raise
             except AitneError as error:
                 if len(paths) == 1 and not self._outcome.files:
                     raise
-                self._outcome.problems[_text(encoded)] = error.message
+                self._outcome.problems[_decode_path(encoded)] = error.message
         return self._outcome
 
-    def _one(self, path: str) -> None:
+    def _download_path(self, path: str) -> None:
         try:
             entries = self._entries(path)
             first = next(entries, None)
         except Conflict as no_folder:
             try:
-                self._file(path, None)
+                self._download_file(path, None)
             except Conflict:  # neither: a pipe, or a folder with too many entries
                 raise no_folder from None
             return
         if first is not None:
-            self._entry(path, first)
+            self._download_entry(path, first)
             for entry in entries:
-                self._entry(path, entry)
+                self._download_entry(path, entry)
 
     def _entries(self, path: str) -> Iterator[dict[str, Any]]:
-        address = address_of(self._job_id, self._folder, "") + path
-        return self._session.pages(f"{address.rstrip('/')}/", {})
+        address = get_file_address(self._job_id, self._folder, "") + path
+        return self._session.list_pages(f"{address.rstrip('/')}/", {})
 
-    def _entry(self, above: str, entry: dict[str, Any]) -> None:
+    def _download_entry(self, above: str, entry: dict[str, Any]) -> None:
         """Download an entry of a folder. Pipes and devices are left out, and so are links to
         folders, which could lead in a circle."""
         path = f"{above}/{entry['path']}" if above else str(entry["path"])
         try:
             if entry["kind"] == "file":
-                self._file(path, entry)
+                self._download_file(path, entry)
             elif entry["kind"] != "folder":
-                self._outcome.left_out[_text(path)] = "no regular file"
+                self._outcome.left_out[_decode_path(path)] = "no regular file"
             elif entry["link"]:
-                self._outcome.left_out[_text(path)] = "a link to a folder"
+                self._outcome.left_out[_decode_path(path)] = "a link to a folder"
             else:
                 for below in self._entries(path):
-                    self._entry(path, below)
+                    self._download_entry(path, below)
         except NotFound:
             return  # the job has removed it meanwhile
         except (NotAuthenticated, LocalFileError):
             raise
         except AitneError as error:
-            self._outcome.problems[_text(path)] = error.message
+            self._outcome.problems[_decode_path(path)] = error.message
 
-    def _file(self, path: str, entry: dict[str, Any] | None) -> None:
-        target = self._local(path)
+    def _download_file(self, path: str, entry: dict[str, Any] | None) -> None:
+        target = self._get_local_path(path)
         self._progress.files += 1
         if entry is not None:
-            modified = _stamp(entry["modified_at"])
+            modified = _parse_time(entry["modified_at"])
             if self._is_done(path, target, int(entry["size_bytes"]), modified):
                 return
         try:
             os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
             if os.path.isdir(target):
                 raise IsADirectoryError(0, "there is a folder of that name")
-            with part_file_of(target, path) as part:
+            with open_part_file(target, path) as part:
                 if not self._receive(path, target, part):
                     return
         except OSError as error:
@@ -171,7 +171,7 @@ class Downloader:
                 f"{target} cannot be written: {error.strerror or error}."
             ) from error
         self._progress.done_files += 1
-        self._tell(at_once=True)
+        self._report_progress(at_once=True)
 
     def _is_done(self, path: str, target: str, size: int, modified: float | None) -> bool:
         """Return whether the local file needs no transfer, which is then noted in the outcome."""
@@ -181,10 +181,10 @@ class Downloader:
             return False
         same_time = modified is not None and int(facts.st_mtime) == int(modified)
         if facts.st_size == size and same_time:
-            self._note(path, target, size, UNCHANGED)
+            self._add_result(path, target, size, UNCHANGED)
             return True
         if not self._replace and modified is not None and facts.st_mtime > modified + 1:
-            self._note(path, target, facts.st_size, KEPT)
+            self._add_result(path, target, facts.st_size, KEPT)
             return True
         return False
 
@@ -194,37 +194,37 @@ class Downloader:
         patience, tags = RequestBackoff(self._session), {part.etag} - {""}
         while True:
             try:
-                reply = self._opened(path, part)
+                reply = self._open_response(path, part)
                 try:
-                    size, modified = _facts(reply, part)
+                    size, modified = _get_size_and_time(reply, part)
                     if not part.size and self._is_done(path, target, size, modified):
                         return False
-                    self._begin(reply, part, size)
+                    self._begin_part(reply, part, size)
                     tags.add(part.etag)
-                    self._read(reply, part, patience)
+                    self._read_body(reply, part, patience)
                 finally:
                     reply.close()
             except ConnectionFailed as failure:
                 if len(tags) > MOST_CHANGES:
                     raise InvalidInput(
-                        f"{_text(path)} changes again and again while it is downloaded: the job "
+                        f"{_decode_path(path)} changes again and again while it is downloaded: the job "
                         "still writes it. Try again when it has ended."
                     ) from failure
-                patience.after(failure, repeatable=True)
+                patience.handle_failure(failure, repeatable=True)
                 continue
             part.finish(target, modified)
-            self._note(path, target, size, DOWNLOADED)
+            self._add_result(path, target, size, DOWNLOADED)
             return True
 
-    def _opened(self, path: str, part: PartFile) -> Reply:
+    def _open_response(self, path: str, part: PartFile) -> Reply:
         # The last byte is read again, so that the range of a complete file is not empty.
         headers = (
             {"Range": f"bytes={part.size - 1}-", "If-Range": f'"{part.etag}"'} if part.size else {}
         )
-        address = address_of(self._job_id, self._folder, "") + path
-        return self._session.stream(address, headers=headers, timeout_s=SILENCE_S)
+        address = get_file_address(self._job_id, self._folder, "") + path
+        return self._session.open_stream(address, headers=headers, timeout_s=SILENCE_S)
 
-    def _begin(self, reply: Reply, part: PartFile, size: int) -> None:
+    def _begin_part(self, reply: Reply, part: PartFile, size: int) -> None:
         """Prepare ``part`` for the body of the response, which completes a file of ``size``
         bytes."""
         start = part.size - 1 if reply.status == 206 else 0
@@ -233,7 +233,7 @@ class Downloader:
         self._progress.done_bytes += start - part.done
         part.counted, part.done = size, start
 
-    def _read(self, reply: Reply, part: PartFile, patience: RequestBackoff) -> None:
+    def _read_body(self, reply: Reply, part: PartFile, patience: RequestBackoff) -> None:
         known = part.done + 1 if reply.status == 206 else 0
         for chunk in reply.chunks():
             part.write(chunk)
@@ -241,35 +241,35 @@ class Downloader:
             if part.done > known:
                 patience.reset()
             self._progress.done_bytes += len(chunk)
-            self._tell()
+            self._report_progress()
 
-    def _note(self, path: str, target: str, size: int, state: str) -> None:
-        self._outcome.files.append(DownloadedFile(_text(path), target, size, state))
+    def _add_result(self, path: str, target: str, size: int, state: str) -> None:
+        self._outcome.files.append(DownloadedFile(_decode_path(path), target, size, state))
 
-    def _tell(self, *, at_once: bool = False) -> None:
+    def _report_progress(self, *, at_once: bool = False) -> None:
         now = time.monotonic()
         if self._heard is not None and (at_once or now - self._told_at >= _EVERY_S):
             self._told_at = now
             self._heard(self._progress)
 
-    def _local(self, path: str) -> str:
+    def _get_local_path(self, path: str) -> str:
         """Return the local path for a percent-encoded one. A name that could lead out of the folder
         is refused, whatever the platform sent."""
         names = [os.fsdecode(unquote_to_bytes(part)) for part in path.split("/") if part]
         for name in names:
             if name in (".", "..") or "\0" in name or os.path.basename(name) != name:
-                raise InvalidInput(f"{_text(path)} is not a path below the job's folder.")
+                raise InvalidInput(f"{_decode_path(path)} is not a path below the job's folder.")
         return os.path.join(self._to, *names)
 
 
-def _encoded(path: str) -> str:
+def _encode_path(path: str) -> str:
     """Return a path below a folder percent-encoded: ``.`` is the folder itself, and ``./out/`` is
     ``out``."""
     parts = [part for part in os.fsencode(path).split(b"/") if part not in (b"", b".")]
     return quote(b"/".join(parts), safe="/")
 
 
-def _facts(reply: Reply, part: PartFile) -> tuple[int, float | None]:
+def _get_size_and_time(reply: Reply, part: PartFile) -> tuple[int, float | None]:
     """Return the size of the whole file of a response, and its time of change."""
     length = int(reply.headers.get("content-length", "0"))
     changed = reply.headers.get("last-modified")
@@ -277,16 +277,16 @@ def _facts(reply: Reply, part: PartFile) -> tuple[int, float | None]:
     return length + (part.size - 1 if reply.status == 206 else 0), modified
 
 
-def _listed(sentences: dict[str, str]) -> list[dict[str, str]]:
+def _to_messages(sentences: dict[str, str]) -> list[dict[str, str]]:
     return [{"path": path, "message": text} for path, text in sentences.items()]
 
 
-def _stamp(text: str | None) -> float | None:
+def _parse_time(text: str | None) -> float | None:
     from datetime import datetime
 
     return None if text is None else datetime.fromisoformat(text).timestamp()
 
 
-def _text(path: str) -> str:
+def _decode_path(path: str) -> str:
     """Return a percent-encoded path as text for people."""
     return unquote_to_bytes(path).decode("utf-8", "replace")

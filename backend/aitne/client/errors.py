@@ -89,23 +89,23 @@ _BY_STATUS: dict[int, type[AitneError]] = {
 }
 
 
-def _tree(root: type[AitneError]) -> dict[str, type[AitneError]]:
+def _map_codes(root: type[AitneError]) -> dict[str, type[AitneError]]:
     classes = {root.code: root}
     for kind in root.__subclasses__():
         if kind.__module__ == errors.__name__:
-            classes.update(_tree(kind))
+            classes.update(_map_codes(kind))
     return classes
 
 
-def from_problem(status: int, headers: Mapping[str, str], body: bytes) -> AitneError:
+def make_error_from_problem(status: int, headers: Mapping[str, str], body: bytes) -> AitneError:
     """Return the error that corresponds to a response with a status of 400 or above."""
     document = _document(body)
     fallback = _BY_STATUS.get(status, AitneError)
-    kind = _tree(AitneError).get(str(document.get("code")), fallback)
+    kind = _map_codes(AitneError).get(str(document.get("code")), fallback)
     message = str(
         document.get("detail") or document.get("title") or f"The platform answered {status}."
     )
-    error = _plain(kind, message)
+    error = _make_plain_error(kind, message)
     if isinstance(error, InvalidInput):
         error.problems = tuple(_problems(document))
     if isinstance(error, RateLimited):
@@ -116,7 +116,7 @@ def from_problem(status: int, headers: Mapping[str, str], body: bytes) -> AitneE
 _Error = TypeVar("_Error", bound=AitneError)
 
 
-def _plain(kind: type[_Error], message: str) -> _Error:
+def _make_plain_error(kind: type[_Error], message: str) -> _Error:
     """Create an error of the class ``kind`` with the platform's message, bypassing the constructor
     of the class, which may take other arguments."""
     error = kind.__new__(kind)
@@ -138,15 +138,15 @@ def _problems(document: Mapping[str, Any]) -> list[FieldProblem]:
         FieldProblem(
             field=str(item.get("field", "")),
             message=str(item.get("message", "")),
-            value=_text(item.get("value")),
-            allowed=_text(item.get("allowed")),
+            value=_to_text(item.get("value")),
+            allowed=_to_text(item.get("allowed")),
         )
         for item in (listed if isinstance(listed, list) else [])
         if isinstance(item, dict)
     ]
 
 
-def _text(value: object) -> str | None:
+def _to_text(value: object) -> str | None:
     return None if value is None else str(value)
 
 

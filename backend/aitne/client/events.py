@@ -25,7 +25,7 @@ CONTROL = frozenset({"hello", "reset"})
 skipped."""
 
 
-def events(
+def follow_events(
     session: ApiSession, after: int | None = None, *, until: Callable[[], bool] = lambda: False
 ) -> Iterator[Event | None]:
     """Yield every event that the user may see: from now on, or those after the event id ``after``.
@@ -45,9 +45,9 @@ def events(
         if after is not None:
             headers["Last-Event-ID"] = str(after)
         try:
-            reply = session.stream("/events", headers=headers, timeout_s=SILENCE_S)
+            reply = session.open_stream("/events", headers=headers, timeout_s=SILENCE_S)
             try:
-                for kind, text in messages(reply):
+                for kind, text in parse_messages(reply):
                     patience.reset()
                     if kind != COMMENT:
                         data = json.loads(text)
@@ -59,15 +59,15 @@ def events(
                 reply.close()
             raise ConnectionFailed("it ended the stream", sent=True)
         except ConnectionFailed as failure:
-            patience.after(failure, repeatable=True)
+            patience.handle_failure(failure, repeatable=True)
 
 
-def messages(reply: Reply) -> Iterator[tuple[str, str]]:
+def parse_messages(reply: Reply) -> Iterator[tuple[str, str]]:
     """Yield the event name and data of each message in a stream of server-sent events; for a
     comment, ``COMMENT`` and an empty string.
     """
     kind, data = "message", list[str]()
-    for line in _lines(reply):
+    for line in _split_lines(reply):
         if not line:
             if data:
                 yield kind, "\n".join(data)
@@ -84,7 +84,7 @@ def messages(reply: Reply) -> Iterator[tuple[str, str]]:
             data.append(value)
 
 
-def _lines(reply: Reply) -> Iterator[str]:
+def _split_lines(reply: Reply) -> Iterator[str]:
     rest = b""
     for chunk in reply.chunks():
         *lines, rest = (rest + chunk).split(b"\n")

@@ -12,8 +12,8 @@ import zipfile
 from pathlib import Path
 
 from aitne.client.pickling import NotPicklableError, dumps
-from aitne.client.session import segment
-from aitne.core.bytecode import bytecode
+from aitne.client.session import quote_segment
+from aitne.core.bytecode import compile_bytecode
 from aitne.core.errors import InvalidInput, NotFound
 from aitne.core.sizes import describe_bytes
 
@@ -69,17 +69,17 @@ class FunctionCall:
             )
         if items is not None and not items:
             raise InvalidInput("There are no items to call the function for.")
-        self.name = _name_of(function)
+        self.name = _get_name(function)
         self.tasks = len(items or ())
         self._python = python
         self._sync = sync
         self._workdir: str | None = None
-        contents = {"function.pkl": _pickled(function, tuple(args), dict(kwargs), self.name)}
+        contents = {"function.pkl": _pickle_call(function, tuple(args), dict(kwargs), self.name)}
         for index, item in enumerate(items or ()):
-            contents[f"items/{index}.pkl"] = _dumped(item, f"items[{index}]")
+            contents[f"items/{index}.pkl"] = _pickle_value(item, f"items[{index}]")
         self._contents = contents
 
-    def job_file(self, session: ApiSession, options: Mapping[str, Any]) -> dict[str, Any]:
+    def make_job_file(self, session: ApiSession, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the job file, without the tree. ``options`` are those of ``client.functions.submit``.
 
         Raises ``InvalidInput`` for a field that a function's job sets itself.
@@ -90,7 +90,7 @@ class FunctionCall:
                 raise InvalidInput(
                     f"{name} cannot be set for a function, which is the job's program."
                 )
-        session_fields = _session_file(session)
+        session_fields = _read_session_fields(session)
         inherited = {} if session_fields is None else dict(session_fields)
         if _SOFTWARE & job.keys():
             inherited = {k: v for k, v in inherited.items() if k not in _SOFTWARE}
@@ -132,7 +132,7 @@ class FunctionCall:
         contents = {
             **self._contents,
             "call.json": json.dumps(call).encode(),
-            "run.py": _source("function_runner.py"),
+            "run.py": _read_source("function_runner.py"),
             "library.zip": _library(),
         }
         size = sum(map(len, contents.values()))
@@ -147,14 +147,14 @@ class FunctionCall:
         return trees.upload(self._sync, files=files).digest
 
 
-def _name_of(function: Callable[..., Any]) -> str:
+def _get_name(function: Callable[..., Any]) -> str:
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__name__", type(function).__name__)
     return "lambda" if name == "<lambda>" else str(name)
 
 
-def _pickled(
+def _pickle_call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str
 ) -> bytes:
     try:
@@ -162,13 +162,13 @@ def _pickled(
     except NotPicklableError:
         # Once more in parts, whose names are those that the caller knows.
         for path, part in ((name, function), ("args", args), ("kwargs", kwargs)):
-            _dumped(part, path)
+            _pickle_value(part, path)
         raise
     except ModuleNotFoundError as error:
-        raise _without_cloudpickle(error) from error
+        raise _make_no_cloudpickle_error(error) from error
 
 
-def _dumped(value: object, path: str) -> bytes:
+def _pickle_value(value: object, path: str) -> bytes:
     try:
         return dumps(value, path)
     except NotPicklableError as error:
@@ -176,10 +176,10 @@ def _dumped(value: object, path: str) -> bytes:
             f"{error}. It cannot travel to the job: leave it out, or create it in the function."
         ) from error
     except ModuleNotFoundError as error:
-        raise _without_cloudpickle(error) from error
+        raise _make_no_cloudpickle_error(error) from error
 
 
-def _without_cloudpickle(error: ModuleNotFoundError) -> InvalidInput:
+def _make_no_cloudpickle_error(error: ModuleNotFoundError) -> InvalidInput:
     if error.name != "cloudpickle":
         return InvalidInput(f"The function cannot be pickled: {error}.")
     return InvalidInput(
@@ -187,7 +187,7 @@ def _without_cloudpickle(error: ModuleNotFoundError) -> InvalidInput:
     )
 
 
-def _session_file(session: ApiSession) -> Mapping[str, Any] | None:
+def _read_session_fields(session: ApiSession) -> Mapping[str, Any] | None:
     """Return the job-file fields of the session in which this program runs, which its jobs inherit;
     None if the program does not run in a session.
     """
@@ -195,14 +195,14 @@ def _session_file(session: ApiSession) -> Mapping[str, Any] | None:
     if not session_id:
         return None
     try:
-        file = session.json("GET", f"/jobs/{segment(session_id)}/file")["file"]
+        file = session.request_json("GET", f"/jobs/{quote_segment(session_id)}/file")["file"]
     except NotFound:
         return None  # it is a session of another platform
     return {name: file[name] for name in INHERITED if file.get(name)}
 
 
 @functools.cache
-def _source(name: str) -> bytes:
+def _read_source(name: str) -> bytes:
     return (Path(__file__).parent / name).read_bytes()
 
 
@@ -235,7 +235,7 @@ def _library() -> bytes:
             if name in imported:  # by each job, and compiling takes longer
                 library.writestr(
                     zipfile.ZipInfo(f"{name}c"),
-                    bytecode(path.name, path.read_bytes()),
+                    compile_bytecode(path.name, path.read_bytes()),
                     zipfile.ZIP_DEFLATED,
                 )
     return buffer.getvalue()

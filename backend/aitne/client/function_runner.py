@@ -31,11 +31,11 @@ def main() -> None:
     folder = os.path.dirname(os.path.abspath(__file__))
     with open(os.path.join(folder, "call.json"), encoding="utf-8") as file:
         call = json.load(file)
-    _forget_earlier_runs()
+    _delete_earlier_error()
     _check_version(call["python"])
-    _enter(call["workdir"])
-    pickling = _pickling(folder, call)
-    function, args, kwargs = _load(folder, call, pickling)
+    _enter_workdir(call["workdir"])
+    pickling = _import_pickling(folder, call)
+    function, args, kwargs = _load_call(folder, call, pickling)
     try:
         value = function(*args, **kwargs)
         data = pickling.dumps(value, "result")
@@ -44,18 +44,18 @@ def main() -> None:
             f"The function has returned, but its result cannot be pickled: {error}. Return plain "
             "values, or write the result to a file and return its path."
         )
-        _raised(TypeError(sentence), pickling)
+        _report_exception(TypeError(sentence), pickling)
     except BaseException as error:  # noqa: BLE001 - SystemExit too: the function has not returned
-        _raised(error, pickling)
+        _report_exception(error, pickling)
     else:
-        path = _place(os.environ.get("RANK") or "0")
+        path = _get_result_path(os.environ.get("RANK") or "0")
         temporary = f"{path}.{os.getpid()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        _write(os.open(temporary, flags, 0o600), {"kind": "value"}, data)
+        _write_result(os.open(temporary, flags, 0o600), {"kind": "value"}, data)
         os.replace(temporary, path)
 
 
-def _pickling(folder: str, call: "dict[str, Any]") -> "Any":
+def _import_pickling(folder: str, call: "dict[str, Any]") -> "Any":
     """Import the pickling module and extend ``sys.path`` with the job's modules."""
     if os.path.abspath(sys.path[0]) == folder:
         del sys.path[0]
@@ -71,38 +71,38 @@ def _pickling(folder: str, call: "dict[str, Any]") -> "Any":
     return pickling
 
 
-def _place(suffix: str) -> str:
+def _get_result_path(suffix: str) -> str:
     task = os.environ.get("SLURM_ARRAY_TASK_ID", "")
     name = f"result-{task}" if task.isdigit() else "result"
     return os.path.join(os.environ["AITNE_JOB_DIR"], f"{name}.{suffix}")
 
 
-def _restart() -> int:
+def _get_restart_count() -> int:
     """Return how often the scheduler has started this attempt again."""
     count = os.environ.get("SLURM_RESTART_COUNT", "")
     return int(count) if count.isdigit() else 0
 
 
-def _forget_earlier_runs() -> None:
+def _delete_earlier_error() -> None:
     """Delete the exception of an earlier run of this attempt, which the scheduler has restarted."""
-    if _restart() == 0:
+    if _get_restart_count() == 0:
         return
     try:
-        with open(_place("error"), "rb") as file:
-            earlier = json.loads(file.readline())["restart"] < _restart()
+        with open(_get_result_path("error"), "rb") as file:
+            earlier = json.loads(file.readline())["restart"] < _get_restart_count()
     except FileNotFoundError:
         return
     except (ValueError, KeyError):
         earlier = True
     if earlier:
         with contextlib.suppress(FileNotFoundError):  # another rank of this node was faster
-            os.unlink(_place("error"))
+            os.unlink(_get_result_path("error"))
 
 
 def _check_version(required: "list[int]") -> None:
     found = list(sys.version_info[:2])
     if found != required:
-        _refuse(
+        _exit_refused(
             f"The function was submitted from Python {required[0]}.{required[1]}, and {sys.executable} "
             f"of this job is Python {found[0]}.{found[1]}. Functions can only travel between equal "
             "versions: submit it with `python=` and the path of such a Python, or with an image or "
@@ -110,7 +110,7 @@ def _check_version(required: "list[int]") -> None:
         )
 
 
-def _enter(workdir: "str | None") -> None:
+def _enter_workdir(workdir: "str | None") -> None:
     """Enter the working directory; None: stay in the job's tree."""
     if workdir is None:
         return
@@ -118,13 +118,13 @@ def _enter(workdir: "str | None") -> None:
     try:
         os.chdir(folder)
     except OSError as error:
-        _refuse(
+        _exit_refused(
             f"The working directory {folder} cannot be entered: {error.strerror}. Submit the "
             "function with `workdir=` and a folder that the job has."
         )
 
 
-def _load(folder: str, call: "dict[str, Any]", pickling: "Any") -> "Any":
+def _load_call(folder: str, call: "dict[str, Any]", pickling: "Any") -> "Any":
     """Return the function, its arguments and its keyword arguments."""
     names = ["function.pkl"]
     if call["array"]:
@@ -138,7 +138,7 @@ def _load(folder: str, call: "dict[str, Any]", pickling: "Any") -> "Any":
         if call["array"]:
             args = (pickling.loads(contents[1]),)
     except ImportError as error:
-        _refuse(
+        _exit_refused(
             f"The function or its arguments need what the job's Python does not have: {error}. "
             "Submit it with `sync=` and the folder of the module, or with `python=` or `image=` and a "
             "Python or image that has the package."
@@ -146,7 +146,7 @@ def _load(folder: str, call: "dict[str, Any]", pickling: "Any") -> "Any":
     return function, args, kwargs
 
 
-def _raised(error: BaseException, pickling: "Any") -> "NoReturn":
+def _report_exception(error: BaseException, pickling: "Any") -> "NoReturn":
     """Print the traceback, write the exception to the result file, and exit with status 1, as
     Python does for an uncaught exception.
     """
@@ -169,7 +169,7 @@ def _raised(error: BaseException, pickling: "Any") -> "NoReturn":
     sys.exit(RAISED)
 
 
-def _refuse(sentence: str) -> "NoReturn":
+def _exit_refused(sentence: str) -> "NoReturn":
     sys.stderr.write(f"aitne: {sentence}\n")
     _write_error({"kind": "refused", "message": sentence})
     sys.exit(REFUSED)
@@ -179,14 +179,14 @@ def _write_error(header: "dict[str, object]", data: bytes = b"") -> None:
     """Write ``result.error`` unless another rank has already written it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        descriptor = os.open(_place("error"), flags, 0o600)
+        descriptor = os.open(_get_result_path("error"), flags, 0o600)
     except FileExistsError:
         return
-    _write(descriptor, header, data)
+    _write_result(descriptor, header, data)
 
 
-def _write(descriptor: int, header: "dict[str, object]", data: bytes) -> None:
-    common = {"format": FORMAT, "python": sys.version_info[:2], "restart": _restart()}
+def _write_result(descriptor: int, header: "dict[str, object]", data: bytes) -> None:
+    common = {"format": FORMAT, "python": sys.version_info[:2], "restart": _get_restart_count()}
     with os.fdopen(descriptor, "wb") as file:
         file.write(json.dumps({**header, **common, "bytes": len(data)}).encode() + b"\n")
         file.write(data)

@@ -69,7 +69,7 @@ class Functions:
         from aitne.client.futures import Future
 
         call = FunctionCall(fn, args, kwargs or {}, python=python, sync=sync)
-        file = call.job_file(
+        file = call.make_job_file(
             self._session,
             {
                 **job,
@@ -80,7 +80,7 @@ class Functions:
             },
         )
         record = self._jobs.create({**file, "tree": call.upload(self._trees)})
-        return self._watched(Future(self._jobs, record.id))
+        return self._watch_future(Future(self._jobs, record.id))
 
     def map(
         self,
@@ -105,7 +105,7 @@ class Functions:
         from aitne.client.function_jobs import FunctionCall
 
         call = FunctionCall(fn, (), {}, items=list(items), python=python, sync=sync)
-        file = call.job_file(
+        file = call.make_job_file(
             self._session,
             {
                 **job,
@@ -118,7 +118,7 @@ class Functions:
         limit = "" if max_parallel is None else f"%{max_parallel}"
         array = f"0-{call.tasks - 1}{limit}"
         record = self._jobs.create({**file, "array": array, "tree": call.upload(self._trees)})
-        return self._array(record.id, call.tasks)
+        return self._make_future_array(record.id, call.tasks)
 
     def future(self, job_id: str) -> Future[Any]:
         """Return the future of a job that ``submit`` or ``map`` created earlier, possibly in
@@ -131,12 +131,12 @@ class Functions:
         from aitne.client.futures import Future
         from aitne.core.errors import InvalidInput
 
-        job = self._own(job_id)
+        job = self._get_own_job(job_id)
         if job.is_array:
             raise InvalidInput(
                 f"Job {job.name} is an array, which has a future for each task: use `futures`."
             )
-        return self._watched(Future(self._jobs, job.id))
+        return self._watch_future(Future(self._jobs, job.id))
 
     def futures(self, job_id: str) -> FutureArray[Any]:
         """Return the futures of an array job that ``map`` created earlier, possibly in another
@@ -145,18 +145,18 @@ class Functions:
         """
         from aitne.core.errors import InvalidInput
 
-        job = self._own(job_id)
+        job = self._get_own_job(job_id)
         first, dash, last = (job.array or "").partition("%")[0].partition("-")
         if not job.is_array or first != "0" or (dash and not last.isdecimal()):
             raise InvalidInput(f"Job {job.name} was not submitted by `map`: use `future`.")
-        return self._array(job.id, int(last or 0) + 1)
+        return self._make_future_array(job.id, int(last or 0) + 1)
 
-    def _own(self, job_id: str) -> Job:
+    def _get_own_job(self, job_id: str) -> Job:
         from aitne.client.records import CurrentUserRecord
         from aitne.core.errors import NotAllowed
 
         job = self._jobs.get(job_id)
-        me = CurrentUserRecord(self._session.json("GET", "/me"))
+        me = CurrentUserRecord(self._session.request_json("GET", "/me"))
         if job.owner != me.user.name:
             raise NotAllowed(
                 f"Job {job.name} belongs to {job.owner}. Its result is a pickle, which runs code "
@@ -164,11 +164,11 @@ class Functions:
             )
         return job
 
-    def _watched(self, future: Future[T]) -> Future[T]:
-        self._watch().add([future.job_id], [future._finish])
+    def _watch_future(self, future: Future[T]) -> Future[T]:
+        self._get_watcher().watch([future.job_id], [future._set_outcome])
         return future
 
-    def _array(self, job_id: str, tasks: int) -> FutureArray[Any]:
+    def _make_future_array(self, job_id: str, tasks: int) -> FutureArray[Any]:
         from uuid import UUID
 
         from aitne.client.futures import Future, FutureArray
@@ -176,10 +176,10 @@ class Functions:
         # The id of a task is its array job's plus its index plus one (core.jobs.arrays).
         ids = [str(UUID(int=UUID(job_id).int + index + 1)) for index in range(tasks)]
         futures: list[Future[Any]] = [Future(self._jobs, task_id) for task_id in ids]
-        self._watch().add(ids, [future._finish for future in futures], job_id)
+        self._get_watcher().watch(ids, [future._set_outcome for future in futures], job_id)
         return FutureArray(self._jobs, job_id, futures)
 
-    def _watch(self) -> JobWatcher:
+    def _get_watcher(self) -> JobWatcher:
         from aitne.client.job_watcher import JobWatcher
 
         if self._watcher is None:

@@ -16,11 +16,11 @@ from aitne.client.job_errors import (
     RemoteError,
     RemoteTraceback,
     ResultUnusable,
-    error_of,
+    make_end_error,
 )
 from aitne.client.pickling import loads
 from aitne.client.records import Job
-from aitne.client.threads import call
+from aitne.client.threads import call_in_thread
 from aitne.core.errors import AitneError, Conflict, NotFound
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Future(concurrent.futures.Future[T]):
         self._outcome: _Outcome | None = None
 
     def __repr__(self) -> str:
-        ended = self._ended()
+        ended = self._get_ended()
         state = "pending" if ended is None else ended.state if isinstance(ended, Job) else "unknown"
         return f"<Future of job {self.job_id}: {state}>"
 
@@ -79,7 +79,7 @@ class Future(concurrent.futures.Future[T]):
             JobNotCompleted: the job ended in another way; the subclass states how.
             ResultUnusable: the result cannot be loaded in this process.
         """
-        outcome = self._loaded(timeout)
+        outcome = self._wait_for_outcome(timeout)
         if outcome.error is not None:
             raise outcome.error
         return cast(T, outcome.value)
@@ -87,10 +87,11 @@ class Future(concurrent.futures.Future[T]):
     def results(self, timeout: float | None = None) -> list[T]:
         """Wait as ``result`` does, and return what the function returned on each rank."""
         first = self.result(timeout)
-        job = cast(Job, self._ended())
+        job = cast(Job, self._get_ended())
         ranks = int((job.distributed or {}).get("ranks_per_node") or 1) * job.resources.nodes
         others = (
-            _read(self._jobs.result(self.job_id, rank=rank)).checked() for rank in range(1, ranks)
+            _parse_result(self._jobs.result(self.job_id, rank=rank)).get_value()
+            for rank in range(1, ranks)
         )
         return [first, *others]
 
@@ -98,7 +99,7 @@ class Future(concurrent.futures.Future[T]):
         """Wait like ``result``, and return the exception that ``result`` would raise; None if the
         function returned a value. Raises ``WaitTimeout``.
         """
-        return self._loaded(timeout).error
+        return self._wait_for_outcome(timeout).error
 
     def log(self, max_bytes: int = LOG_BYTES) -> str:
         """Return the last ``max_bytes`` bytes of the job's log as text."""
@@ -113,7 +114,7 @@ class Future(concurrent.futures.Future[T]):
 
     def cancelled(self) -> bool:
         """Return whether the job has ended because it was cancelled."""
-        ended = self._ended()
+        ended = self._get_ended()
         return isinstance(ended, Job) and ended.state == "CANCELLED"
 
     def running(self) -> bool:
@@ -121,9 +122,9 @@ class Future(concurrent.futures.Future[T]):
         return not self.done() and self.job().state == "RUNNING"
 
     def __await__(self) -> Generator[Any, None, T]:
-        return self._awaited().__await__()
+        return self._wait_async().__await__()
 
-    async def _awaited(self) -> T:
+    async def _wait_async(self) -> T:
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
 
@@ -133,17 +134,17 @@ class Future(concurrent.futures.Future[T]):
 
         self.add_done_callback(tell)
         await ended.wait()
-        return await call(self.result)
+        return await call_in_thread(self.result)
 
-    def _finish(self, outcome: Job | AitneError) -> None:
+    def _set_outcome(self, outcome: Job | AitneError) -> None:
         """Record that the job has ended, or why it can no longer be watched."""
         # The base class keeps the job's record; the function's result is read when it is wanted.
         self.set_result(cast(T, outcome))
 
-    def _ended(self) -> Job | AitneError | None:
+    def _get_ended(self) -> Job | AitneError | None:
         return cast(Job | AitneError, super().result()) if self.done() else None
 
-    def _loaded(self, timeout: float | None) -> _Outcome:
+    def _wait_for_outcome(self, timeout: float | None) -> _Outcome:
         try:
             ended = cast(Job | AitneError, super().result(timeout))
         except TimeoutError:
@@ -155,13 +156,13 @@ class Future(concurrent.futures.Future[T]):
                 if isinstance(ended, AitneError):
                     self._outcome = _Outcome(error=ended)
                 else:
-                    self._outcome = self._outcome_of(ended)
+                    self._outcome = self._load_outcome(ended)
             return self._outcome
 
-    def _outcome_of(self, job: Job) -> _Outcome:
+    def _load_outcome(self, job: Job) -> _Outcome:
         if job.state in ("COMPLETED", "FAILED"):
             try:
-                outcome = _read(self._jobs.result(job.id), job)
+                outcome = _parse_result(self._jobs.result(job.id), job)
             except NotFound:
                 pass
             except Conflict as error:
@@ -169,7 +170,7 @@ class Future(concurrent.futures.Future[T]):
             else:
                 if outcome.complete:
                     return outcome
-        return _Outcome(error=error_of(job, self._last_lines()))
+        return _Outcome(error=make_end_error(job, self._last_lines()))
 
     def _last_lines(self) -> str:
         try:
@@ -235,14 +236,14 @@ class _Outcome:
         self.error = error
         self.complete = complete
 
-    def checked(self) -> Any:
+    def get_value(self) -> Any:
         """Return the value or raise the error."""
         if self.error is not None:
             raise self.error
         return self.value
 
 
-def _read(content: bytes, job: Job | None = None) -> _Outcome:
+def _parse_result(content: bytes, job: Job | None = None) -> _Outcome:
     """Parse a result file. ``job`` is the job that wrote it."""
     line, _, data = content.partition(b"\n")
     try:
@@ -264,7 +265,7 @@ def _read(content: bytes, job: Job | None = None) -> _Outcome:
             )
         )
     if kind == "exception":
-        return _Outcome(error=_raised(header, data))
+        return _Outcome(error=_make_exception(header, data))
     try:
         return _Outcome(loads(data))
     except Exception as error:  # noqa: BLE001 - a value's own code may raise anything
@@ -275,7 +276,7 @@ def _read(content: bytes, job: Job | None = None) -> _Outcome:
         return _Outcome(error=unusable)
 
 
-def _raised(header: dict[str, Any], data: bytes) -> BaseException:
+def _make_exception(header: dict[str, Any], data: bytes) -> BaseException:
     name, message = str(header.get("type")), str(header.get("message"))
     error: BaseException
     try:

@@ -13,7 +13,7 @@ import queue
 import stat
 import threading
 
-from aitne.client.tree import CHANGED, REFUSED, TreeProblem, stamp, unreadable
+from aitne.client.tree import CHANGED, REFUSED, TreeProblem, make_stamp, make_unreadable_problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class HashedFile:
 Outcome = HashedFile | TreeProblem
 
 
-def cores() -> int:
+def count_cpus() -> int:
     """Return the number of CPUs on which this process may run."""
     return len(os.sched_getaffinity(0))
 
@@ -83,10 +83,12 @@ def hash_files(
     interrupted, the threads stop within the time to read one buffer.
     """
     work = _Work(root, known or {})
-    work.plan(tasks)
+    work.make_batches(tasks)
     threads = [
-        threading.Thread(target=work.run, args=(number,), daemon=True, name=f"hash-{number}")
-        for number in range(min(workers or cores(), len(work.batches)))
+        threading.Thread(
+            target=work.process_batches, args=(number,), daemon=True, name=f"hash-{number}"
+        )
+        for number in range(min(workers or count_cpus(), len(work.batches)))
     ]
     work.done = [0] * len(threads)
     remaining = len(work.batches)
@@ -123,7 +125,7 @@ class _Work:
         self.done: list[int] = []
         self.stopped = False
 
-    def plan(self, tasks: Iterable[HashTask]) -> None:
+    def make_batches(self, tasks: Iterable[HashTask]) -> None:
         """Divide the files into batches, of which threads take the last one first."""
         large, batch, batch_bytes = [], list[HashTask](), 0
         for task in tasks:
@@ -141,7 +143,7 @@ class _Work:
         self.batches += [[task] for task in sorted(large, key=lambda task: task.size)]
         self._waiting = list(self.batches)
 
-    def run(self, number: int) -> None:
+    def process_batches(self, number: int) -> None:
         """Process batches in thread ``number`` until none is left."""
         buffer = bytearray(BUFFER)
         try:
@@ -153,7 +155,7 @@ class _Work:
                         return
                     outcomes = []
                     for task in batch:
-                        outcome = self._read(task, buffer, view, number)
+                        outcome = self._hash_file(task, buffer, view, number)
                         if outcome is None:
                             return
                         outcomes.append(outcome)
@@ -161,7 +163,7 @@ class _Work:
         except BaseException as error:  # noqa: BLE001 - raised again by the caller
             self.outcomes.put(error)
 
-    def _read(
+    def _hash_file(
         self, task: HashTask, buffer: bytearray, view: memoryview, number: int
     ) -> Outcome | None:
         """Read and hash one file; return None if the run was interrupted. A file that cannot be
@@ -174,10 +176,10 @@ class _Work:
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             self.done[number] = counted
-            return unreadable(task.path, error)
+            return make_unreadable_problem(task.path, error)
         try:
             before = os.fstat(handle)
-            outcome = self._outcome_without_reading(task, before)
+            outcome = self._find_known_outcome(task, before)
             if outcome is not None:
                 return outcome
             digest = hashlib.sha256()
@@ -192,19 +194,19 @@ class _Work:
                 remaining -= count
                 if remaining > 0:
                     self.done[number] += count
-            if remaining != 0 or stamp(os.fstat(handle)) != stamp(before):
+            if remaining != 0 or make_stamp(os.fstat(handle)) != make_stamp(before):
                 return TreeProblem(task.path, CHANGED, "was changed while it was read")
-            return HashedFile(task.path, stamp(before), digest.hexdigest(), known=False)
+            return HashedFile(task.path, make_stamp(before), digest.hexdigest(), known=False)
         except OSError as error:
-            return unreadable(task.path, error)
+            return make_unreadable_problem(task.path, error)
         finally:
             os.close(handle)
             self.done[number] = counted
 
-    def _outcome_without_reading(self, task: HashTask, now: os.stat_result) -> Outcome | None:
+    def _find_known_outcome(self, task: HashTask, now: os.stat_result) -> Outcome | None:
         if not stat.S_ISREG(now.st_mode):
             return TreeProblem(task.path, REFUSED, "is no longer a file")
-        present = stamp(now)
+        present = make_stamp(now)
         if task.stamp is not None and present != task.stamp:
             return TreeProblem(task.path, CHANGED, "was changed since the folder was listed")
         if task.stamp is None and now.st_size != task.size:

@@ -62,7 +62,7 @@ class CertificateRejected(ConnectionFailed):
         self.remedy = remedy
 
 
-def tls_context(ca_file: str | None, authority: str | None = None) -> ssl.SSLContext:
+def make_tls_context(ca_file: str | None, authority: str | None = None) -> ssl.SSLContext:
     """Return a TLS context that trusts the system's CAs and, in addition, the CAs in the PEM file
     ``ca_file`` and in the PEM text ``authority`` (None: none).
 
@@ -107,7 +107,7 @@ class HttpTransport:
         host, port = _host_and_port(netloc)
         if scheme not in ("http", "https") or not host or "@" in netloc:
             raise ValueError(f"{base_url!r} is not an address: write http://host:port")
-        self._tls = tls_context(ca_file, authority) if scheme == "https" else None
+        self._tls = make_tls_context(ca_file, authority) if scheme == "https" else None
         self._address = (host, port or (443 if self._tls else 80))
         self._netloc = netloc
         self._prefix = f"{slash}{path}".rstrip("/")
@@ -132,13 +132,15 @@ class HttpTransport:
         data = body or b""
         waits = len(data) > ASK_FROM
         head_fields = {**headers, "Expect": "100-continue"} if waits else headers
-        request = self._head(method, path, head_fields, body) + (b"" if waits else data)
+        request = self._make_request_head(method, path, head_fields, body) + (
+            b"" if waits else data
+        )
         try:
             connection = self._connect(timeout_s)
         except ConnectionFailed:
             raise
         except OSError as error:
-            raise ConnectionFailed(_reason(error), sent=False) from error
+            raise ConnectionFailed(_describe_error(error), sent=False) from error
         reader = connection.makefile("rb")
         try:
             connection.sendall(request)
@@ -148,7 +150,7 @@ class HttpTransport:
             connection.close()
             if isinstance(error, ConnectionFailed):
                 raise
-            raise ConnectionFailed(_reason(error), sent=True) from error
+            raise ConnectionFailed(_describe_error(error), sent=True) from error
 
     def _connect(self, timeout_s: float) -> socket.socket:
         host, port = self._address
@@ -166,10 +168,10 @@ class HttpTransport:
         except OSError as error:
             line.close()
             if isinstance(error, ssl.SSLCertVerificationError):
-                raise _rejected(error) from error
+                raise _make_rejected_error(error) from error
             raise
 
-    def _head(
+    def _make_request_head(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> bytes:
         fields = {"Host": self._netloc, "Connection": "close", **headers}
@@ -194,7 +196,7 @@ class HttpReply:
         """
         self._line = line
         self._reader = reader
-        if late and not _speaks(line, CONTINUE_S):
+        if late and not _has_data(line, CONTINUE_S):
             line.sendall(late)
             late = b""
         self.status, self.headers = self._read_head()
@@ -210,16 +212,16 @@ class HttpReply:
             if self.status in (204, 304):
                 return
             if self.headers.get("transfer-encoding", "").lower() == "chunked":
-                yield from self._chunked()
+                yield from self._read_chunked()
             elif (length := self.headers.get("content-length")) is not None:
-                yield from self._exactly(_number(length, 10))
+                yield from self._read_exactly(_parse_number(length, 10))
             else:
-                while chunk := self._some(CHUNK):
+                while chunk := self._read_some(CHUNK):
                     yield chunk
         except ConnectionFailed:
             raise
         except OSError as error:
-            raise ConnectionFailed(_reason(error), sent=True) from error
+            raise ConnectionFailed(_describe_error(error), sent=True) from error
 
     def close(self) -> None:
         """Close the connection; chunks not yet read are lost."""
@@ -247,34 +249,34 @@ class HttpReply:
             raise ConnectionFailed(NOT_HTTP, sent=True)
         return line.decode("latin-1").rstrip("\r\n")
 
-    def _chunked(self) -> Iterator[bytes]:
-        while size := _number(self._text_line().partition(";")[0], 16):
-            yield from self._exactly(size)
+    def _read_chunked(self) -> Iterator[bytes]:
+        while size := _parse_number(self._text_line().partition(";")[0], 16):
+            yield from self._read_exactly(size)
             self._text_line()
         while self._text_line():
             pass  # trailers are ignored
 
-    def _exactly(self, size: int) -> Iterator[bytes]:
+    def _read_exactly(self, size: int) -> Iterator[bytes]:
         while size:
-            chunk = self._some(min(size, CHUNK))
+            chunk = self._read_some(min(size, CHUNK))
             if not chunk:
                 raise ConnectionFailed(BROKE_OFF, sent=True)
             size -= len(chunk)
             yield chunk
 
-    def _some(self, max_bytes: int) -> bytes:
+    def _read_some(self, max_bytes: int) -> bytes:
         # read1 of a buffered reader waits for no more than one piece from the network.
         return self._reader.read1(max_bytes)  # type: ignore[attr-defined,no-any-return]
 
 
-def _rejected(error: ssl.SSLCertVerificationError) -> CertificateRejected:
+def _make_rejected_error(error: ssl.SSLCertVerificationError) -> CertificateRejected:
     remedy = _CERTIFICATE_REMEDIES.get(error.verify_code)
     return CertificateRejected(error.verify_message.rstrip("."), remedy or _UNKNOWN_CA)
 
 
-def _speaks(line: socket.socket, within_s: float) -> bool:
+def _has_data(connection: socket.socket, within_s: float) -> bool:
     poll = select.poll()
-    poll.register(line, select.POLLIN)
+    poll.register(connection, select.POLLIN)
     return bool(poll.poll(within_s * 1_000))
 
 
@@ -287,7 +289,7 @@ def _host_and_port(authority: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port or 0)
 
 
-def _number(text: str, base: int) -> int:
+def _parse_number(text: str, base: int) -> int:
     try:
         number = int(text.strip(), base)
     except ValueError:
@@ -297,7 +299,7 @@ def _number(text: str, base: int) -> int:
     return number
 
 
-def _reason(error: OSError) -> str:
+def _describe_error(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return SILENCE
     if getattr(error, "reason", None) == "WRONG_VERSION_NUMBER":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aitne.client.record import Record
-from aitne.client.session import segment
+from aitne.client.session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,11 +91,11 @@ class Images:
     def list(self) -> list[ImageRecord]:
         """Return the images that the user may use, by name and newest first, without their
         packages. Administrators get all images."""
-        return [ImageRecord(item) for item in self._session.json("GET", "/images")["items"]]
+        return [ImageRecord(item) for item in self._session.request_json("GET", "/images")["items"]]
 
     def get(self, reference: str) -> ImageRecord:
         """Return one image with its packages. Raises ``NotFound``."""
-        return ImageRecord(self._session.json("GET", self._path(reference)))
+        return ImageRecord(self._session.request_json("GET", self._path(reference)))
 
     def register(
         self,
@@ -119,7 +119,7 @@ class Images:
             "packages": [dict(package) for package in packages],
             "projects": [*projects],
         }
-        answer = self._session.json(
+        answer = self._session.request_json(
             "POST", "/images", body=body, repeatable=True, timeout_s=CHECK_S
         )
         return ImageRecord(answer)
@@ -144,7 +144,7 @@ class Images:
         """
         path = f"{self._path(reference)}/verification"
         return ImageRecord(
-            self._session.json("POST", path, body={"damage": damage}, repeatable=True)
+            self._session.request_json("POST", path, body={"damage": damage}, repeatable=True)
         )
 
     def remove(self, reference: str) -> builtins.list[ArtifactRecord]:
@@ -153,20 +153,20 @@ class Images:
 
         Raises ``NotFound``, ``Conflict``.
         """
-        answer = self._session.json("DELETE", self._path(reference))
+        answer = self._session.request_json("DELETE", self._path(reference))
         return [ArtifactRecord(item) for item in answer["items"]]
 
     def _change(self, reference: str, changes: Mapping[str, Any]) -> ImageRecord:
         path = self._path(reference)
-        return ImageRecord(self._session.json("PATCH", path, body=changes, repeatable=True))
+        return ImageRecord(self._session.request_json("PATCH", path, body=changes, repeatable=True))
 
     def _path(self, reference: str) -> str:
         name, _, version = reference.partition(":")
         if not version:
-            version = self._newest(name)
-        return f"/images/{segment(name)}/{segment(version)}"
+            version = self._find_newest_path(name)
+        return f"/images/{quote_segment(name)}/{quote_segment(version)}"
 
-    def _newest(self, name: str) -> str:
+    def _find_newest_path(self, name: str) -> str:
         versions = [image for image in self.list() if image.name == name]
         for image in versions:
             if image.offered:

@@ -68,7 +68,7 @@ class RunningJob:
         """
         cached = _asked.get(self.id)
         if cached is None or time.monotonic() - cached[0] > ASK_EVERY_S:
-            cached = _asked[self.id] = (time.monotonic(), self._ask())
+            cached = _asked[self.id] = (time.monotonic(), self._query_end())
         return cached[1]
 
     @property
@@ -77,10 +77,10 @@ class RunningJob:
         end = self.expires_at
         return None if end is None else max(0.0, (end - datetime.now(UTC)).total_seconds())
 
-    def _ask(self) -> datetime | None:
+    def _query_end(self) -> datetime | None:
         query = "" if self.task is None else f"?task={self.task}"
         try:
-            answer = _send(self, "GET", f"status{query}")
+            answer = _send_request(self, "GET", f"status{query}")
             end = json.loads(answer)["expires_at"]
         except (Unavailable, Conflict):
             end = None
@@ -111,10 +111,10 @@ def notify(text: str) -> None:
             f"A message has 1 to {MAX_MESSAGE:,} characters; this one has {len(text):,}."
         )
     running = job()
-    _send(running, "POST", "message", {"text": text, "task": running.task})
+    _send_request(running, "POST", "message", {"text": text, "task": running.task})
 
 
-def _send(
+def _send_request(
     job: RunningJob, method: str, endpoint: str, body: Mapping[str, Any] | None = None
 ) -> bytes:
     """Send a request with the job token and return the answer. Raises ``Conflict`` and
@@ -142,8 +142,8 @@ def _send(
     except ConnectionFailed as error:
         raise Unavailable(f"The platform does not answer: {error.reason}.") from error
     if reply.status >= 400:
-        from aitne.client.errors import from_problem
+        from aitne.client.errors import make_error_from_problem
 
-        problem = from_problem(reply.status, reply.headers, answer)
+        problem = make_error_from_problem(reply.status, reply.headers, answer)
         raise (problem if isinstance(problem, Unavailable) else Conflict(problem.message))
     return answer

@@ -108,7 +108,7 @@ _BY_STATE = {
 }
 
 
-def error_of(job: Job, log: str) -> JobNotCompleted:
+def make_end_error(job: Job, log: str) -> JobNotCompleted:
     """Return the error for a job that ended without a result; ``log`` is the end of its log."""
     kind, verb = _BY_STATE.get(job.state, (JobNotCompleted, "failed"))
     if job.ok:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from aitne.client.record import Record
 from aitne.client.runs import WrittenFilesRecord
-from aitne.client.session import segment
+from aitne.client.session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class FilesOfJobs:
     def files(self, job_id: str) -> WrittenFilesRecord:
         """Return the files in the job's folder that were changed while it ran. Raises ``NotFound``
         until the job has ended and they are listed."""
-        return WrittenFilesRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/files"))
+        return WrittenFilesRecord(
+            self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}/files")
+        )
 
     def list_folder(
         self, job_id: str, path: str = "", *, folder: str = "workdir"
@@ -53,10 +55,10 @@ class FilesOfJobs:
         ``folder`` is ``workdir``, ``checkpoints`` or ``metrics``, and ``path`` is a folder below it.
         Raises ``NotFound``, and ``NotAllowed`` if the job belongs to another user.
         """
-        from aitne.client.downloads import address_of
+        from aitne.client.downloads import get_file_address
 
-        address = address_of(job_id, folder, path)
-        return map(StoredFileRecord, self._session.pages(f"{address.rstrip('/')}/", {}))
+        address = get_file_address(job_id, folder, path)
+        return map(StoredFileRecord, self._session.list_pages(f"{address.rstrip('/')}/", {}))
 
     def download(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aitne.client.http import SILENCE, ConnectionFailed
 from aitne.client.records import Job
-from aitne.client.session import RequestBackoff, segment
+from aitne.client.session import RequestBackoff, quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ class JobLogs:
         ``task`` is the index of an array job's task. Reading starts at the byte ``offset``, or
         ``tail`` bytes before the end.
         """
-        path = f"/jobs/{segment(job_id)}/logs"
+        path = f"/jobs/{quote_segment(job_id)}/logs"
         query = {"task": task, "tail": tail, "offset": None if tail is not None else offset}
         while True:
-            headers, data = self._session.read("GET", path, query=query)
+            headers, data = self._session.request_body("GET", path, query=query)
             if not data:
                 return
             yield data
@@ -47,8 +47,10 @@ class JobLogs:
     def lines_offset(self, job_id: str, lines: int, *, task: int | None = None) -> int:
         """Return the byte offset at which the last ``lines`` lines of the log begin, to be passed
         to ``logs`` or ``follow_logs``."""
-        path = f"/jobs/{segment(job_id)}/logs"
-        headers, data = self._session.read("GET", path, query={"task": task, "tail": TAIL_BYTES})
+        path = f"/jobs/{quote_segment(job_id)}/logs"
+        headers, data = self._session.request_body(
+            "GET", path, query={"task": task, "tail": TAIL_BYTES}
+        )
         offset = int(headers.get("x-log-offset", 0))
         if lines == 0:
             return offset + len(data)
@@ -60,7 +62,7 @@ class JobLogs:
                 return 0
             offset -= size
             query = {"task": task, "offset": offset, "limit": size}
-            data = self._session.read("GET", path, query=query)[1]
+            data = self._session.request_body("GET", path, query=query)[1]
         position = len(data)
         for _ in range(newlines):
             position = data.rindex(b"\n", 0, position)
@@ -74,14 +76,14 @@ class JobLogs:
         Arguments are those of ``logs``. If the platform restarts meanwhile, reading resumes at the
         same byte. If the job is restarted, its new log follows from the beginning.
         """
-        attempt = self._record(job_id).attempt
+        attempt = self._get_job(job_id).attempt
         patience = RequestBackoff(self._session)
         while True:
             position = {"offset": offset} if tail is None else {"tail": tail}
             stream_ended = False
             try:
-                reply = self._session.stream(
-                    f"/jobs/{segment(job_id)}/logs",
+                reply = self._session.open_stream(
+                    f"/jobs/{quote_segment(job_id)}/logs",
                     query={"task": task, "follow": True, **position},
                     timeout_s=FOLLOW_SILENCE_S,
                 )
@@ -96,8 +98,8 @@ class JobLogs:
                 stream_ended = True
             except ConnectionFailed as failure:
                 if failure.reason != SILENCE:  # a program may well be silent for long
-                    patience.after(failure, repeatable=True)
-            job = self._record(job_id)
+                    patience.handle_failure(failure, repeatable=True)
+            job = self._get_job(job_id)
             # The platform itself continues with the log of the next attempt, and ends the stream
             # when the platform stops: the log read so far may then be incomplete.
             restarted = job.attempt != attempt
@@ -110,5 +112,5 @@ class JobLogs:
                 offset = 0
             self._session.sleep(REOPEN_S)
 
-    def _record(self, job_id: str) -> Job:
-        return Job(self._session.json("GET", f"/jobs/{segment(job_id)}"))
+    def _get_job(self, job_id: str) -> Job:
+        return Job(self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 
-from aitne.client.events import events
+from aitne.client.events import follow_events
 from aitne.client.record import TERMINAL
 from aitne.client.records import Job
-from aitne.client.session import segment
+from aitne.client.session import quote_segment
 from aitne.core.errors import AitneError, Unavailable
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ log = logging.getLogger("aitne")
 
 class JobWatcher:
     """Thread that follows the user's event stream while jobs are watched, and calls a function when
-    a watched job ends. Callbacks run in this thread, or in the thread that calls ``add``.
+    a watched job ends. Callbacks run in this thread, or in the thread that calls ``watch``.
     """
 
     def __init__(self, session: ApiSession) -> None:
@@ -44,14 +44,16 @@ class JobWatcher:
         self._thread: threading.Thread | None = None
         self._streams = False
 
-    def add(self, job_ids: Iterable[str], ended: Iterable[Ended], array: str | None = None) -> None:
+    def watch(
+        self, job_ids: Iterable[str], callbacks: Iterable[Ended], array: str | None = None
+    ) -> None:
         """Watch jobs, or tasks of the array job with the id ``array``, and call each function of
-        ``ended`` once: with the record of the ended job, or with the error for which the job can
+        ``callbacks`` once: with the record of the ended job, or with the error for which the job can
         no longer be watched.
         """
         ids = list(job_ids)
         with self._lock:
-            for job_id, callback in zip(ids, ended, strict=True):
+            for job_id, callback in zip(ids, callbacks, strict=True):
                 self._jobs.setdefault(job_id, []).append(callback)
             if array is not None:
                 self._arrays.setdefault(array, set()).update(ids)
@@ -62,7 +64,7 @@ class JobWatcher:
         if not streams:
             return  # all watched jobs are read once the stream is open
         try:
-            self._read([] if array is not None else ids, [] if array is None else [array])
+            self._check_many([] if array is not None else ids, [] if array is None else [array])
         except Unavailable:
             for job_id in ids:
                 self._later.setdefault(job_id, self._session.clock())
@@ -71,7 +73,7 @@ class JobWatcher:
         warned = False
         while True:
             try:
-                for event in events(self._session, until=self._idle):
+                for event in follow_events(self._session, until=self._check_postponed):
                     warned = False
                     if event is None:
                         with self._lock:
@@ -79,22 +81,22 @@ class JobWatcher:
                             arrays = list(self._arrays)
                             grouped = {task for tasks in self._arrays.values() for task in tasks}
                             singles = [job_id for job_id in self._jobs if job_id not in grouped]
-                        self._read(singles, arrays)
+                        self._check_many(singles, arrays)
                     else:
-                        self._hear(event)
+                        self._handle_event(event)
                 return
             except Unavailable as error:
                 if not warned:
                     log.warning("%s Waiting for jobs continues.", error.message)
                 warned = True
             except AitneError as error:
-                self._give_up(error)
+                self._finish_all(error)
                 return
             except Exception as error:
-                self._give_up(AitneError(f"Jobs can no longer be watched: {error!r}."))
+                self._finish_all(AitneError(f"Jobs can no longer be watched: {error!r}."))
                 raise
 
-    def _idle(self) -> bool:
+    def _check_postponed(self) -> bool:
         """Read ended jobs again that may have been retried meanwhile. Return True if no job is
         watched any more, so that the stream and the thread can end.
         """
@@ -108,7 +110,7 @@ class JobWatcher:
             self._thread, self._streams = None, False
             return True
 
-    def _hear(self, event: Event) -> None:
+    def _handle_event(self, event: Event) -> None:
         job_id, state = event.job_id, event.data.get("state")
         if job_id is None or not event.kind.startswith("job."):
             return
@@ -117,32 +119,32 @@ class JobWatcher:
         if "task_group" in event.data:
             array = str(event.data.get("array_job_id"))
             if array in self._arrays:
-                self._read([], [array])
+                self._check_many([], [array])
         elif job_id in self._jobs:
             self._check(job_id)
 
-    def _read(self, job_ids: Iterable[str], arrays: Iterable[str]) -> None:
+    def _check_many(self, job_ids: Iterable[str], arrays: Iterable[str]) -> None:
         """Read the records of jobs, and of all tasks of array jobs."""
         for job_id in job_ids:
             self._check(job_id)
         for array in arrays:
             query = {"array_job_id": array, "sort": "created", "order": "asc"}
-            for record in self._session.pages("/jobs", query):
+            for record in self._session.list_pages("/jobs", query):
                 job = Job(record)
                 if job.id in self._jobs:
-                    self._judge(job)
+                    self._finish_if_ended(job)
 
     def _check(self, job_id: str, *, final: bool = False) -> None:
         try:
-            job = Job(self._session.json("GET", f"/jobs/{segment(job_id)}"))
+            job = Job(self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}"))
         except Unavailable:
             raise
         except AitneError as error:
             self._finish(job_id, error)
         else:
-            self._judge(job, final=final)
+            self._finish_if_ended(job, final=final)
 
-    def _judge(self, job: Job, *, final: bool = False) -> None:
+    def _finish_if_ended(self, job: Job, *, final: bool = False) -> None:
         if not job.ended:
             self._later.pop(job.id, None)
         elif final or not may_be_retried(job):
@@ -161,7 +163,7 @@ class JobWatcher:
         for ended in callbacks:
             ended(outcome)
 
-    def _give_up(self, error: AitneError) -> None:
+    def _finish_all(self, error: AitneError) -> None:
         with self._lock:
             self._thread, self._streams = None, False
             ids = list(self._jobs)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import builtins
 import json
 
-from aitne.client.deprecation import limit_of, warn_renamed
-from aitne.client.events import events
+from aitne.client.deprecation import resolve_limit, warn_renamed
+from aitne.client.events import follow_events
 from aitne.client.job_files import FilesOfJobs
 from aitne.client.job_logs import JobLogs
 from aitne.client.record import LIVE
 from aitne.client.records import AdviceRecord, Event, FailureRecord, Job, Plan, QueuePositionRecord
 from aitne.client.runs import Runs
-from aitne.client.session import new_key, segment
+from aitne.client.session import make_idempotency_key, quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
     def plan(self, job_file: Mapping[str, Any]) -> Plan:
         """Return the job that a job file would create, and whether it can run; nothing is stored.
         Raises ``InvalidInput``."""
-        return Plan(self._session.json("POST", "/jobs:plan", body=job_file, repeatable=True))
+        return Plan(
+            self._session.request_json("POST", "/jobs:plan", body=job_file, repeatable=True)
+        )
 
     def create(
         self,
@@ -70,10 +72,12 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
         job once.
         """
         results: builtins.list[Job | AitneError] = []
-        for number, files in enumerate(_requests(job_files)):
-            name = f"{key}-{number}" if key is not None else new_key()
-            answer = self._session.json("POST", "/jobs:batch", body={"items": files}, key=name)
-            results += map(_submitted, answer["items"])
+        for number, files in enumerate(_divide_job_files(job_files)):
+            name = f"{key}-{number}" if key is not None else make_idempotency_key()
+            answer = self._session.request_json(
+                "POST", "/jobs:batch", body={"items": files}, key=name
+            )
+            results += map(_to_job_or_error, answer["items"])
         return results
 
     def resubmit(
@@ -88,11 +92,11 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
         ``max_duration`` (such as ``"4h"``) replace those of the job; None: unchanged."""
         options = {"memory": memory, "max_duration": max_duration}
         changes = {name: value for name, value in options.items() if value is not None}
-        return self._create(f"/jobs/{segment(job_id)}/resubmit", changes or None, key)
+        return self._create(f"/jobs/{quote_segment(job_id)}/resubmit", changes or None, key)
 
     def get(self, job_id: str) -> Job:
         """Return one job. Raises ``NotFound``."""
-        return self._record(job_id)
+        return self._get_job(job_id)
 
     def attach(
         self,
@@ -142,12 +146,14 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
 
     def ssh_account(self) -> str:
         """Return the Unix user name with which ssh connects to the user's jobs."""
-        return str(self._session.json("GET", "/ssh")["account"])
+        return str(self._session.request_json("GET", "/ssh")["account"])
 
     def queue_position(self, job_id: str) -> QueuePositionRecord | None:
         """Return the position of a pending job in the queue; None if it is not pending or its
         position is unknown."""
-        position = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["position"]
+        position = self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}/queue")[
+            "position"
+        ]
         return None if position is None else QueuePositionRecord(position)
 
     def queue_place(self, job_id: str) -> QueuePositionRecord | None:
@@ -158,13 +164,15 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
 
     def advice(self, job_id: str) -> builtins.list[AdviceRecord]:
         """Return advice on how a pending job could start earlier; often empty."""
-        items = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["advice"]
+        items = self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}/queue")["advice"]
         return [AdviceRecord(advice) for advice in items]
 
     def failure(self, job_id: str) -> FailureRecord | None:
         """Return why a job failed, with the line of its log that shows the cause and remedies; None
         if it has not failed."""
-        failure = self._session.json("GET", f"/jobs/{segment(job_id)}/failure")["failure"]
+        failure = self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}/failure")[
+            "failure"
+        ]
         return None if failure is None else FailureRecord(failure)
 
     def list(
@@ -191,7 +199,7 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
         created_from, created_before, min_gpus, gpu_type, array, origin. ``limit`` is the maximum
         number of jobs; ``most`` is its deprecated alias.
         """
-        limit = limit_of(limit, where.pop("most", None))
+        limit = resolve_limit(limit, where.pop("most", None))
         query = {
             "state": states or (LIVE if live else ()),
             "type": type,
@@ -202,20 +210,20 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
             "top_level": top_level,
             "sort": sort,
             "order": "asc" if ascending else None,
-            **{name: _plain(value) for name, value in where.items()},
+            **{name: _to_query_value(value) for name, value in where.items()},
         }
-        return map(Job, self._session.pages("/jobs", query, limit=limit))
+        return map(Job, self._session.list_pages("/jobs", query, limit=limit))
 
     def count(self, **where: Any) -> dict[str, Any]:
         """Return the number of jobs in each state. ``where`` has filters of ``GET /jobs``."""
-        query = {name: _plain(value) for name, value in where.items()}
-        counts: dict[str, Any] = self._session.json("GET", "/jobs:count", query=query)
+        query = {name: _to_query_value(value) for name, value in where.items()}
+        counts: dict[str, Any] = self._session.request_json("GET", "/jobs:count", query=query)
         return counts
 
     def cancel_many(self, job_ids: Sequence[str]) -> Sequence[dict[str, Any]]:
         """Request cancellation of up to 1,000 jobs and return the outcome for each."""
         body = {"ids": [*job_ids]}
-        return self._ended(body)
+        return self._cancel_jobs(body)
 
     def cancel_all(self, *, expected: int, **where: Any) -> Sequence[dict[str, Any]]:
         """Request cancellation of all unfinished jobs that match the filters ``where``, and return
@@ -224,11 +232,11 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
         ``expected`` is the number of jobs that should match. Raises ``Conflict`` if another number
         does; then no job is cancelled.
         """
-        return self._ended({"filter": where, "expected": expected})
+        return self._cancel_jobs({"filter": where, "expected": expected})
 
     def file(self, job_id: str) -> str:
         """Return the job file, as YAML text, that would create the same job again."""
-        return str(self._session.json("GET", f"/jobs/{segment(job_id)}/file")["yaml"])
+        return str(self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}/file")["yaml"])
 
     def import_sbatch(self, script: str) -> dict[str, Any]:
         """Convert a batch script for sbatch to a job file.
@@ -236,13 +244,13 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
         The result has the job file as text (``yaml``) and as an object (``file``), and ``notes`` on
         lines that were not converted.
         """
-        conversion: dict[str, Any] = self._session.json(
+        conversion: dict[str, Any] = self._session.request_json(
             "POST", "/jobs:import", body={"script": script}, repeatable=True
         )
         return conversion
 
-    def _ended(self, body: dict[str, Any]) -> Sequence[dict[str, Any]]:
-        outcomes: Sequence[dict[str, Any]] = self._session.json(
+    def _cancel_jobs(self, body: dict[str, Any]) -> Sequence[dict[str, Any]]:
+        outcomes: Sequence[dict[str, Any]] = self._session.request_json(
             "POST", "/jobs:cancel", body=body, repeatable=True
         )["items"]
         return outcomes
@@ -250,8 +258,8 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
     def cancel(self, job_id: str) -> Job:
         """Request cancellation of a job and return its record; the job ends a moment later. A job
         that has ended does not change."""
-        path = f"/jobs/{segment(job_id)}/cancel"
-        return Job(self._session.json("POST", path, repeatable=True))
+        path = f"/jobs/{quote_segment(job_id)}/cancel"
+        return Job(self._session.request_json("POST", path, repeatable=True))
 
     def delete(self, job_id: str) -> Job:
         """Delete a job that has ended, with its log, metrics and job folder. It remains visible
@@ -260,11 +268,13 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
         Raises ``Conflict`` if it has not ended, is a task of an array job, or another job depends
         on it.
         """
-        return Job(self._session.json("DELETE", f"/jobs/{segment(job_id)}", repeatable=True))
+        return Job(
+            self._session.request_json("DELETE", f"/jobs/{quote_segment(job_id)}", repeatable=True)
+        )
 
     def delete_many(self, job_ids: Sequence[str]) -> Sequence[dict[str, Any]]:
         """Delete up to 1,000 jobs that have ended and return the outcome for each."""
-        return self._deleted({"ids": [*job_ids]})
+        return self._delete_jobs({"ids": [*job_ids]})
 
     def delete_all(self, *, expected: int, **where: Any) -> Sequence[dict[str, Any]]:
         """Delete all ended jobs that match the filters ``where``, and return the outcome for each.
@@ -272,10 +282,10 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
         ``expected`` is the number of jobs that should match. Raises ``Conflict`` if another number
         does; then no job is deleted.
         """
-        return self._deleted({"filter": where, "expected": expected})
+        return self._delete_jobs({"filter": where, "expected": expected})
 
-    def _deleted(self, body: dict[str, Any]) -> Sequence[dict[str, Any]]:
-        outcomes: Sequence[dict[str, Any]] = self._session.json(
+    def _delete_jobs(self, body: dict[str, Any]) -> Sequence[dict[str, Any]]:
+        outcomes: Sequence[dict[str, Any]] = self._session.request_json(
             "POST", "/jobs:delete", body=body, repeatable=True
         )["items"]
         return outcomes
@@ -283,50 +293,60 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
     def extend(self, job_id: str, duration: str) -> Job:
         """Extend the time limit of a running job or session by ``duration``, such as ``"1h"`` or
         ``"30m"``."""
-        path = f"/jobs/{segment(job_id)}/extend"
-        return Job(self._session.json("POST", path, body={"duration": duration}))
+        path = f"/jobs/{quote_segment(job_id)}/extend"
+        return Job(self._session.request_json("POST", path, body={"duration": duration}))
 
     def hold(self, job_id: str) -> Job:
         """Hold a pending job, or the pending tasks of an array job, until it is released.
 
         Raises ``Conflict`` if neither the job nor one of its tasks is pending.
         """
-        return Job(self._session.json("POST", f"/jobs/{segment(job_id)}/hold", repeatable=True))
+        return Job(
+            self._session.request_json(
+                "POST", f"/jobs/{quote_segment(job_id)}/hold", repeatable=True
+            )
+        )
 
     def release(self, job_id: str) -> Job:
         """Release a held job, or the held tasks of an array job. Raises ``Conflict`` as
         ``hold``."""
-        return Job(self._session.json("POST", f"/jobs/{segment(job_id)}/release", repeatable=True))
+        return Job(
+            self._session.request_json(
+                "POST", f"/jobs/{quote_segment(job_id)}/release", repeatable=True
+            )
+        )
 
     def throttle(self, job_id: str, max_parallel: int | None) -> Job:
         """Set how many tasks of an array job may run at once; None: no limit. Running tasks
         continue."""
-        path, body = f"/jobs/{segment(job_id)}", {"max_parallel": max_parallel}
-        return Job(self._session.json("PATCH", path, body=body, repeatable=True))
+        path, body = f"/jobs/{quote_segment(job_id)}", {"max_parallel": max_parallel}
+        return Job(self._session.request_json("PATCH", path, body=body, repeatable=True))
 
     def script(self, job_id: str) -> str:
         """Return the batch script of the job exactly as it was submitted to the scheduler."""
-        return self._session.read("GET", f"/jobs/{segment(job_id)}/script")[1].decode()
+        return self._session.request_body("GET", f"/jobs/{quote_segment(job_id)}/script")[
+            1
+        ].decode()
 
     def events(self, job_id: str) -> Sequence[Event]:
         """Return the history of the job, oldest first."""
-        items = self._session.json("GET", f"/jobs/{segment(job_id)}/events")["items"]
+        items = self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}/events")["items"]
         return [Event(item) for item in items]
 
     def metrics(self, job_id: str) -> dict[str, Any]:
         """Return measurements of the resources that the job's processes used, and a summary."""
-        return dict(self._session.json("GET", f"/jobs/{segment(job_id)}/metrics"))
+        return dict(self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}/metrics"))
 
     def placement(self, job_id: str) -> dict[str, Any]:
         """Return the order of the job's nodes, its costs and the bindings of its ranks."""
-        return dict(self._session.json("GET", f"/jobs/{segment(job_id)}/placement"))
+        return dict(self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}/placement"))
 
     def profile(self, job_id: str) -> dict[str, Any]:
         """Return the latest profile of the collectives of a distributed job, as a dictionary.
 
         Raises ``NotFound`` until the job's ranks have reported one.
         """
-        return dict(self._session.json("GET", f"/jobs/{segment(job_id)}/profile"))
+        return dict(self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}/profile"))
 
     def watch(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Job]:
         """Yield the record of a job now, and again each time it changes, until it has ended.
@@ -339,8 +359,8 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
         if job.ended:
             return
         deadline = None if timeout_s is None else self._session.clock() + timeout_s
-        for event in events(self._session):
-            if event is None or _is_about(event, job):
+        for event in follow_events(self._session):
+            if event is None or _is_relevant(event, job):
                 version, job = job.version, self.get(job_id)
                 if job.version != version:
                     yield job
@@ -371,10 +391,12 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
         return job
 
     def _create(self, path: str, body: object, key: str | None) -> Job:
-        return Job(self._session.json("POST", path, body=body, key=key or new_key()))
+        return Job(
+            self._session.request_json("POST", path, body=body, key=key or make_idempotency_key())
+        )
 
 
-def _requests(job_files: Iterable[Mapping[str, Any]]) -> Iterator[builtins.list[object]]:
+def _divide_job_files(job_files: Iterable[Mapping[str, Any]]) -> Iterator[builtins.list[object]]:
     """Divide job files into lists that fit into one request each."""
     files: builtins.list[object] = []
     size = 0
@@ -389,22 +411,22 @@ def _requests(job_files: Iterable[Mapping[str, Any]]) -> Iterator[builtins.list[
         yield files
 
 
-def _submitted(item: Mapping[str, Any]) -> Job | AitneError:
+def _to_job_or_error(item: Mapping[str, Any]) -> Job | AitneError:
     problem = item["problem"]
     if problem is None:
         return Job(item["job"])
-    from aitne.client.errors import from_problem
+    from aitne.client.errors import make_error_from_problem
 
-    return from_problem(problem["status"], {}, json.dumps(problem).encode())
+    return make_error_from_problem(problem["status"], {}, json.dumps(problem).encode())
 
 
-def _is_about(event: Event, job: Job) -> bool:
+def _is_relevant(event: Event, job: Job) -> bool:
     """Return whether an event may concern the job. An event about several tasks of an array job
     names only the array job."""
     tasks = "task_group" in event.data and event.data["array_job_id"] == job.array_job_id
     return tasks or event.job_id == job.id
 
 
-def _plain(value: Any) -> Any:
+def _to_query_value(value: Any) -> Any:
     """Return a value for a query; False as text, because False itself omits the parameter."""
     return "false" if value is False else value

@@ -14,7 +14,7 @@ import os
 import re
 import time
 
-from aitne.core.datasets import escape, unescape
+from aitne.core.datasets import escape_path, unescape_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ class Journal:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._file = file
             self._held = True
-            self._load(file)
-            self._forget_old()
+            self._load_checksums(file)
+            self._delete_old()
         except OSError:
             self._file = None
             file.close()
@@ -80,7 +80,8 @@ class Journal:
         if file is None:
             return
         lines = "".join(
-            "\t".join((file_hash.sha256, *map(str, file_hash.stamp), escape(file_hash.path))) + "\n"
+            "\t".join((file_hash.sha256, *map(str, file_hash.stamp), escape_path(file_hash.path)))
+            + "\n"
             for file_hash in hashes
             if file_hash.sha256 is not None and not file_hash.known
         )
@@ -99,7 +100,7 @@ class Journal:
                 self.path.unlink()
         self._held = False
 
-    def _load(self, file: BinaryIO) -> None:
+    def _load_checksums(self, file: BinaryIO) -> None:
         if _is_old(os.fstat(file.fileno())):
             file.truncate(0)
         file.seek(0)
@@ -110,7 +111,7 @@ class Journal:
             if match is None:
                 continue
             try:
-                path = unescape(match[6])
+                path = unescape_path(match[6])
             except ValueError:
                 continue
             size, changed, altered, inode = (int(number) for number in match.groups()[1:5])
@@ -119,7 +120,7 @@ class Journal:
             # The next entry must not continue the incomplete line.
             file.write(b"\n")
 
-    def _forget_old(self) -> None:
+    def _delete_old(self) -> None:
         """Delete journals older than ``LONGEST_AGE_S`` of runs that were not resumed."""
         if self.path is None:
             return

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from aitne.client.discovery import Platform
 from aitne.client.http import ConnectionFailed
 from aitne.client.record import Record
-from aitne.client.session import API, TIMEOUT_S, ApiSession, RequestBackoff, transport_to
+from aitne.client.session import API, TIMEOUT_S, ApiSession, RequestBackoff, make_transport
 
 if TYPE_CHECKING:
     from aitne.client.transport import Reply, RequestTransport
 
 
-def token_for_password(
+def create_token_by_password(
     url: str,
     name: str,
     password: str,
@@ -41,11 +41,13 @@ def token_for_password(
     browser = _Browser(Platform(url, None, ca_file=ca_file), transport)
     me = browser.post("/auth/login", {"username": name, "password": password})
     if "ticket" in me:
-        me = browser.post("/auth/totp", {"ticket": me["ticket"], "code": _code(me, code)})
+        me = browser.post(
+            "/auth/totp", {"ticket": me["ticket"], "code": _get_second_factor_code(me, code)}
+        )
     browser.csrf = str(me["csrf_token"])
     made = browser.post(
         "/tokens",
-        {"name": token_name, "scopes": _scopes(me), "expires_in": expires_in},
+        {"name": token_name, "scopes": _select_scopes(me), "expires_in": expires_in},
     )
     browser.post("/auth/logout", None)
     return str(made["token"])
@@ -77,10 +79,10 @@ def begin_device_login(session: ApiSession, token_name: str) -> DeviceCodes:
         Unavailable: the platform does not answer.
     """
     body = {"name": token_name[:100]}
-    return DeviceCodes(session.json("POST", "/auth/device", body=body, repeatable=True))
+    return DeviceCodes(session.request_json("POST", "/auth/device", body=body, repeatable=True))
 
 
-def token_for_device(session: ApiSession, codes: DeviceCodes) -> str:
+def wait_for_device_token(session: ApiSession, codes: DeviceCodes) -> str:
     """Wait until the user has confirmed the code in the portal, and return the access token.
 
     Raises:
@@ -95,14 +97,14 @@ def token_for_device(session: ApiSession, codes: DeviceCodes) -> str:
         session.sleep(codes.interval)
         try:
             # An answer that is lost has used up the code, so this request is never repeated.
-            return str(session.json("POST", "/auth/device/token", body=body)["token"])
+            return str(session.request_json("POST", "/auth/device/token", body=body)["token"])
         except AuthorizationPending:
             continue
         except RateLimited as error:
             session.sleep(error.retry_after_s)
 
 
-def _code(challenge: Mapping[str, Any], code: Callable[[], str] | None) -> str:
+def _get_second_factor_code(challenge: Mapping[str, Any], code: Callable[[], str] | None) -> str:
     from aitne.core.errors import NotAuthenticated
 
     if challenge["enrol"] is not None:
@@ -115,7 +117,7 @@ def _code(challenge: Mapping[str, Any], code: Callable[[], str] | None) -> str:
     return code()
 
 
-def _scopes(me: Mapping[str, Any]) -> list[str]:
+def _select_scopes(me: Mapping[str, Any]) -> list[str]:
     scopes = ["read", "write"]
     return [*scopes, "admin"] if me["user"]["role"] == "admin" else scopes
 
@@ -126,7 +128,7 @@ class _Browser:
 
     def __init__(self, platform: Platform, transport: RequestTransport | None) -> None:
         self._platform = platform
-        self._transport = transport or transport_to(platform)
+        self._transport = transport or make_transport(platform)
         self._cookie: str | None = None
         self.csrf: str | None = None
 
@@ -139,11 +141,11 @@ class _Browser:
         patience = RequestBackoff(ApiSession(self._platform, transport=self._transport))
         while True:
             try:
-                return self._exchange(path, headers, json.dumps(body).encode())
+                return self._send(path, headers, json.dumps(body).encode())
             except ConnectionFailed as failure:
-                patience.after(failure, repeatable=False)
+                patience.handle_failure(failure, repeatable=False)
 
-    def _exchange(self, path: str, headers: Mapping[str, str], body: bytes) -> Any:
+    def _send(self, path: str, headers: Mapping[str, str], body: bytes) -> Any:
         reply = self._transport.send(
             "POST", API + path, headers=headers, body=body, timeout_s=TIMEOUT_S
         )
@@ -152,13 +154,13 @@ class _Browser:
         finally:
             reply.close()
         if reply.status >= 400:
-            from aitne.client.errors import from_problem
+            from aitne.client.errors import make_error_from_problem
 
-            raise from_problem(reply.status, reply.headers, answer)
-        self._keep_cookie(reply)
+            raise make_error_from_problem(reply.status, reply.headers, answer)
+        self._store_cookie(reply)
         return json.loads(answer) if answer else None
 
-    def _keep_cookie(self, reply: Reply) -> None:
+    def _store_cookie(self, reply: Reply) -> None:
         cookie = reply.headers.get("set-cookie")
         if cookie is not None and self._cookie is None:
             self._cookie = cookie.partition(";")[0]

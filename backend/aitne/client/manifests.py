@@ -21,8 +21,15 @@ import stat
 
 from aitne.client.hashing import HashedFile, HashTask, hash_files
 from aitne.client.journal import Journal
-from aitne.client.tree import BROKEN, CHANGED, UNREADABLE, Tree, TreeProblem, scan
-from aitne.core.datasets import Entry, ManifestFile, ManifestLink, escape, parse, serialize
+from aitne.client.tree import BROKEN, CHANGED, UNREADABLE, Tree, TreeProblem, scan_folder
+from aitne.core.datasets import (
+    Entry,
+    ManifestFile,
+    ManifestLink,
+    escape_path,
+    parse_manifest,
+    serialize_manifest,
+)
 from aitne.core.errors import InvalidInput
 
 TYPE_CHECKING = False
@@ -85,10 +92,10 @@ class FolderManifest:
         self.files = [entry for entry in entries if isinstance(entry, ManifestFile)]
         self.links = [entry for entry in entries if isinstance(entry, ManifestLink)]
         self.size_bytes = sum(file.size for file in self.files)
-        self.text = b"" if problems else b"".join(serialize(entries))
+        self.text = b"" if problems else b"".join(serialize_manifest(entries))
         self.digest = hashlib.sha256(self.text).hexdigest()
 
-    def forget(self) -> None:
+    def delete_journal(self) -> None:
         """Delete the journal with the checksums. A later run for this folder then reads all files
         again.
         """
@@ -106,7 +113,7 @@ class ManifestDifference:
     __slots__ = ("kind", "path", "reason")
 
     def __init__(self, path: bytes, kind: str, reason: str) -> None:
-        self.path = escape(path)
+        self.path = escape_path(path)
         """Path with special characters escaped, as the manifest writes it: one printable line."""
         self.kind = kind
         self.reason = reason
@@ -167,7 +174,7 @@ def make(
         listed: called with the numbers of files, links and bytes before the first file is read; it
             may raise an error to stop.
         journal_dir: folder for the journal of checksums, with which an interrupted run resumes;
-            None: no journal. The journal is kept until ``FolderManifest.forget`` is called, so that
+            None: no journal. The journal is kept until ``FolderManifest.delete_journal`` is called, so that
             files need not be read again if the manifest cannot be used.
         heard: progress callback.
         workers: number of threads; None: one for each CPU.
@@ -195,7 +202,7 @@ def make(
     ]
     with (
         Journal(journal_dir, "make", run.root) as journal,
-        contextlib.closing(run.read(tasks, journal)) as outcomes,
+        contextlib.closing(run.hash_files(tasks, journal)) as outcomes,
     ):
         for outcome in outcomes:
             if isinstance(outcome, TreeProblem):
@@ -203,7 +210,7 @@ def make(
             elif outcome.sha256 is not None:
                 entries.append(ManifestFile(outcome.path, outcome.stamp[0], outcome.sha256))
         if not problems:
-            problems = _since(before, run.scan(stamps=True, stage="check"))
+            problems = _list_changes(before, run.scan(stamps=True, stage="check"))
     return FolderManifest(run.shown, entries, problems, journal)
 
 
@@ -226,15 +233,15 @@ def verify(
     """
     run = _Run(path, heard, workers)
     digest = hashlib.sha256()
-    entries = list(parse(_digesting(text, digest)))
+    entries = list(parse_manifest(_update_digest(text, digest)))
     comparison = _Comparison(run.scan(stamps=False))
-    tasks = [HashTask(file.path, file.size) for file in comparison.files(entries)]
+    tasks = [HashTask(file.path, file.size) for file in comparison.compare_entries(entries)]
     with (
         Journal(journal_dir, f"verify {digest.hexdigest()}", run.root) as journal,
-        contextlib.closing(run.read(tasks, journal)) as outcomes,
+        contextlib.closing(run.hash_files(tasks, journal)) as outcomes,
     ):
         for outcome in outcomes:
-            comparison.read(outcome)
+            comparison.compare_content(outcome)
     journal.remove()
     files = [entry for entry in entries if isinstance(entry, ManifestFile)]
     return Verification(run.shown, digest.hexdigest(), files, comparison.found)
@@ -247,7 +254,7 @@ class _Run:
     def __init__(
         self, path: str | os.PathLike[str], heard: Listener | None, workers: int | None
     ) -> None:
-        self.root = _folder(os.fsencode(path))
+        self.root = _resolve_folder(os.fsencode(path))
         self.shown = os.fsdecode(self.root)
         self._workers = workers
         self._heard = heard
@@ -260,10 +267,10 @@ class _Run:
         the name of this step in the progress reports.
         """
         self._progress.stage = stage
-        self._tell(0)
-        return scan(self.root, stamps=stamps, heard=self._found)
+        self._report_progress(0)
+        return scan_folder(self.root, stamps=stamps, heard=self._report_found)
 
-    def read(self, tasks: Sequence[HashTask], journal: Journal) -> Generator[Outcome]:
+    def hash_files(self, tasks: Sequence[HashTask], journal: Journal) -> Generator[Outcome]:
         """Hash files and yield the results. Each result is written to the journal before it is
         yielded."""
         progress = self._progress
@@ -273,7 +280,11 @@ class _Run:
         # Closed whatever happens: an interruption waits for the threads, then writes the journal.
         with contextlib.closing(
             hash_files(
-                self.root, tasks, known=journal.known, workers=self._workers, heard=self._tell
+                self.root,
+                tasks,
+                known=journal.known,
+                workers=self._workers,
+                heard=self._report_progress,
             )
         ) as batches:
             for batch in batches:
@@ -285,11 +296,11 @@ class _Run:
                 progress.done_files += len(batch)
                 yield from batch
 
-    def _found(self, count: int) -> None:
+    def _report_found(self, count: int) -> None:
         self._progress.found = count
-        self._tell(self._progress.done_bytes)
+        self._report_progress(self._progress.done_bytes)
 
-    def _tell(self, done_bytes: int) -> None:
+    def _report_progress(self, done_bytes: int) -> None:
         self._progress.done_bytes = done_bytes
         if self._heard is not None:
             self._heard(self._progress)
@@ -307,50 +318,53 @@ class _Comparison:
         }
         self._expected: dict[bytes, ManifestFile] = {}
 
-    def files(self, entries: Iterable[Entry]) -> Sequence[ManifestFile]:
+    def compare_entries(self, entries: Iterable[Entry]) -> Sequence[ManifestFile]:
         """Compare paths, types and links with the manifest, and return the files whose contents
         must be read."""
         tree = self._tree
         for entry in entries:
             path = entry.path
             if path in self._bad:
-                self._cannot_tell(self._bad.pop(path))
+                self._add_uncompared(self._bad.pop(path))
             elif isinstance(entry, ManifestFile):
                 if path in tree.files:
                     del tree.files[path]
                     self._expected[path] = entry
                 else:
-                    self._absent(path, tree.links.pop(path, None), "a link instead of a file")
+                    self._add_absent(path, tree.links.pop(path, None), "a link instead of a file")
             else:
                 target = tree.links.pop(path, None)
                 if target is None:
                     is_file = path in tree.files
                     tree.files.pop(path, None)
-                    self._absent(path, is_file or None, "a file instead of a link")
+                    self._add_absent(path, is_file or None, "a file instead of a link")
                 elif target != entry.target:
-                    self._differs(
-                        path, f"points to {escape(target)} instead of {escape(entry.target)}"
+                    self._add_difference(
+                        path,
+                        f"points to {escape_path(target)} instead of {escape_path(entry.target)}",
                     )
         for path in (*tree.files, *tree.links):
             self.found.append(ManifestDifference(path, ADDITIONAL, "is not in the manifest"))
         for problem in self._bad.values():
-            self._cannot_tell(problem)
+            self._add_uncompared(problem)
         return list(self._expected.values())
 
-    def read(self, outcome: Outcome) -> None:
+    def compare_content(self, outcome: Outcome) -> None:
         """Compare the content of a file that was hashed with the manifest."""
         if isinstance(outcome, TreeProblem):
-            self._cannot_tell(outcome)
+            self._add_uncompared(outcome)
             return
         expected = self._expected[outcome.path]
         if outcome.sha256 is None:
-            self._differs(outcome.path, f"has {outcome.stamp[0]} bytes instead of {expected.size}")
+            self._add_difference(
+                outcome.path, f"has {outcome.stamp[0]} bytes instead of {expected.size}"
+            )
         elif outcome.sha256 != expected.sha256:
-            self._differs(outcome.path, "has different content")
+            self._add_difference(outcome.path, "has different content")
 
-    def _absent(self, path: bytes, other: object, instead: str) -> None:
+    def _add_absent(self, path: bytes, other: object, instead: str) -> None:
         if other is not None:
-            self._differs(path, f"is {instead}")
+            self._add_difference(path, f"is {instead}")
         elif not self._is_hidden(path):
             self.found.append(ManifestDifference(path, MISSING, "is missing"))
 
@@ -363,14 +377,14 @@ class _Comparison:
                 return True
         return False
 
-    def _differs(self, path: bytes, reason: str) -> None:
+    def _add_difference(self, path: bytes, reason: str) -> None:
         self.found.append(ManifestDifference(path, DIFFERS, reason))
 
-    def _cannot_tell(self, problem: TreeProblem) -> None:
+    def _add_uncompared(self, problem: TreeProblem) -> None:
         self.found.append(ManifestDifference(problem.path, problem.kind, problem.reason))
 
 
-def _folder(path: bytes) -> bytes:
+def _resolve_folder(path: bytes) -> bytes:
     try:
         root = os.path.realpath(path, strict=True)
         if not stat.S_ISDIR(os.stat(root).st_mode):
@@ -386,13 +400,13 @@ def _folder(path: bytes) -> bytes:
         ) from error
 
 
-def _digesting(text: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
+def _update_digest(text: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
     for chunk in text:
         digest.update(chunk)
         yield chunk
 
 
-def _since(before: Tree, after: Tree) -> list[TreeProblem]:
+def _list_changes(before: Tree, after: Tree) -> list[TreeProblem]:
     """Return the problems of the second scan, and a problem for each path that changed since the
     first."""
     problems = list(after.problems)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from aitne.client.deprecation import limit_of, warn_renamed
+from aitne.client.deprecation import resolve_limit, warn_renamed
 from aitne.client.record import Record
 from aitne.client.records import Job
-from aitne.client.session import segment
+from aitne.client.session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,11 +110,11 @@ class Notifications:
     ) -> Iterator[NotificationRecord]:
         """Iterate over notifications, newest first; pages are fetched as needed. ``limit`` is the
         maximum number of notifications; ``most`` is its deprecated alias."""
-        limit = limit_of(limit, most)
+        limit = resolve_limit(limit, most)
         query = {"unread": True if unread else None}
         return (
             NotificationRecord(raw)
-            for raw in self._session.pages("/notifications", query, limit=limit)
+            for raw in self._session.list_pages("/notifications", query, limit=limit)
         )
 
     def mark_read(self, ids: Sequence[int] | None = None) -> int:
@@ -122,7 +122,9 @@ class Notifications:
         notifications that are still unread.
         """
         body = {} if ids is None else {"ids": [*ids]}
-        answer = self._session.json("POST", "/notifications/read", body=body, repeatable=True)
+        answer = self._session.request_json(
+            "POST", "/notifications/read", body=body, repeatable=True
+        )
         return int(answer["unread"])
 
     def read(self, ids: Sequence[int] | None = None) -> int:
@@ -132,7 +134,9 @@ class Notifications:
 
     def settings(self) -> NotificationSettingsRecord:
         """Return the notification settings of the user."""
-        return NotificationSettingsRecord(self._session.json("GET", "/notifications/settings"))
+        return NotificationSettingsRecord(
+            self._session.request_json("GET", "/notifications/settings")
+        )
 
     def set(
         self,
@@ -149,22 +153,24 @@ class Notifications:
         restriction. Raises ``InvalidInput``.
         """
         body = {"choices": choices, "mail": mail, "quiet_until": quiet_until}
-        settings = self._session.json("PUT", "/notifications/settings", body=body, repeatable=True)
+        settings = self._session.request_json(
+            "PUT", "/notifications/settings", body=body, repeatable=True
+        )
         return NotificationSettingsRecord(settings)
 
     def test_mail(self) -> DeliveryRecord:
         """Send a test mail to the user. ``mails`` lists its outcome."""
-        return DeliveryRecord(self._session.json("POST", "/notifications/mail/test"))
+        return DeliveryRecord(self._session.request_json("POST", "/notifications/mail/test"))
 
     def mails(self) -> builtins.list[DeliveryRecord]:
         """Return the last mails to the user, newest first."""
-        deliveries = self._session.json("GET", "/notifications/mail/deliveries")
+        deliveries = self._session.request_json("GET", "/notifications/mail/deliveries")
         return [DeliveryRecord(raw) for raw in deliveries["items"]]
 
     def idle_gpus(self) -> builtins.list[Job]:
         """Return the running batch jobs that do not use their GPUs, those idle for longest first;
         administrators only."""
-        jobs = self._session.json("GET", "/admin/idle-gpus")
+        jobs = self._session.request_json("GET", "/admin/idle-gpus")
         return [Job(raw) for raw in jobs["items"]]
 
 
@@ -176,15 +182,19 @@ class Webhooks:
 
     def list(self) -> builtins.list[WebhookRecord]:
         """Return the user's webhooks, oldest first."""
-        return [WebhookRecord(raw) for raw in self._session.json("GET", "/webhooks")["items"]]
+        return [
+            WebhookRecord(raw) for raw in self._session.request_json("GET", "/webhooks")["items"]
+        ]
 
     def get(self, webhook_id: str) -> WebhookRecord:
         """Return one webhook. Raises ``NotFound``."""
-        return WebhookRecord(self._session.json("GET", f"/webhooks/{segment(webhook_id)}"))
+        return WebhookRecord(
+            self._session.request_json("GET", f"/webhooks/{quote_segment(webhook_id)}")
+        )
 
     def create(self, url: str) -> WebhookRecord:
         """Create a webhook; its ``secret`` is returned only once. Raises ``InvalidInput``."""
-        return WebhookRecord(self._session.json("POST", "/webhooks", body={"url": url}))
+        return WebhookRecord(self._session.request_json("POST", "/webhooks", body={"url": url}))
 
     def update(
         self, webhook_id: str, *, url: str | None = None, enabled: bool | None = None
@@ -194,23 +204,29 @@ class Webhooks:
         """
         changes = {"url": url, "enabled": enabled}
         body = {name: value for name, value in changes.items() if value is not None}
-        path = f"/webhooks/{segment(webhook_id)}"
-        return WebhookRecord(self._session.json("PATCH", path, body=body, repeatable=True))
+        path = f"/webhooks/{quote_segment(webhook_id)}"
+        return WebhookRecord(self._session.request_json("PATCH", path, body=body, repeatable=True))
 
     def rotate(self, webhook_id: str) -> WebhookRecord:
         """Replace the ``secret`` of a webhook; the old one is not used any more. Raises
         ``NotFound``."""
-        return WebhookRecord(self._session.json("POST", f"/webhooks/{segment(webhook_id)}/rotate"))
+        return WebhookRecord(
+            self._session.request_json("POST", f"/webhooks/{quote_segment(webhook_id)}/rotate")
+        )
 
     def test(self, webhook_id: str) -> DeliveryRecord:
         """Send a test message. ``deliveries`` lists its outcome. Raises ``NotFound``."""
-        return DeliveryRecord(self._session.json("POST", f"/webhooks/{segment(webhook_id)}/test"))
+        return DeliveryRecord(
+            self._session.request_json("POST", f"/webhooks/{quote_segment(webhook_id)}/test")
+        )
 
     def deliveries(self, webhook_id: str) -> builtins.list[DeliveryRecord]:
         """Return the last deliveries to a webhook, newest first. Raises ``NotFound``."""
-        deliveries = self._session.json("GET", f"/webhooks/{segment(webhook_id)}/deliveries")
+        deliveries = self._session.request_json(
+            "GET", f"/webhooks/{quote_segment(webhook_id)}/deliveries"
+        )
         return [DeliveryRecord(raw) for raw in deliveries["items"]]
 
     def delete(self, webhook_id: str) -> None:
         """Delete a webhook. Raises ``NotFound``."""
-        self._session.json("DELETE", f"/webhooks/{segment(webhook_id)}")
+        self._session.request_json("DELETE", f"/webhooks/{quote_segment(webhook_id)}")

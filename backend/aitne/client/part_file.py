@@ -7,7 +7,7 @@ import hashlib
 import os
 from contextlib import contextmanager, suppress
 
-from aitne.client.session import segment
+from aitne.client.session import quote_segment
 from aitne.core.errors import AitneError
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ class PartFile:
         """Bytes of this file in the progress: in all, and received."""
         for name in os.listdir(folder):
             if name.startswith(prefix) and name.endswith(_SUFFIX):
-                self._open(name[len(prefix) : -len(_SUFFIX)])
+                self._open_version(name[len(prefix) : -len(_SUFFIX)])
                 return
 
     @property
@@ -51,8 +51,8 @@ class PartFile:
     def begin(self, etag: str, start: int) -> None:
         """Continue after ``start`` bytes of the version ``etag``; 0: begin anew."""
         if start == 0:
-            self._discard()
-            self._open(etag)
+            self._discard_file()
+            self._open_version(etag)
         os.ftruncate(self._file, start)
         os.lseek(self._file, start, os.SEEK_SET)
 
@@ -73,13 +73,13 @@ class PartFile:
     def close(self) -> None:
         """Close the file, and remove it if it is empty."""
         if self._file != _NONE and self.size == 0:
-            self._discard()
+            self._discard_file()
         if self._file != _NONE:
             os.close(self._file)
             self._file = _NONE
 
-    def _open(self, etag: str) -> None:
-        path = os.path.join(self._folder, f"{self._prefix}{segment(etag)}{_SUFFIX}")
+    def _open_version(self, etag: str) -> None:
+        path = os.path.join(self._folder, f"{self._prefix}{quote_segment(etag)}{_SUFFIX}")
         file = os.open(path, _FLAGS, 0o666)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,7 +92,7 @@ class PartFile:
             pass  # this file system has no locks
         self._file, self._path, self.etag = file, path, etag
 
-    def _discard(self) -> None:
+    def _discard_file(self) -> None:
         if self._file != _NONE:
             with suppress(OSError):
                 os.unlink(self._path)
@@ -101,7 +101,7 @@ class PartFile:
 
 
 @contextmanager
-def part_file_of(target: str, path: str) -> Iterator[PartFile]:
+def open_part_file(target: str, path: str) -> Iterator[PartFile]:
     """Open the incomplete file of a download for the ``with`` block; it is kept if it has data.
 
     Args:

@@ -80,7 +80,7 @@ def _parts(value: Any, path: str) -> Iterator[tuple[str, object]]:
     """Yield the parts that pickle stores for a value, each with an expression for it."""
     if isinstance(value, dict):
         for key, item in list(value.items()):
-            yield f"{path}[{_shown(key)}]", item
+            yield f"{path}[{_format_key(key)}]", item
         yield from ((f"a key of {path}", key) for key in list(value))
     elif isinstance(value, list | tuple):
         yield from ((f"{path}[{index}]", item) for index, item in enumerate(value))
@@ -142,7 +142,7 @@ def _names(code: types.CodeType) -> set[str]:
     return names
 
 
-def _shown(key: object) -> str:
+def _format_key(key: object) -> str:
     text = repr(key) if isinstance(key, _ATOMS) else f"<{type(key).__qualname__}>"
     return text if len(text) <= 80 else f"{text[:79]}…"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aitne.client.session import segment
+from aitne.client.session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,12 +22,14 @@ class Preferences:
     def get(self, key: str) -> dict[str, Any]:
         """Return the document stored under ``key``, or the defaults if none is stored. Raises
         ``NotFound`` for an unknown key."""
-        document: dict[str, Any] = self._session.json("GET", f"/me/preferences/{segment(key)}")
+        document: dict[str, Any] = self._session.request_json(
+            "GET", f"/me/preferences/{quote_segment(key)}"
+        )
         return document
 
     def put(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
         """Replace the document stored under ``key`` and return it. Raises ``InvalidInput``."""
-        document: dict[str, Any] = self._session.json(
-            "PUT", f"/me/preferences/{segment(key)}", body=value, repeatable=True
+        document: dict[str, Any] = self._session.request_json(
+            "PUT", f"/me/preferences/{quote_segment(key)}", body=value, repeatable=True
         )
         return document

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aitne.client.deprecation import limit_of, warn_renamed
+from aitne.client.deprecation import resolve_limit, warn_renamed
 from aitne.client.project_records import (
     BalanceRecord,
     InvitationLinkRecord,
@@ -16,7 +16,7 @@ from aitne.client.project_records import (
     UsageReportRecord,
     WaitingJobRecord,
 )
-from aitne.client.session import segment
+from aitne.client.session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ class Projects:
     def list(self, *, state: str | None = None) -> list[ProjectRecord]:
         """Return the user's projects, or all for administrators. ``state`` restricts them to one
         state: requested, active, expired or closed."""
-        projects = self._session.json("GET", "/projects", query={"state": state})["items"]
+        projects = self._session.request_json("GET", "/projects", query={"state": state})["items"]
         return [ProjectRecord(item) for item in projects]
 
     def get(self, name: str) -> ProjectRecord:
         """Return one project. Raises ``NotFound``."""
-        return ProjectRecord(self._session.json("GET", f"/projects/{segment(name)}"))
+        return ProjectRecord(self._session.request_json("GET", f"/projects/{quote_segment(name)}"))
 
     def create(
         self,
@@ -65,7 +65,9 @@ class Projects:
         if manager is not None:
             body["manager"] = manager
         return ProjectRecord(
-            self._session.json("POST", "/projects", body={**body, "expires_at": _text(expires_at)})
+            self._session.request_json(
+                "POST", "/projects", body={**body, "expires_at": _format_time(expires_at)}
+            )
         )
 
     def update(
@@ -73,7 +75,9 @@ class Projects:
     ) -> ProjectRecord:
         """Change the title or description of a project; managers only. None means unchanged."""
         body = {"title": title, "description": description}
-        return ProjectRecord(self._session.json("PATCH", f"/projects/{segment(name)}", body=body))
+        return ProjectRecord(
+            self._session.request_json("PATCH", f"/projects/{quote_segment(name)}", body=body)
+        )
 
     def describe(
         self, name: str, *, title: str | None = None, description: str | None = None
@@ -92,25 +96,25 @@ class Projects:
     ) -> ProjectRecord:
         """Approve a requested project; administrators only. Arguments that are None are as
         requested, or no budget and no limits."""
-        body = {"expires_at": _text(expires_at), "budget": budget, "limits": limits}
-        return self._do(name, "approve", body)
+        body = {"expires_at": _format_time(expires_at), "budget": budget, "limits": limits}
+        return self._post_verb(name, "approve", body)
 
     def decline(self, name: str, reason: str) -> ProjectRecord:
         """Decline a requested project, or a requested later end; administrators only."""
-        return self._do(name, "decline", {"reason": reason})
+        return self._post_verb(name, "decline", {"reason": reason})
 
     def close(self, name: str, reason: str = "") -> ProjectRecord:
         """Close a project for new jobs; pending and running jobs continue. Managers only."""
-        return self._do(name, "close", {"reason": reason})
+        return self._post_verb(name, "close", {"reason": reason})
 
     def reopen(self, name: str) -> ProjectRecord:
         """Reopen a closed project; managers only, or administrators only if an administrator closed
         it."""
-        return self._do(name, "reopen", None)
+        return self._post_verb(name, "reopen", None)
 
     def request_extension(self, name: str, until: datetime, reason: str = "") -> ProjectRecord:
         """Request a later end of a project, which an administrator approves; managers only."""
-        return self._do(name, "extension", {"until": _text(until), "reason": reason})
+        return self._post_verb(name, "extension", {"until": _format_time(until), "reason": reason})
 
     def ask_for_time(self, name: str, until: datetime, reason: str = "") -> ProjectRecord:
         """Request a later end of a project. Deprecated alias of ``request_extension``."""
@@ -119,17 +123,17 @@ class Projects:
 
     def set_end(self, name: str, expires_at: datetime | None) -> ProjectRecord:
         """Set the end of a project; None removes it. Administrators only."""
-        body = {"expires_at": _text(expires_at)}
-        path = f"/projects/{segment(name)}/end"
-        return ProjectRecord(self._session.json("PUT", path, body=body, repeatable=True))
+        body = {"expires_at": _format_time(expires_at)}
+        path = f"/projects/{quote_segment(name)}/end"
+        return ProjectRecord(self._session.request_json("PUT", path, body=body, repeatable=True))
 
     def set_budget(self, name: str, budget: Mapping[str, Any]) -> ProjectRecord:
         """Set the hours that a project may use; administrators only.
 
         ``budget`` has ``gpu_hours``, ``cpu_hours`` and ``period``.
         """
-        path = f"/projects/{segment(name)}/budget"
-        return ProjectRecord(self._session.json("PUT", path, body=budget, repeatable=True))
+        path = f"/projects/{quote_segment(name)}/budget"
+        return ProjectRecord(self._session.request_json("PUT", path, body=budget, repeatable=True))
 
     def set_retention(
         self,
@@ -140,25 +144,31 @@ class Projects:
     ) -> ProjectRecord:
         """Set how long ended jobs of the project are kept, such as ``"30d"`` or ``"forever"``;
         None: as long as the site's default says. Managers only."""
-        path = f"/projects/{segment(name)}/retention"
+        path = f"/projects/{quote_segment(name)}/retention"
         body = {"keep_jobs": keep_jobs, "keep_failed_jobs": keep_failed_jobs}
-        return ProjectRecord(self._session.json("PUT", path, body=body, repeatable=True))
+        return ProjectRecord(self._session.request_json("PUT", path, body=body, repeatable=True))
 
     def balance(self, name: str) -> BalanceRecord:
         """Return the budget of a project with the hours used and left."""
-        return BalanceRecord(self._session.json("GET", f"/projects/{segment(name)}/balance"))
+        return BalanceRecord(
+            self._session.request_json("GET", f"/projects/{quote_segment(name)}/balance")
+        )
 
     def waiting(
         self, name: str, *, limit: int | None = None, most: int | None = None
     ) -> Iterator[WaitingJobRecord]:
         """Iterate over the project's pending jobs; pages are fetched as needed. ``limit`` is the
         maximum number of jobs; ``most`` is its deprecated alias."""
-        path = f"/projects/{segment(name)}/waiting"
-        return map(WaitingJobRecord, self._session.pages(path, {}, limit=limit_of(limit, most)))
+        path = f"/projects/{quote_segment(name)}/waiting"
+        return map(
+            WaitingJobRecord, self._session.list_pages(path, {}, limit=resolve_limit(limit, most))
+        )
 
     def invitations(self, name: str) -> builtins.list[InvitationRecord]:
         """Return the project's invitations, newest first; managers only."""
-        invitations = self._session.json("GET", f"/projects/{segment(name)}/invitations")["items"]
+        invitations = self._session.request_json(
+            "GET", f"/projects/{quote_segment(name)}/invitations"
+        )["items"]
         return [InvitationRecord(item) for item in invitations]
 
     def invite(
@@ -170,20 +180,20 @@ class Projects:
         it, and ``lifetime`` its validity, such as ``"7d"``.
         """
         body = {"role": role, "max_uses": max_uses, "lifetime": lifetime}
-        path = f"/projects/{segment(name)}/invitations"
-        return InvitationLinkRecord(self._session.json("POST", path, body=body))
+        path = f"/projects/{quote_segment(name)}/invitations"
+        return InvitationLinkRecord(self._session.request_json("POST", path, body=body))
 
     def revoke_invitation(self, name: str, invitation: str) -> None:
         """Revoke an invitation; managers only."""
-        path = f"/projects/{segment(name)}/invitations/{segment(invitation)}"
-        self._session.json("DELETE", path)
+        path = f"/projects/{quote_segment(name)}/invitations/{quote_segment(invitation)}"
+        self._session.request_json("DELETE", path)
 
     def preview_invitation(self, token: str) -> InvitationPreviewRecord:
         """Return the project and the inviter of an invitation. ``token`` is the whole link, or the
         part after its ``#``."""
         body = {"token": _token(token)}
         return InvitationPreviewRecord(
-            self._session.json("POST", "/invitations/preview", body=body)
+            self._session.request_json("POST", "/invitations/preview", body=body)
         )
 
     def look_at_invitation(self, token: str) -> InvitationPreviewRecord:
@@ -197,17 +207,19 @@ class Projects:
         ``#``."""
         body = {"token": _token(token)}
         return MembershipRecord(
-            self._session.json("POST", "/invitations/accept", body=body, repeatable=True)
+            self._session.request_json("POST", "/invitations/accept", body=body, repeatable=True)
         )
 
-    def _do(self, name: str, verb: str, body: object) -> ProjectRecord:
+    def _post_verb(self, name: str, verb: str, body: object) -> ProjectRecord:
         return ProjectRecord(
-            self._session.json("POST", f"/projects/{segment(name)}/{verb}", body=body)
+            self._session.request_json("POST", f"/projects/{quote_segment(name)}/{verb}", body=body)
         )
 
     def members(self, name: str) -> builtins.list[MembershipRecord]:
         """Return the members of a project. Raises ``NotFound``."""
-        members = self._session.json("GET", f"/projects/{segment(name)}/members")["items"]
+        members = self._session.request_json("GET", f"/projects/{quote_segment(name)}/members")[
+            "items"
+        ]
         return [MembershipRecord(item) for item in members]
 
     def put_member(
@@ -223,58 +235,68 @@ class Projects:
 
         ``default`` makes the project the user's default; administrators only.
         """
-        path = f"/projects/{segment(name)}/members/{segment(user)}"
+        path = f"/projects/{quote_segment(name)}/members/{quote_segment(user)}"
         body = {"limits": limits, "role": role, "default": default}
-        return MembershipRecord(self._session.json("PUT", path, body=body, repeatable=True))
+        return MembershipRecord(self._session.request_json("PUT", path, body=body, repeatable=True))
 
     def remove_member(self, name: str, user: str) -> None:
         """Remove a member from the project; managers only, but members may remove themselves."""
-        self._session.json("DELETE", f"/projects/{segment(name)}/members/{segment(user)}")
+        self._session.request_json(
+            "DELETE", f"/projects/{quote_segment(name)}/members/{quote_segment(user)}"
+        )
 
     def limits(self, name: str) -> ProjectLimitsRecord:
         """Return the limits of a project and their use. Raises ``NotFound``."""
-        return ProjectLimitsRecord(self._session.json("GET", f"/projects/{segment(name)}/limits"))
+        return ProjectLimitsRecord(
+            self._session.request_json("GET", f"/projects/{quote_segment(name)}/limits")
+        )
 
     def set_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimitsRecord:
         """Replace the limits that the project is granted; administrators only."""
-        path = f"/projects/{segment(name)}/limits"
-        return ProjectLimitsRecord(self._session.json("PUT", path, body=limits, repeatable=True))
+        path = f"/projects/{quote_segment(name)}/limits"
+        return ProjectLimitsRecord(
+            self._session.request_json("PUT", path, body=limits, repeatable=True)
+        )
 
     def set_own_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimitsRecord:
         """Set limits of the project that are stricter than those it is granted; managers only."""
-        path = f"/projects/{segment(name)}/limits/own"
-        return ProjectLimitsRecord(self._session.json("PUT", path, body=limits, repeatable=True))
+        path = f"/projects/{quote_segment(name)}/limits/own"
+        return ProjectLimitsRecord(
+            self._session.request_json("PUT", path, body=limits, repeatable=True)
+        )
 
     def usage(self, name: str | None = None, *, month: str | None = None) -> UsageReportRecord:
         """Return the usage of one month (``YYYY-MM``, in UTC) for one project, or for all that the
         user may see. ``month`` None: the current month so far."""
-        path = "/usage" if name is None else f"/projects/{segment(name)}/usage"
-        return UsageReportRecord(self._session.json("GET", path, query={"month": month}))
+        path = "/usage" if name is None else f"/projects/{quote_segment(name)}/usage"
+        return UsageReportRecord(self._session.request_json("GET", path, query={"month": month}))
 
     def report(self, name: str, *, month: str | None = None) -> ProjectReportRecord:
         """Return the usage report of a project for one month (``YYYY-MM``, in UTC); None: the
         current month."""
-        path = f"/projects/{segment(name)}/report"
-        return ProjectReportRecord(self._session.json("GET", path, query={"month": month}))
+        path = f"/projects/{quote_segment(name)}/report"
+        return ProjectReportRecord(self._session.request_json("GET", path, query={"month": month}))
 
     def usage_csv(self, name: str, *, month: str | None = None, since: str | None = None) -> str:
         """Return usage of a project as CSV: of one ``month``, or of all months from ``since`` to
         ``month`` (``YYYY-MM``)."""
-        path = f"/projects/{segment(name)}/usage.csv"
+        path = f"/projects/{quote_segment(name)}/usage.csv"
         query = {"month": month, "since": since}
-        return self._session.read("GET", path, query=query)[1].decode()
+        return self._session.request_body("GET", path, query=query)[1].decode()
 
     def compare(self) -> SyncReportRecord:
         """Return the differences between the projects and Slurm's accounts; administrators only."""
-        return SyncReportRecord(self._session.json("GET", "/admin/sync"))
+        return SyncReportRecord(self._session.request_json("GET", "/admin/sync"))
 
     def sync(self, digest: str) -> SyncReportRecord:
         """Apply to Slurm's accounts exactly the differences that ``compare`` returned, identified
         by their ``digest``; administrators only."""
-        return SyncReportRecord(self._session.json("POST", "/admin/sync", body={"digest": digest}))
+        return SyncReportRecord(
+            self._session.request_json("POST", "/admin/sync", body={"digest": digest})
+        )
 
 
-def _text(moment: datetime | None) -> str | None:
+def _format_time(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 

@@ -58,9 +58,9 @@ class Record:
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self.raw = dict(raw)
         for name, kind in self._fields.items():
-            setattr(self, name, self._read(name, kind, raw.get(name)))
+            setattr(self, name, self._convert_field(name, kind, raw.get(name)))
 
-    def _read(self, name: str, kind: str, value: Any) -> Any:
+    def _convert_field(self, name: str, kind: str, value: Any) -> Any:
         if value is None:
             return [] if kind.startswith("list[") else {} if kind.startswith("dict[") else None
         if name in self._nested:

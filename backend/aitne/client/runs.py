@@ -6,7 +6,7 @@ from datetime import datetime
 
 from aitne.client.record import Record
 from aitne.client.records import Job
-from aitne.client.session import segment
+from aitne.client.session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,7 +146,9 @@ class Runs:
 
     def snapshot(self, job_id: str) -> SnapshotRecord:
         """Return the snapshot of a job: code, environment, image and datasets with which it ran."""
-        return SnapshotRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/snapshot"))
+        return SnapshotRecord(
+            self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}/snapshot")
+        )
 
     def result(self, job_id: str, *, rank: int | None = None) -> bytes:
         """Return the content of the file that contains the return value or exception of a submitted
@@ -158,13 +160,15 @@ class Runs:
         Raises ``NotFound`` if the function has no result, and ``Conflict`` if the job has not ended
         or the file is too large.
         """
-        path = f"/jobs/{segment(job_id)}/result"
-        return self._session.read("GET", path, query={"rank": rank}, timeout_s=RESULT_S)[1]
+        path = f"/jobs/{quote_segment(job_id)}/result"
+        return self._session.request_body("GET", path, query={"rank": rank}, timeout_s=RESULT_S)[1]
 
     def results(self, job_id: str) -> ResultsRecord:
         """Return the metrics that the job's program recorded. Raises ``NotFound`` if there are none
         yet."""
-        return ResultsRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/results"))
+        return ResultsRecord(
+            self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}/results")
+        )
 
     def notebook(self, job_id: str) -> bytes:
         """Return the executed copy of the notebook that the job runs. While the job runs, and after
@@ -172,47 +176,51 @@ class Runs:
 
         Raises ``NotFound`` if the job does not run a notebook or has not executed a cell yet.
         """
-        return self._session.read("GET", f"/jobs/{segment(job_id)}/notebook")[1]
+        return self._session.request_body("GET", f"/jobs/{quote_segment(job_id)}/notebook")[1]
 
     def compare(self, job_id: str, other_id: str) -> ComparisonRecord:
         """Return the differences between two jobs or array tasks, such as their job files,
         packages, resource usage and metrics.
         """
-        path = f"/jobs/{segment(job_id)}/compare/{segment(other_id)}"
-        return ComparisonRecord(self._session.json("GET", path))
+        path = f"/jobs/{quote_segment(job_id)}/compare/{quote_segment(other_id)}"
+        return ComparisonRecord(self._session.request_json("GET", path))
 
     def plan_resubmit(self, job_id: str) -> RerunRecord:
         """Check whether the job can run again, and return what has changed since its last run.
         Nothing is submitted.
         """
-        return RerunRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/resubmit"))
+        return RerunRecord(
+            self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}/resubmit")
+        )
 
     def sweep(self, job_id: str) -> SweepRecord:
         """Return the tasks of a sweep with their outcomes. Raises ``NotFound`` if the job is
         not a sweep."""
-        return SweepRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/sweep"))
+        return SweepRecord(
+            self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}/sweep")
+        )
 
     def stop_sweep(self, job_id: str) -> Job:
         """Cancel all tasks of a sweep that have not ended, except the best one so far."""
-        path = f"/jobs/{segment(job_id)}/sweep/stop"
-        return Job(self._session.json("POST", path, repeatable=True))
+        path = f"/jobs/{quote_segment(job_id)}/sweep/stop"
+        return Job(self._session.request_json("POST", path, repeatable=True))
 
     def watch_sweep(self, job_id: str) -> Iterator[SweepRecord]:
         """Yield the sweep now, and again each time one of its tasks changes, until it has ended."""
-        from aitne.client.events import events
+        from aitne.client.events import follow_events
 
         previous = self.sweep(job_id)
         yield previous
-        if self._over(job_id):
+        if self._has_ended(job_id):
             return
-        for event in events(self._session):
+        for event in follow_events(self._session):
             if event is None or job_id in (event.job_id, event.data.get("array_job_id")):
                 sweep = self.sweep(job_id)
                 if sweep != previous:
                     previous = sweep
                     yield previous
-                if self._over(job_id):
+                if self._has_ended(job_id):
                     return
 
-    def _over(self, job_id: str) -> bool:
-        return Job(self._session.json("GET", f"/jobs/{segment(job_id)}")).ended
+    def _has_ended(self, job_id: str) -> bool:
+        return Job(self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}")).ended

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aitne.client.record import Record
-from aitne.client.session import segment
+from aitne.client.session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,14 +28,18 @@ class Secrets:
 
     def list(self) -> list[SecretRecord]:
         """Return the secrets by name; values are never shown."""
-        return [SecretRecord(item) for item in self._session.json("GET", "/secrets")["items"]]
+        return [
+            SecretRecord(item) for item in self._session.request_json("GET", "/secrets")["items"]
+        ]
 
     def put(self, name: str, value: str) -> SecretRecord:
         """Store a secret, or replace its value. Raises ``InvalidInput``, or ``Conflict`` if the
         user has too many."""
-        path = f"/secrets/{segment(name)}"
-        return SecretRecord(self._session.json("PUT", path, body={"value": value}, repeatable=True))
+        path = f"/secrets/{quote_segment(name)}"
+        return SecretRecord(
+            self._session.request_json("PUT", path, body={"value": value}, repeatable=True)
+        )
 
     def delete(self, name: str) -> None:
         """Delete a secret. Raises ``NotFound``."""
-        self._session.json("DELETE", f"/secrets/{segment(name)}", repeatable=True)
+        self._session.request_json("DELETE", f"/secrets/{quote_segment(name)}", repeatable=True)

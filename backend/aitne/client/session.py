@@ -30,12 +30,12 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
 
 
-def segment(value: object) -> str:
+def quote_segment(value: object) -> str:
     """Return a value percent-encoded as one segment of a URL path."""
     return quote(str(value))
 
 
-def new_key() -> str:
+def make_idempotency_key() -> str:
     """Return a new random Idempotency-Key, which is sent with all attempts of one request."""
     return os.urandom(16).hex()
 
@@ -54,9 +54,9 @@ class ApiSession:
         self.platform = platform
         self.sleep = sleep
         self.clock = clock
-        self._transport = transport or transport_to(platform)
+        self._transport = transport or make_transport(platform)
 
-    def json(
+    def request_json(
         self,
         method: str,
         path: str,
@@ -76,7 +76,7 @@ class ApiSession:
         Raises:
             AitneError: the platform rejected the request, or does not answer.
         """
-        data = self.read(
+        data = self.request_body(
             method,
             path,
             query=query,
@@ -87,7 +87,7 @@ class ApiSession:
         )[1]
         return json.loads(data) if data else None
 
-    def read(
+    def request_body(
         self,
         method: str,
         path: str,
@@ -98,7 +98,7 @@ class ApiSession:
         repeatable: bool | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> tuple[Mapping[str, str], bytes]:
-        """Send a request as ``json`` does, but return the headers and the body as bytes."""
+        """Send a request as ``request_json`` does, but return the headers and the body as bytes."""
         headers = {} if key is None else {"Idempotency-Key": key}
         if repeatable is None:
             repeatable = method == "GET" or key is not None
@@ -111,7 +111,7 @@ class ApiSession:
                 finally:
                     reply.close()
             except ConnectionFailed as failure:
-                patience.after(failure, repeatable=repeatable)
+                patience.handle_failure(failure, repeatable=repeatable)
                 continue
             if status in RETRIED and repeatable and patience.pause():
                 continue
@@ -119,7 +119,7 @@ class ApiSession:
                 raise self._error(status, reply.headers, answer)
             return reply.headers, answer
 
-    def stream(
+    def open_stream(
         self,
         path: str,
         *,
@@ -145,14 +145,14 @@ class ApiSession:
             raise self._error(reply.status, reply.headers, body)
         return reply
 
-    def pages(self, path: str, query: Query, *, limit: int | None = None) -> Iterator[Any]:
+    def list_pages(self, path: str, query: Query, *, limit: int | None = None) -> Iterator[Any]:
         """Yield the items of a list, fetching page after page. ``limit`` is the maximum number of
         items; None: all."""
         cursor: str | None = None
         remaining = limit
         while remaining is None or remaining > 0:
             size = 500 if remaining is None else min(remaining, 500)
-            page = self.json("GET", path, query={**query, "limit": size, "cursor": cursor})
+            page = self.request_json("GET", path, query={**query, "limit": size, "cursor": cursor})
             yield from page["items"][:size]
             remaining = None if remaining is None else remaining - len(page["items"])
             cursor = page.get("next_cursor")
@@ -176,10 +176,10 @@ class ApiSession:
             data = body
             fields["Content-Type"] = "application/octet-stream"
         elif body is not None:
-            data = _json(body)
+            data = _encode_json(body)
             fields["Content-Type"] = "application/json"
         base = "" if path in ("/healthz", "/readyz") else API
-        target = base + path + _encoded(query)
+        target = base + path + _encode_query(query)
         try:
             return self._transport.send(
                 method, target, headers=fields, body=data, timeout_s=timeout_s
@@ -193,12 +193,12 @@ class ApiSession:
             ) from error
 
     def _error(self, status: int, headers: Mapping[str, str], body: bytes) -> AitneError:
-        from aitne.client.errors import from_problem
+        from aitne.client.errors import make_error_from_problem
 
-        return from_problem(status, headers, body)
+        return make_error_from_problem(status, headers, body)
 
 
-def transport_to(platform: Platform) -> RequestTransport:
+def make_transport(platform: Platform) -> RequestTransport:
     """Return the transport for requests to a platform. Raises ``InvalidInput`` if its address or
     file of CA certificates is invalid."""
     try:
@@ -209,7 +209,7 @@ def transport_to(platform: Platform) -> RequestTransport:
         raise InvalidInput(f"{error}.") from error
 
 
-def _json(body: object) -> bytes:
+def _encode_json(body: object) -> bytes:
     try:
         return json.dumps(body, allow_nan=False).encode()
     except ValueError:
@@ -218,7 +218,7 @@ def _json(body: object) -> bytes:
         return json.dumps(encode_floats(body), allow_nan=False).encode()
 
 
-def _encoded(query: Query | None) -> str:
+def _encode_query(query: Query | None) -> str:
     pairs: list[tuple[str, str]] = []
     for name, value in (query or {}).items():
         if value is None or value is False:
@@ -250,7 +250,7 @@ class RequestBackoff:
         self._pause_s = FIRST_PAUSE_S
         self._until: float | None = None
 
-    def after(self, failure: ConnectionFailed, *, repeatable: bool) -> None:
+    def handle_failure(self, failure: ConnectionFailed, *, repeatable: bool) -> None:
         """Sleep before the next attempt after ``failure``, or raise an error if the request must
         not be repeated.
 
@@ -269,7 +269,7 @@ class RequestBackoff:
                 f"The TLS certificate of {platform.url} is not accepted: {failure.reason}. "
                 f"{failure.remedy}"
             ) from failure
-        if not platform.expected_up():
+        if not platform.is_expected_up():
             raise NotRunning(platform.how_to_start()) from failure
         if failure.sent and not repeatable:
             raise Unreachable(

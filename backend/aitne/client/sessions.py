@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aitne.client.record import LIVE
 from aitne.client.records import Job, Plan
-from aitne.client.session import new_key, segment
+from aitne.client.session import make_idempotency_key, quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,12 +37,14 @@ class Sessions:
         body = {"type": "session", **(job_file or {})}
         if template is not None:
             body["template"] = template
-        session = self._session.json("POST", "/sessions", body=body, key=key or new_key())
+        session = self._session.request_json(
+            "POST", "/sessions", body=body, key=key or make_idempotency_key()
+        )
         return Job(session)
 
     def get(self, session_id: str) -> Job:
         """Return one session. Raises ``NotFound``."""
-        return Job(self._session.json("GET", f"/sessions/{segment(session_id)}"))
+        return Job(self._session.request_json("GET", f"/sessions/{quote_segment(session_id)}"))
 
     def list(self, **query: Any) -> Iterator[Job]:
         """Iterate over sessions, newest first. The arguments are those of ``client.jobs.list``."""
@@ -54,46 +56,46 @@ class Sessions:
 
         Raises ``Conflict`` while the session is not ready, ``NotFound`` if it has no such app.
         """
-        path = f"/sessions/{segment(session_id)}/open"
+        path = f"/sessions/{quote_segment(session_id)}/open"
         query = {} if app is None else {"app": app}
-        answer = self._session.json("POST", path, query=query, repeatable=True)
+        answer = self._session.request_json("POST", path, query=query, repeatable=True)
         return str(answer["url"])
 
     def extend(self, session_id: str, duration: str) -> Job:
         """Extend the time limit of the session by ``duration``, such as ``"1h"`` or ``"30m"``."""
-        path = f"/sessions/{segment(session_id)}/extend"
-        return Job(self._session.json("POST", path, body={"duration": duration}))
+        path = f"/sessions/{quote_segment(session_id)}/extend"
+        return Job(self._session.request_json("POST", path, body={"duration": duration}))
 
     def keep(self, session_id: str) -> Job:
         """Report that the session is in use, so that its idle time starts again from zero."""
-        path = f"/sessions/{segment(session_id)}/keep"
-        return Job(self._session.json("POST", path, repeatable=True))
+        path = f"/sessions/{quote_segment(session_id)}/keep"
+        return Job(self._session.request_json("POST", path, repeatable=True))
 
     def stop(self, session_id: str) -> Job:
         """Request the end of the session and return its record; it ends a moment later."""
-        path = f"/sessions/{segment(session_id)}/stop"
-        return Job(self._session.json("POST", path, repeatable=True))
+        path = f"/sessions/{quote_segment(session_id)}/stop"
+        return Job(self._session.request_json("POST", path, repeatable=True))
 
     def relaunch(self, session_id: str, *, key: str | None = None) -> Job:
         """Start an ended session again as a new one, with the same template, parameters and
         resources."""
-        path = f"/sessions/{segment(session_id)}/relaunch"
-        return Job(self._session.json("POST", path, key=key or new_key()))
+        path = f"/sessions/{quote_segment(session_id)}/relaunch"
+        return Job(self._session.request_json("POST", path, key=key or make_idempotency_key()))
 
     def resume(self, session_id: str, *, key: str | None = None) -> Job:
         """Start an ended session again as a new one, with the notebooks that were open in it.
 
         Raises ``Conflict`` if it has not ended, or if another session continues it already.
         """
-        path = f"/sessions/{segment(session_id)}/continue"
-        return Job(self._session.json("POST", path, key=key or new_key()))
+        path = f"/sessions/{quote_segment(session_id)}/continue"
+        return Job(self._session.request_json("POST", path, key=key or make_idempotency_key()))
 
     def plan_ranks(self, session_id: str, ranks: int, **options: Any) -> Plan:
         """Return the job that ``start_ranks`` would submit, and whether it can run; nothing is
         stored. Raises the same errors."""
-        path = f"/sessions/{segment(session_id)}/ranks:plan"
-        body = _ranks_file(ranks, options)
-        return Plan(self._session.json("POST", path, body=body, repeatable=True))
+        path = f"/sessions/{quote_segment(session_id)}/ranks:plan"
+        body = _make_ranks_body(ranks, options)
+        return Plan(self._session.request_json("POST", path, body=body, repeatable=True))
 
     def start_ranks(
         self, session_id: str, ranks: int, *, key: str | None = None, **options: Any
@@ -110,23 +112,25 @@ class Sessions:
             Conflict: the session does not run.
             NotFound, NotAllowed: the session does not exist, or belongs to another user.
         """
-        path = f"/sessions/{segment(session_id)}/ranks"
-        body = _ranks_file(ranks, options)
-        return Job(self._session.json("POST", path, body=body, key=key or new_key()))
+        path = f"/sessions/{quote_segment(session_id)}/ranks"
+        body = _make_ranks_body(ranks, options)
+        return Job(
+            self._session.request_json("POST", path, body=body, key=key or make_idempotency_key())
+        )
 
     def ranks(self, session_id: str, *, live: bool = False) -> Iterator[Job]:
         """Iterate over the rank groups of a session, newest first; ``live`` omits those that have
         ended."""
-        path = f"/sessions/{segment(session_id)}/ranks"
-        return map(Job, self._session.pages(path, {"state": LIVE if live else ()}))
+        path = f"/sessions/{quote_segment(session_id)}/ranks"
+        return map(Job, self._session.list_pages(path, {"state": LIVE if live else ()}))
 
     def release_ranks(self, session_id: str, group_id: str | None = None) -> Sequence[Job]:
         """Request the end of a rank group of the user's session, or of all its rank groups if
         ``group_id`` is None, and return them. The session continues."""
-        path = f"/sessions/{segment(session_id)}/ranks"
+        path = f"/sessions/{quote_segment(session_id)}/ranks"
         if group_id is not None:
-            path = f"{path}/{segment(group_id)}"
-        answer = self._session.json("POST", f"{path}/release", repeatable=True)
+            path = f"{path}/{quote_segment(group_id)}"
+        answer = self._session.request_json("POST", f"{path}/release", repeatable=True)
         return [Job(group) for group in ([answer] if group_id is not None else answer["items"])]
 
     def wait_ready(self, session_id: str, *, timeout_s: float | None = None) -> Job:
@@ -147,7 +151,7 @@ class Sessions:
         return job
 
 
-def _ranks_file(ranks: int, options: Mapping[str, Any]) -> dict[str, Any]:
+def _make_ranks_body(ranks: int, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of a request for ranks, without the options that are None."""
     chosen = {name: value for name, value in options.items() if value is not None}
     return {"ranks": ranks, **chosen}

@@ -104,8 +104,10 @@ class StorageAreas:
 
         Raises ``NotFound`` for a project that the user is not a member of.
         """
-        return StorageViewRecord(self._session.json("GET", "/storage", query={"project": project}))
+        return StorageViewRecord(
+            self._session.request_json("GET", "/storage", query={"project": project})
+        )
 
     def jobs(self) -> JobFoldersRecord:
         """Return the total disk space of the job folders of the user's ended jobs."""
-        return JobFoldersRecord(self._session.json("GET", "/storage/jobs"))
+        return JobFoldersRecord(self._session.request_json("GET", "/storage/jobs"))

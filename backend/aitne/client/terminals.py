@@ -9,8 +9,8 @@ import json
 import threading
 from contextlib import ExitStack
 
-from aitne.client.http import tls_context
-from aitne.client.session import API, segment
+from aitne.client.http import make_tls_context
+from aitne.client.session import API, quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class TerminalConnection:
         from websockets.exceptions import WebSocketException
         from websockets.sync.client import connect
 
-        path = f"/jobs/{segment(job_id)}/terminal"
-        ticket = session.json("POST", path, body={"node": node}, repeatable=True)
+        path = f"/jobs/{quote_segment(job_id)}/terminal"
+        ticket = session.request_json("POST", path, body={"node": node}, repeatable=True)
         self.node: str = ticket["node"]
         self.account: str = ticket["account"]
         url = session.platform.url.rstrip("/")
@@ -50,7 +50,9 @@ class TerminalConnection:
                     open_timeout=_OPEN_WITHIN_S,
                     close_timeout=_CLOSE_WITHIN_S,
                     max_size=_LARGEST_MESSAGE,
-                    ssl=tls_context(session.platform.ca_file) if url.startswith("https") else None,
+                    ssl=make_tls_context(session.platform.ca_file)
+                    if url.startswith("https")
+                    else None,
                     compression=None,
                     proxy=None,
                     user_agent_header="aitne-client",
@@ -73,7 +75,7 @@ class TerminalConnection:
         """Reason why the connection ended; None if the program ended by itself."""
         try:
             self._send({"type": "open", "ticket": ticket["ticket"], "start": start})
-            started = self._next(_OPEN_WITHIN_S)
+            started = self._receive_message(_OPEN_WITHIN_S)
         except BaseException:
             self.close()
             raise
@@ -106,7 +108,7 @@ class TerminalConnection:
                     received += len(message)
                     self._send({"type": "ack", "bytes": received})
                     continue
-                message_fields = self._parsed(message)
+                message_fields = self._parse_message(message)
                 if message_fields["type"] == "ack":
                     with self._room:
                         self._on_its_way = self._written - int(message_fields["bytes"])
@@ -168,17 +170,17 @@ class TerminalConnection:
                 f"The connection to the job on {self.node} broke ({error}); what ran in it has ended."
             ) from error
 
-    def _next(self, timeout_s: float) -> Any:
+    def _receive_message(self, timeout_s: float) -> Any:
         message = self._receive(timeout_s)
-        return self._parsed(message if isinstance(message, str) else "{}")
+        return self._parse_message(message if isinstance(message, str) else "{}")
 
-    def _parsed(self, message: str) -> Any:
+    def _parse_message(self, message: str) -> Any:
         message_fields = json.loads(message)
         if message_fields.get("type") == "error":
-            from aitne.client.errors import from_problem
+            from aitne.client.errors import make_error_from_problem
 
             problem = message_fields["problem"]
-            raise from_problem(problem["status"], {}, json.dumps(problem).encode())
+            raise make_error_from_problem(problem["status"], {}, json.dumps(problem).encode())
         return message_fields
 
 

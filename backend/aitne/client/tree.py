@@ -34,7 +34,7 @@ class TreeProblem:
     def __init__(self, path: bytes, kind: str, reason: str) -> None:
         self.path = path
         self.kind = kind
-        """Kind of the problem: ``changed`` meanwhile, ``unreadable`` for this user, ``broken`` for
+        """Kind of the problem: ``changed`` meanwhile, ``make_unreadable_problem`` for this user, ``broken`` for
         all users, or ``refused`` because a dataset cannot contain it."""
         self.reason = reason
 
@@ -51,23 +51,23 @@ class Tree:
     def __len__(self) -> int:
         return len(self.files) + len(self.links)
 
-    def problem(self, path: bytes, kind: str, reason: str) -> None:
+    def add_problem(self, path: bytes, kind: str, reason: str) -> None:
         """Record that the entry ``path`` has a problem."""
         self.problems.append(TreeProblem(path, kind, reason))
 
 
-def stamp(status: os.stat_result) -> Stamp:
+def make_stamp(status: os.stat_result) -> Stamp:
     """Return a file's stamp, by which a change of the file is detected: size, times and inode."""
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-def unreadable(path: bytes, error: OSError) -> TreeProblem:
+def make_unreadable_problem(path: bytes, error: OSError) -> TreeProblem:
     """Return the problem that describes a failed system call at ``path``."""
     kind = UNREADABLE if error.errno in (errno.EACCES, errno.EPERM) else BROKEN
     return TreeProblem(path, kind, f"cannot be read: {error.strerror or error}")
 
 
-def scan(root: bytes, *, stamps: bool, heard: Callable[[int], None] | None = None) -> Tree:
+def scan_folder(root: bytes, *, stamps: bool, heard: Callable[[int], None] | None = None) -> Tree:
     """Scan the folder ``root`` without following links.
 
     With ``stamps``, the stamp of each file is determined, which takes longer. ``heard`` is a
@@ -87,7 +87,7 @@ def scan(root: bytes, *, stamps: bool, heard: Callable[[int], None] | None = Non
                     else:
                         _add(tree, path, entry, stamps=stamps)
         except OSError as error:
-            tree.problems.append(unreadable(folder or b".", error))
+            tree.problems.append(make_unreadable_problem(folder or b".", error))
         if heard is not None and len(tree) - reported >= OFTEN:
             reported = len(tree)
             heard(reported)
@@ -102,20 +102,20 @@ def _add(tree: Tree, path: bytes, entry: os.DirEntry[bytes], *, stamps: bool) ->
             check_target(path, target)
             tree.links[path] = target
         elif entry.is_file(follow_symlinks=False):
-            tree.files[path] = stamp(entry.stat(follow_symlinks=False)) if stamps else None
+            tree.files[path] = make_stamp(entry.stat(follow_symlinks=False)) if stamps else None
             # Reported now instead of after all other files were read.
             if stamps and not os.access(entry.path, os.R_OK, effective_ids=True):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         else:
-            kind = _kind(entry.stat(follow_symlinks=False).st_mode)
-            tree.problem(path, REFUSED, f"is a {kind}: a dataset has files, folders and links")
+            kind = _describe_kind(entry.stat(follow_symlinks=False).st_mode)
+            tree.add_problem(path, REFUSED, f"is a {kind}: a dataset has files, folders and links")
     except OSError as error:
-        tree.problems.append(unreadable(path, error))
+        tree.problems.append(make_unreadable_problem(path, error))
     except ValueError as error:
-        tree.problem(path, REFUSED, str(error))
+        tree.add_problem(path, REFUSED, str(error))
 
 
-def _kind(mode: int) -> str:
+def _describe_kind(mode: int) -> str:
     if stat.S_ISFIFO(mode):
         return "named pipe"
     return "socket" if stat.S_ISSOCK(mode) else "device"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aitne.client.record import Record
-from aitne.client.session import segment
+from aitne.client.session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Trees:
 
     def limits(self) -> TreeLimitsRecord:
         """Return the platform's limits for working trees."""
-        return TreeLimitsRecord(self._session.json("GET", "/trees:limits"))
+        return TreeLimitsRecord(self._session.request_json("GET", "/trees:limits"))
 
     def upload(
         self,
@@ -81,29 +81,34 @@ class Trees:
             Unreachable: the platform does not answer. A later call continues the upload.
         """
         from aitne.client.manifests import Progress
-        from aitne.client.working_tree import WorkingTree, collect
+        from aitne.client.working_tree import WorkingTree, read_working_tree
         from aitne.core.errors import Conflict
-        from aitne.core.trees import JobTree, digest_of, serialize
+        from aitne.core.trees import JobTree, compute_tree_digest, serialize_tree
 
         working_tree = WorkingTree(b"", JobTree((), (), None, None), files)
         if folder is not None:
             limits = self.limits()
-            found = collect(folder, max_files=limits.max_files, max_bytes=limits.max_bytes)
+            found = read_working_tree(
+                folder, max_files=limits.max_files, max_bytes=limits.max_bytes
+            )
             working_tree = WorkingTree(found.root, found.tree, files)
-        document = serialize(working_tree.tree)
-        path = f"/trees/{segment(digest_of(document))}"
-        answer = self._session.json("PUT", path, body=document, repeatable=True)
+        document = serialize_tree(working_tree.tree)
+        path = f"/trees/{quote_segment(compute_tree_digest(document))}"
+        answer = self._session.request_json("PUT", path, body=document, repeatable=True)
         missing: list[str] = answer["missing"]
         progress = Progress()
         progress.stage, progress.files = "send", len(missing)
         progress.total_bytes = sum(working_tree.files[sha256].size for sha256 in missing)
-        for batch in _batches(working_tree, missing):
+        for batch in _divide_contents(working_tree, missing):
             body = b"".join(
                 part
                 for sha256 in batch
-                for part in (_head(working_tree, sha256), working_tree.read(sha256))
+                for part in (
+                    _make_content_head(working_tree, sha256),
+                    working_tree.read_content(sha256),
+                )
             )
-            self._session.json(
+            self._session.request_json(
                 "PUT", f"{path}/blobs", body=body, repeatable=True, timeout_s=UPLOAD_S
             )
             progress.done_files += len(batch)
@@ -111,18 +116,18 @@ class Trees:
             if heard is not None:
                 heard(progress)
         if missing:
-            answer = self._session.json("PUT", path, body=document, repeatable=True)
+            answer = self._session.request_json("PUT", path, body=document, repeatable=True)
             if answer["missing"]:
                 raise Conflict("The upload was disturbed by another one. Run the command again.")
         uploaded = {"uploaded_files": len(missing), "uploaded_bytes": progress.total_bytes}
         return TreeRecord({**answer, **uploaded})
 
 
-def _head(working_tree: WorkingTree, sha256: str) -> bytes:
+def _make_content_head(working_tree: WorkingTree, sha256: str) -> bytes:
     return f"{sha256} {working_tree.files[sha256].size}\n".encode()
 
 
-def _batches(working_tree: WorkingTree, missing: Sequence[str]) -> Iterator[list[str]]:
+def _divide_contents(working_tree: WorkingTree, missing: Sequence[str]) -> Iterator[list[str]]:
     """Divide the missing contents into lists that are sent in one request each."""
     batch: list[str] = []
     size = 0

@@ -9,8 +9,8 @@ import stat
 import subprocess
 
 from aitne.client.hashing import HashedFile, HashTask, hash_files
-from aitne.client.tree import TreeProblem, stamp, unreadable
-from aitne.core.datasets import check_path, check_target, escape
+from aitne.client.tree import TreeProblem, make_stamp, make_unreadable_problem
+from aitne.core.datasets import check_path, check_target, escape_path
 from aitne.core.errors import InvalidInput
 from aitne.core.sizes import describe_bytes
 from aitne.core.trees import JobTree, TreeFile, TreeLink
@@ -49,7 +49,7 @@ class WorkingTree:
         self.files = {file.sha256: file for file in files}
         self._contents = {added[path]: data for path, data in (contents or {}).items()}
 
-    def read(self, sha256: str) -> bytes:
+    def read_content(self, sha256: str) -> bytes:
         """Return the content with this checksum. Raises ``InvalidInput`` if its file was changed
         since."""
         if sha256 in self._contents:
@@ -66,7 +66,7 @@ class WorkingTree:
         return data
 
 
-def collect(
+def read_working_tree(
     folder: str | os.PathLike[str],
     *,
     max_files: int,
@@ -80,23 +80,23 @@ def collect(
     Raises:
         InvalidInput: the folder or a file cannot be read, git fails, or a limit is exceeded.
     """
-    root = _root(os.fspath(folder))
-    ignored = _ignored(root)
-    by_git = _in_working_tree(root)
-    names = _git_files(root) if by_git else _walk(root, ignored)
+    root = _resolve_root(os.fspath(folder))
+    ignored = _make_ignore_filter(root)
+    by_git = _is_in_working_tree(root)
+    names = _git_files(root) if by_git else _list_files(root, ignored)
     problems: list[TreeProblem] = []
     links: list[TreeLink] = []
     files: dict[bytes, tuple[Stamp, bool]] = {}
     for name in dict.fromkeys(names):
         if not ignored(name):
-            _add(root, name, files, links, problems)
+            _add_entry(root, name, files, links, problems)
         if len(files) + len(links) > max_files:
             raise InvalidInput(
                 f"{os.fsdecode(root)} has more than {max_files} files, the limit of the platform. "
                 f"List what the job does not need in {IGNORE_FILE}, such as data and environments."
             )
-    _check(problems)
-    _check_size(files, max_bytes)
+    _raise_if_any(problems)
+    _check_total_size(files, max_bytes)
     tasks = [HashTask(name, state[0], state) for name, (state, _) in files.items()]
     entries: list[TreeFile] = []
     for batch in hash_files(root, tasks, heard=heard):
@@ -107,20 +107,22 @@ def collect(
                 entries.append(TreeFile(outcome.path.decode(), size, sha256, executable))
             else:
                 problems.append(outcome)
-    _check(problems)
+    _raise_if_any(problems)
     commit = _commit(root) if by_git else None
-    dirty = None if commit is None else bool(_git(root, "status", "--porcelain", "-z", "--", "."))
+    dirty = (
+        None if commit is None else bool(_run_git(root, "status", "--porcelain", "-z", "--", "."))
+    )
     return WorkingTree(root, JobTree(tuple(entries), tuple(links), commit, dirty))
 
 
-def _root(folder: str) -> bytes:
+def _resolve_root(folder: str) -> bytes:
     root = os.path.realpath(os.fsencode(folder))
     if not os.path.isdir(root):
         raise InvalidInput(f"{folder} is not a folder. Name the folder with the job's files.")
     return root
 
 
-def _add(
+def _add_entry(
     root: bytes,
     name: bytes,
     files: dict[bytes, tuple[Stamp, bool]],
@@ -139,7 +141,7 @@ def _add(
             check_target(name, target)
             links.append(TreeLink(text, target.decode()))
         elif stat.S_ISREG(status.st_mode):
-            files[name] = (stamp(status), bool(status.st_mode & stat.S_IXUSR))
+            files[name] = (make_stamp(status), bool(status.st_mode & stat.S_IXUSR))
         else:
             raise ValueError("is neither a file, a folder nor a symbolic link")
     except FileNotFoundError:
@@ -147,16 +149,16 @@ def _add(
     except UnicodeDecodeError:
         problems.append(TreeProblem(name, "refused", "has a name or target that is not UTF-8"))
     except OSError as error:
-        problems.append(unreadable(name, error))
+        problems.append(make_unreadable_problem(name, error))
     except ValueError as error:
         problems.append(TreeProblem(name, "refused", str(error)))
 
 
-def _check(problems: list[TreeProblem]) -> None:
+def _raise_if_any(problems: list[TreeProblem]) -> None:
     """Raise an ``InvalidInput`` that names the first problems, if there are any."""
     if not problems:
         return
-    shown = [f"{escape(problem.path)} {problem.reason}" for problem in problems[:MOST_SHOWN]]
+    shown = [f"{escape_path(problem.path)} {problem.reason}" for problem in problems[:MOST_SHOWN]]
     if len(problems) > MOST_SHOWN:
         shown.append(f"and {len(problems) - MOST_SHOWN} more")
     raise InvalidInput(
@@ -165,12 +167,14 @@ def _check(problems: list[TreeProblem]) -> None:
     )
 
 
-def _check_size(files: dict[bytes, tuple[Stamp, bool]], max_bytes: int) -> None:
+def _check_total_size(files: dict[bytes, tuple[Stamp, bool]], max_bytes: int) -> None:
     sizes = {name: state[0] for name, (state, _) in files.items()}
     total = sum(sizes.values())
     if total > max_bytes:
         largest = sorted(sizes, key=lambda name: -sizes[name])[:MOST_SHOWN]
-        shown = ", ".join(f"{escape(name)} ({describe_bytes(sizes[name])})" for name in largest)
+        shown = ", ".join(
+            f"{escape_path(name)} ({describe_bytes(sizes[name])})" for name in largest
+        )
         raise InvalidInput(
             f"The folder has {describe_bytes(total, 'up')}, and the limit of the platform is "
             f"{describe_bytes(max_bytes, 'down')}. The largest files are {shown}. List what the job does "
@@ -181,7 +185,7 @@ def _check_size(files: dict[bytes, tuple[Stamp, bool]], max_bytes: int) -> None:
 # --- the names of the files --------------------------------------------------------------------------
 
 
-def _ignored(root: bytes) -> Callable[[bytes], bool]:
+def _make_ignore_filter(root: bytes) -> Callable[[bytes], bool]:
     """Return a function that tells whether the folder's ``.aitneignore`` lists a path."""
     path = os.path.join(root, IGNORE_FILE.encode())
     try:
@@ -200,7 +204,7 @@ def _ignored(root: bytes) -> Callable[[bytes], bool]:
     return lambda name: patterns.match_file(os.fsdecode(name))
 
 
-def _walk(root: bytes, ignored: Callable[[bytes], bool]) -> Iterator[bytes]:
+def _list_files(root: bytes, ignored: Callable[[bytes], bool]) -> Iterator[bytes]:
     """Yield the paths of all files and links below ``root``, without ignored folders and
     ``.git``."""
     folders = [b""]
@@ -215,27 +219,27 @@ def _walk(root: bytes, ignored: Callable[[bytes], bool]) -> Iterator[bytes]:
                     elif entry.name != b".git" and not ignored(path + b"/"):
                         folders.append(path)
         except OSError as error:
-            _check([unreadable(folder or b".", error)])
+            _raise_if_any([make_unreadable_problem(folder or b".", error)])
 
 
 def _git_files(root: bytes) -> Iterator[bytes]:
     """Yield the paths of all files that git tracks or would add, including those in submodules and
     nested repositories."""
-    listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    listed = _run_git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.split(b"\0")):
         path = os.path.join(root, name.rstrip(b"/"))
         if not os.path.isdir(path) or os.path.islink(path):
             yield name
         elif os.path.exists(os.path.join(path, b".git")):
-            yield from _below(name.rstrip(b"/"), _git_files(path))
+            yield from _join_all(name.rstrip(b"/"), _git_files(path))
 
 
-def _below(folder: bytes, names: Iterable[bytes]) -> Iterator[bytes]:
+def _join_all(folder: bytes, names: Iterable[bytes]) -> Iterator[bytes]:
     for name in names:
         yield os.path.join(folder, name)
 
 
-def _in_working_tree(root: bytes) -> bool:
+def _is_in_working_tree(root: bytes) -> bool:
     folder = root
     while not os.path.exists(os.path.join(folder, b".git")):
         if (above := os.path.dirname(folder)) == folder:
@@ -245,11 +249,11 @@ def _in_working_tree(root: bytes) -> bool:
 
 
 def _commit(root: bytes) -> str | None:
-    output = _git(root, "rev-parse", "--verify", "--quiet", "HEAD", required=False)
+    output = _run_git(root, "rev-parse", "--verify", "--quiet", "HEAD", required=False)
     return output.decode().strip() or None
 
 
-def _git(root: bytes, *question: str, required: bool = True) -> bytes:
+def _run_git(root: bytes, *question: str, required: bool = True) -> bytes:
     environment = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER}
     argv = ["git", "-C", os.fsdecode(root), "-c", "core.fsmonitor=false", *question]
     try:

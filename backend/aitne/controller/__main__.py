@@ -13,14 +13,14 @@ import signal
 import sys
 
 from aitne.bootstrap.controller import build_controller
-from aitne.bootstrap.platform import build
-from aitne.controller.lock import hold_lock, new_holder
+from aitne.bootstrap.platform import build_platform
+from aitne.controller.lock import hold_lock, make_holder_name
 from aitne.core.errors import AitneError
 from aitne.core.settings import Settings
 from aitne.host import held_start
-from aitne.host.heartbeat import beat
+from aitne.host.heartbeat import send_heartbeats
 from aitne.host.settings import load_settings
-from aitne.services.users.isolation import isolation_notes
+from aitne.services.users.isolation import list_isolation_warnings
 
 DRAIN_TIMEOUT_S = 30.0
 
@@ -42,7 +42,7 @@ def main() -> int:
         settings = load_settings()
         if arguments.what == "init":
             return asyncio.run(_init(settings, arguments.administrator))
-        held_start.wait()
+        held_start.wait_for_release()
         work = {"run": _run, "drain": _drain}[arguments.what]
         return asyncio.run(work(settings))
     except AitneError as error:
@@ -53,10 +53,10 @@ def main() -> int:
 
 
 async def _init(settings: Settings, administrator: str | None) -> int:
-    platform = build(settings)
+    platform = build_platform(settings)
     if held_start.is_held():
         platform.store.load_migrations()
-    held_start.wait()
+    held_start.wait_for_release()
     await platform.store.start()
     try:
         await platform.first_run.prepare(administrator)
@@ -70,9 +70,9 @@ async def _run(settings: Settings) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    heartbeat = asyncio.create_task(beat())
+    heartbeat = asyncio.create_task(send_heartbeats())
     try:
-        await _with_controller(settings, stop)
+        await _run_until_stopped(settings, stop)
     finally:
         heartbeat.cancel()
     return 0
@@ -83,23 +83,23 @@ async def _drain(settings: Settings) -> int:
     reached; return the exit status.
     """
     drained = asyncio.Event()
-    platform = build(settings)
+    platform = build_platform(settings)
     await platform.store.start()
 
     async def watch() -> None:
-        for job in await platform.store.live_jobs():
+        for job in await platform.store.list_live_jobs():
             if job.array_job_id is None:
                 await platform.store.request_cancel(job.id, platform.clock())
-        while await platform.store.live_jobs():
+        while await platform.store.list_live_jobs():
             await platform.store.wait_for_change(0.5)
         drained.set()
 
     try:
         async with asyncio.timeout(DRAIN_TIMEOUT_S), asyncio.TaskGroup() as group:
             group.create_task(watch())
-            group.create_task(_with_controller(settings, drained))
+            group.create_task(_run_until_stopped(settings, drained))
     except TimeoutError:
-        remaining = len(await platform.store.live_jobs())
+        remaining = len(await platform.store.list_live_jobs())
         sys.stderr.write(f"{remaining} jobs have not ended within {DRAIN_TIMEOUT_S:.0f} s.\n")
         return 1
     finally:
@@ -107,18 +107,18 @@ async def _drain(settings: Settings) -> int:
     return 0
 
 
-async def _with_controller(settings: Settings, stop: asyncio.Event) -> None:
-    holder = new_holder()
+async def _run_until_stopped(settings: Settings, stop: asyncio.Event) -> None:
+    holder = make_holder_name()
     parts = build_controller(settings, holder=holder)
     lock = settings.run_dir / "controller.lock"
     # With a shared scheduler a second controller may run, which waits for the lease.
-    with hold_lock(lock, holder, alone=not parts.scheduler.capabilities.shared) as previous:
+    with hold_lock(lock, holder, exclusive=not parts.scheduler.capabilities.shared) as previous:
         await parts.store.start()
         if previous is not None:
-            await parts.controller.end_lead_of(previous)
+            await parts.controller.end_lease_of(previous)
         notes = [
             *await parts.scheduler.start(),
-            *await isolation_notes(parts.store, settings),
+            *await list_isolation_warnings(parts.store, settings),
         ]
         for note in notes:
             logging.getLogger("aitne.controller").warning("%s", note)

@@ -21,7 +21,7 @@ from aitne.core.errors import SetupError
 PATIENCE_S = 5.0
 
 
-def new_holder() -> str:
+def make_holder_name() -> str:
     """Return a unique name under which a controller process holds the leader's lease. It contains
     the host name, the PID and a monotonic time, so that no two processes use the same name.
     """
@@ -29,14 +29,14 @@ def new_holder() -> str:
 
 
 @contextmanager
-def hold_lock(path: Path, holder: str, *, alone: bool) -> Iterator[str | None]:
+def hold_lock(path: Path, holder: str, *, exclusive: bool) -> Iterator[str | None]:
     """Hold the file lock during the ``with`` block; yield the name of the previous holder, whose
     process has ended. Yields None if the name is not known.
 
     Args:
         path: path of the lock file.
         holder: name of this controller, which is written to the file.
-        alone: whether the lock is required. If not, the block also runs while another process holds
+        exclusive: whether the lock is required. If not, the block also runs while another process holds
             the lock, and None is yielded.
 
     Raises:
@@ -46,7 +46,7 @@ def hold_lock(path: Path, holder: str, *, alone: bool) -> Iterator[str | None]:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        if not _lock(descriptor, path, alone=alone):
+        if not _lock(descriptor, path, exclusive=exclusive):
             yield None
             return
         previous = os.read(descriptor, 1_000).decode(errors="replace").strip() or None
@@ -57,13 +57,13 @@ def hold_lock(path: Path, holder: str, *, alone: bool) -> Iterator[str | None]:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, path: Path, *, alone: bool) -> bool:
+def _lock(descriptor: int, path: Path, *, exclusive: bool) -> bool:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if not alone:
+            if not exclusive:
                 return False
             if time.monotonic() > deadline:
                 raise SetupError(

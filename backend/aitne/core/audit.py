@@ -19,7 +19,7 @@ FIRST = "0" * 64
 """Value of the first entry in place of the hash of a previous entry."""
 
 
-def digest(entry: Mapping[str, Any]) -> str:
+def compute_entry_hash(entry: Mapping[str, Any]) -> str:
     """Return the hash that an entry must have, ignoring its own ``hash`` field."""
     content = {name: value for name, value in entry.items() if name != "hash"}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -53,48 +53,50 @@ class AuditChain:
     """First entry that breaks the chain; None: no such entry."""
 
     @property
-    def intact(self) -> bool:
+    def is_intact(self) -> bool:
         """Return whether the chain is unbroken, without gaps, and starts at the first entry."""
         return self.broken is None and not self.gaps and self.first in (None, 1)
 
-    def follow(self, entries: Iterable[Mapping[str, Any]], *, filtered: bool = False) -> bool:
+    def check_entries(
+        self, entries: Iterable[Mapping[str, Any]], *, filtered: bool = False
+    ) -> bool:
         """Check further entries, oldest first, and return False if one breaks the chain.
 
         ``filtered`` states that entries may be missing, as in a filtered export; each gap is
         counted in ``gaps``.
         """
-        return all(self._check(entry, filtered) for entry in entries)
+        return all(self._check_entry(entry, filtered) for entry in entries)
 
-    def _check(self, entry: Mapping[str, Any], filtered: bool) -> bool:
+    def _check_entry(self, entry: Mapping[str, Any], filtered: bool) -> bool:
         number = entry.get("id")
         if not isinstance(number, int) or isinstance(number, bool):
-            return self._break(self.entries + 1, "The entry has no number.")
-        if entry.get("hash") != digest(entry):
-            return self._break(
+            return self._record_break(self.entries + 1, "The entry has no number.")
+        if entry.get("hash") != compute_entry_hash(entry):
+            return self._record_break(
                 number, "The entry was changed: its hash does not match its content."
             )
         expected = 1 if self.last is None else self.last + 1
         if number < expected:
-            return self._break(number, "The entry is duplicated or out of order.")
+            return self._record_break(number, "The entry is duplicated or out of order.")
         if number > expected:
             if not filtered:
-                return self._break(
+                return self._record_break(
                     number, f"Entries from {expected} on are missing before this one."
                 )
             self.gaps += self.last is not None
         elif entry.get("previous") != (self.last_hash or FIRST):
-            return self._break(number, "The entry does not follow the one before it.")
+            return self._record_break(number, "The entry does not follow the one before it.")
         self.first = number if self.first is None else self.first
         self.last, self.last_hash = number, str(entry["hash"])
         self.entries += 1
         return True
 
-    def _break(self, number: int, problem: str) -> bool:
+    def _record_break(self, number: int, problem: str) -> bool:
         self.broken = ChainBreak(number, problem)
         return False
 
 
-def read_line(line: str) -> Mapping[str, Any]:
+def parse_entry(line: str) -> Mapping[str, Any]:
     """Return the entry in one line of a JSON lines export.
 
     Raises ``ValueError`` if the line contains no entry.

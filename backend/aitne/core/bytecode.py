@@ -8,7 +8,7 @@ from importlib.util import MAGIC_NUMBER, source_hash
 _UNCHECKED = (1).to_bytes(4, "little")
 
 
-def bytecode(name: str, source: bytes) -> bytes:
+def compile_bytecode(name: str, source: bytes) -> bytes:
     """Return the bytecode of a module as a file that is used without a look at its source (PEP
     552). ``name`` is the file in tracebacks. Other versions of Python than this one do not use it.
     """

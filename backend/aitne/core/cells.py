@@ -5,7 +5,7 @@ from __future__ import annotations
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def cell(value: object) -> str:
+def escape_cell(value: object) -> str:
     """Return the value as text of a cell that a spreadsheet never evaluates as a formula."""
     text = "" if value is None else str(value)
     return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text

@@ -102,42 +102,42 @@ class Summary:
     """Total size of all files."""
 
 
-def escape(path: bytes) -> str:
+def escape_path(path: bytes) -> str:
     """Return a path as it is written in a manifest: one printable line, different for every
     path.
     """
     if _PLAIN.fullmatch(path):
         return path.decode("ascii")
-    return _SPECIAL.sub(_escaped, path.decode("utf-8", "surrogateescape"))
+    return _SPECIAL.sub(_escape_match, path.decode("utf-8", "surrogateescape"))
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     raw = match[0].encode("utf-8", "surrogateescape")
     named = _NAMED.get(raw)
     return "".join(f"\\x{byte:02x}" for byte in raw) if named is None else named.decode()
 
 
-def unescape(text: bytes) -> bytes:
+def unescape_path(text: bytes) -> bytes:
     """Return the path whose escaped form is ``text``.
 
-    Raises ``ValueError`` if ``escape`` would write this path in another form.
+    Raises ``ValueError`` if ``escape_path`` would write this path in another form.
     """
     if _PLAIN.fullmatch(text):
         return text
-    path = _ESCAPE.sub(_meant, text)
-    if escape(path).encode() != text:
+    path = _ESCAPE.sub(_unescape_match, text)
+    if escape_path(path).encode() != text:
         raise ValueError("is not in canonical form")
     return path
 
 
-def _meant(match: re.Match[bytes]) -> bytes:
+def _unescape_match(match: re.Match[bytes]) -> bytes:
     code = match[1]
     if len(code) == 3:
         return bytes.fromhex(code[1:].decode())
     return _MEANT.get(code, b"")
 
 
-def order(path: bytes) -> bytes:
+def make_path_sort_key(path: bytes) -> bytes:
     """Return the sort key of a path. It compares component by component, so that the entries of a
     folder are adjacent.
     """
@@ -194,7 +194,7 @@ class PathOrder:
 
     def check(self, path: bytes) -> None:
         """Raise ``ValueError`` if ``path`` may not follow the path of the previous call."""
-        key = order(path)
+        key = make_path_sort_key(path)
         if key <= self._key:
             if path == self._path:
                 raise ValueError("names the same path as the one before")
@@ -204,7 +204,7 @@ class PathOrder:
         self._path, self._key = path, key
 
 
-def serialize(entries: Iterable[Entry]) -> Iterator[bytes]:
+def serialize_manifest(entries: Iterable[Entry]) -> Iterator[bytes]:
     """Yield the text of a manifest in parts; ``entries`` may be in any order.
 
     Raises:
@@ -213,18 +213,18 @@ def serialize(entries: Iterable[Entry]) -> Iterator[bytes]:
     """
     ordered = PathOrder()
     piece = bytearray(HEADER)
-    for entry in sorted(entries, key=lambda entry: order(entry.path)):
+    for entry in sorted(entries, key=lambda entry: make_path_sort_key(entry.path)):
         try:
             check_path(entry.path)
             ordered.check(entry.path)
             if isinstance(entry, ManifestLink):
                 check_target(entry.path, entry.target)
         except ValueError as error:
-            raise ManifestError(f"cannot have {escape(entry.path)}: it {error}") from error
+            raise ManifestError(f"cannot have {escape_path(entry.path)}: it {error}") from error
         if isinstance(entry, ManifestLink):
-            line = f"link\t{escape(entry.target)}\t{escape(entry.path)}\n"
+            line = f"link\t{escape_path(entry.target)}\t{escape_path(entry.path)}\n"
         else:
-            line = f"{entry.sha256}\t{entry.size}\t{escape(entry.path)}\n"
+            line = f"{entry.sha256}\t{entry.size}\t{escape_path(entry.path)}\n"
         piece += line.encode()
         if len(piece) >= _CHUNK:
             yield bytes(piece)
@@ -232,7 +232,7 @@ def serialize(entries: Iterable[Entry]) -> Iterator[bytes]:
     yield bytes(piece)
 
 
-def parse(chunks: Iterable[bytes]) -> Iterator[Entry]:
+def parse_manifest(chunks: Iterable[bytes]) -> Iterator[Entry]:
     """Parse a manifest and yield its entries. Only one line is kept in memory.
 
     ``chunks`` is the text, divided into chunks of any size.
@@ -242,13 +242,13 @@ def parse(chunks: Iterable[bytes]) -> Iterator[Entry]:
             invalid line have been yielded already; do not use any entry before the iteration ends.
     """
     ordered = PathOrder()
-    for number, line in _lines(chunks):
+    for number, line in _split_lines(chunks):
         if number == 1:
             if line + b"\n" != HEADER:
                 raise ManifestError(f"is not {HEADER.decode().strip()!r}", 1)
             continue
         try:
-            entry = _entry(line)
+            entry = _parse_entry(line)
             check_path(entry.path)
             ordered.check(entry.path)
             if isinstance(entry, ManifestLink):
@@ -258,7 +258,7 @@ def parse(chunks: Iterable[bytes]) -> Iterator[Entry]:
         yield entry
 
 
-def summarize(chunks: Iterable[bytes]) -> Summary:
+def summarize_manifest(chunks: Iterable[bytes]) -> Summary:
     """Parse and validate a manifest, and return its summary.
 
     Raises:
@@ -272,7 +272,7 @@ def summarize(chunks: Iterable[bytes]) -> Summary:
             yield chunk
 
     files = links = size = 0
-    for entry in parse(seen()):
+    for entry in parse_manifest(seen()):
         if isinstance(entry, ManifestLink):
             links += 1
         else:
@@ -283,20 +283,20 @@ def summarize(chunks: Iterable[bytes]) -> Summary:
     return Summary(digest.hexdigest(), files, links, size)
 
 
-def _entry(line: bytes) -> Entry:
+def _parse_entry(line: bytes) -> Entry:
     match = _FILE.fullmatch(line)
     if match is not None:
         size = int(match[2])
         if size > MAX_SIZE:
             raise ValueError("has a size that no file has")
-        return ManifestFile(unescape(match[3]), size, match[1].decode())
+        return ManifestFile(unescape_path(match[3]), size, match[1].decode())
     match = _LINK.fullmatch(line)
     if match is not None:
-        return ManifestLink(unescape(match[2]), unescape(match[1]))
+        return ManifestLink(unescape_path(match[2]), unescape_path(match[1]))
     raise ValueError("is neither a file (sha256, size, path) nor a link (link, target, path)")
 
 
-def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+def _split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     rest = b""
     number = 0
     for chunk in chunks:
@@ -316,7 +316,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         raise ManifestError("is empty")
 
 
-def pack(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def compress_manifest(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Compress a manifest with gzip and yield the result. The same text always gives the same
     bytes.
     """
@@ -328,7 +328,7 @@ def pack(chunks: Iterable[bytes]) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def unpack(chunks: Iterable[bytes], *, most_bytes: int) -> Iterator[bytes]:
+def decompress_manifest(chunks: Iterable[bytes], *, most_bytes: int) -> Iterator[bytes]:
     """Decompress gzip data and yield the text. ``most_bytes`` is the maximum size of the text.
 
     Raises:

@@ -48,7 +48,7 @@ def decode_path(text: str | bytes) -> bytes:
     return path
 
 
-def _canonical(text: str) -> str:
+def _canonicalize_path(text: str) -> str:
     if _ENCODED.fullmatch(text) is None:
         raise ValueError("not percent-encoded")
     try:
@@ -57,7 +57,9 @@ def _canonical(text: str) -> str:
         raise ValueError(error.message) from error
 
 
-EncodedPath = Annotated[str, Field(max_length=3 * MAX_PATH_BYTES), AfterValidator(_canonical)]
+EncodedPath = Annotated[
+    str, Field(max_length=3 * MAX_PATH_BYTES), AfterValidator(_canonicalize_path)
+]
 """Path below a folder as ``encode_path`` returns it; the empty path is the folder itself."""
 
 

@@ -14,13 +14,13 @@ def encode_floats(value: Any) -> Any:
     """Return a JSON value with its infinite numbers and NaN encoded, at any depth."""
     if isinstance(value, float) and not math.isfinite(value):
         return {KEY: str(value)}
-    return _each(value, encode_floats)
+    return _convert_parts(value, encode_floats)
 
 
 def decode_floats(value: Any) -> Any:
     """Return a JSON value with its encoded numbers as numbers, at any depth."""
     number = decode_float(value)
-    return _each(value, decode_floats) if number is value else number
+    return _convert_parts(value, decode_floats) if number is value else number
 
 
 def decode_float(value: Any) -> Any:
@@ -31,7 +31,7 @@ def decode_float(value: Any) -> Any:
     return value
 
 
-def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+def _convert_parts(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, dict):
         return {name: change(part) for name, part in value.items()}
     return [change(part) for part in value] if isinstance(value, list | tuple) else value

@@ -43,7 +43,7 @@ class RetentionSettings(Strict):
     def _failed_are_kept_longer(self) -> Self:
         for name in ("keep_failed_jobs", "max_keep_jobs"):
             value = getattr(self, name)
-            if value is not None and _shorter(value, self.keep_jobs):
+            if value is not None and _is_shorter(value, self.keep_jobs):
                 raise ValueError(f"{name} must not be shorter than keep_jobs")
         return self
 
@@ -56,7 +56,7 @@ class KeepTimes(NamedTuple):
     failed_s: int | None
     """Retention of jobs that failed."""
 
-    def expired(self, state: JobState, ended_at: datetime | None, now: datetime) -> bool:
+    def is_expired(self, state: JobState, ended_at: datetime | None, now: datetime) -> bool:
         """Return whether the retention of a job in this state, which ended at ``ended_at``, is over
         at ``now``.
         """
@@ -74,15 +74,21 @@ def keep_times(settings: RetentionSettings, project: Retention | None = None) ->
     """
     site_failed = settings.keep_failed_jobs or settings.keep_jobs
     own = project or Retention()
-    ended = _least(
+    ended = _select_shorter(
         own.keep_jobs or settings.keep_jobs, settings.max_keep_jobs or settings.keep_jobs
     )
-    failed = _least(own.keep_failed_jobs or site_failed, settings.max_keep_jobs or site_failed)
-    return KeepTimes(_seconds(ended), _seconds(ended if _shorter(failed, ended) else failed))
+    failed = _select_shorter(
+        own.keep_failed_jobs or site_failed, settings.max_keep_jobs or site_failed
+    )
+    return KeepTimes(
+        _to_seconds(ended), _to_seconds(ended if _is_shorter(failed, ended) else failed)
+    )
 
 
-def exceeding(wish: Retention, settings: RetentionSettings) -> Iterator[FieldProblem]:
-    """Yield a problem for each time in a project's requested retention ``wish`` that is too short,
+def list_retention_problems(
+    requested: Retention, settings: RetentionSettings
+) -> Iterator[FieldProblem]:
+    """Yield a problem for each time in a project's requested retention ``requested`` that is too short,
     or longer than the platform's settings permit.
     """
     site = {
@@ -90,33 +96,33 @@ def exceeding(wish: Retention, settings: RetentionSettings) -> Iterator[FieldPro
         "keep_failed_jobs": settings.keep_failed_jobs or settings.keep_jobs,
     }
     for name, default in site.items():
-        value, most = getattr(wish, name), settings.max_keep_jobs or default
+        value, most = getattr(requested, name), settings.max_keep_jobs or default
         if value is None:
             continue
         if value != FOREVER and value < LEAST_IN_PROJECT_S:
-            yield FieldProblem(name, "is too short", in_words(value), "at least 1d")
-        elif _shorter(most, value):
+            yield FieldProblem(name, "is too short", format_keep_time(value), "at least 1d")
+        elif _is_shorter(most, value):
             yield FieldProblem(
                 name,
                 "is longer than this site keeps jobs",
-                in_words(value),
-                f"at most {in_words(most)}",
+                format_keep_time(value),
+                f"at most {format_keep_time(most)}",
             )
 
 
-def in_words(keep: KeepTime) -> str:
+def format_keep_time(keep: KeepTime) -> str:
     """Return a retention in the form used in settings, such as ``90d``."""
     return keep if isinstance(keep, str) else format_duration(keep)
 
 
-def _seconds(keep: KeepTime) -> int | None:
+def _to_seconds(keep: KeepTime) -> int | None:
     return None if isinstance(keep, str) else keep
 
 
-def _shorter(first: KeepTime, second: KeepTime) -> bool:
-    first_s, second_s = _seconds(first), _seconds(second)
+def _is_shorter(first: KeepTime, second: KeepTime) -> bool:
+    first_s, second_s = _to_seconds(first), _to_seconds(second)
     return first_s is not None and (second_s is None or first_s < second_s)
 
 
-def _least(first: KeepTime, second: KeepTime) -> KeepTime:
-    return first if _shorter(first, second) else second
+def _select_shorter(first: KeepTime, second: KeepTime) -> KeepTime:
+    return first if _is_shorter(first, second) else second

@@ -18,10 +18,10 @@ from aitne.core.notifications.settings import IdleSettings, MailSettings, Webhoo
 from aitne.core.platform.backup_settings import BackupSettings
 from aitne.core.platform.own_accounts import broker_dir
 from aitne.core.platform.tls_settings import TlsSettings
-from aitne.core.ports.scheduler import SchedulerCapabilities, scheduler_capabilities
+from aitne.core.ports.scheduler import SchedulerCapabilities, get_scheduler_capabilities
 from aitne.core.projects.settings import ProjectSettings
 from aitne.core.retention import RetentionSettings
-from aitne.core.sessions.hosts import WILDCARD, check_wildcard
+from aitne.core.sessions.hosts import WILDCARD, check_wildcard_url
 from aitne.core.storage.settings import ContainerSettings, StorageSettings, TreeSettings
 from aitne.core.users.settings import AuditSettings, AuthSettings, RateSettings
 
@@ -231,7 +231,7 @@ class Settings(Strict):
     def _two_origins(self) -> Self:
         if self.sessions_origin == self.portal_url:
             raise ValueError("sessions need an origin of their own: sessions_url equals public_url")
-        check_wildcard(self.sessions_base, self.portal_url)
+        check_wildcard_url(self.sessions_base, self.portal_url)
         return self
 
     @model_validator(mode="after")
@@ -256,7 +256,7 @@ class Settings(Strict):
 
         Raises ``SetupError`` if there is no scheduler of the configured name.
         """
-        own = scheduler_capabilities(self.scheduler)
+        own = get_scheduler_capabilities(self.scheduler)
         if self.broker.socket is None:
             return own
         return own.model_copy(update={"runs_as_users": True, "shared": True})
@@ -268,7 +268,7 @@ class Settings(Strict):
     @property
     def own_url(self) -> str:
         """URL of the portal at the address on which the API listens."""
-        return f"{self._scheme}://{_url_host(self.bind)}:{self.port}"
+        return f"{self._scheme}://{_format_url_host(self.bind)}:{self.port}"
 
     @property
     def portal_url(self) -> str:
@@ -280,11 +280,11 @@ class Settings(Strict):
         """Value of ``sessions_url`` or its default, without a trailing slash; ``*.`` stands for the
         host name of the user.
         """
-        default = f"{self._scheme}://{_url_host(self.bind)}:{self.port_of_sessions}"
+        default = f"{self._scheme}://{_format_url_host(self.bind)}:{self.port_of_sessions}"
         return (self.sessions_url or default).rstrip("/")
 
     @property
-    def user_domains(self) -> bool:
+    def has_user_domains(self) -> bool:
         """True if the sessions of each user have their own host name, and so their own origin."""
         return WILDCARD in self.sessions_base
 
@@ -300,9 +300,9 @@ class Settings(Strict):
         """Address ``host:port`` to connect to because names below ``localhost`` may not be
         resolved; None if the URL already contains the address.
         """
-        if not self.user_domains or self.sessions_base.startswith("https:"):
+        if not self.has_user_domains or self.sessions_base.startswith("https:"):
             return None
-        return f"{_url_host(self.bind)}:{self.port_of_sessions}"
+        return f"{_format_url_host(self.bind)}:{self.port_of_sessions}"
 
     @property
     def internal_url(self) -> str:
@@ -319,7 +319,7 @@ class Settings(Strict):
         return (self.slurm.portal_address or self.portal_url).rstrip("/")
 
     @property
-    def agent_host(self) -> str:
+    def session_listen_address(self) -> str:
         """Listening address of sessions, in the form of ``AgentSpec.listen``."""
         return self.slurm.agent_host if self.capabilities.remote else "127.0.0.1"
 
@@ -363,7 +363,7 @@ class Settings(Strict):
         return self.data_dir / "run"
 
     @property
-    def own_accounts(self) -> bool:
+    def uses_user_accounts(self) -> bool:
         """True if the embedded scheduler runs each user's jobs under that user's own Unix
         account.
         """
@@ -418,7 +418,7 @@ class Settings(Strict):
         """Pattern of the folder of a session's files where no space is left in ``slurm.jobs_dir``;
         None: there is none.
         """
-        here = "/var/tmp/aitne-{user}" if self.own_accounts else None  # noqa: S108 - the owner is checked
+        here = "/var/tmp/aitne-{user}" if self.uses_user_accounts else None  # noqa: S108 - the owner is checked
         return self.slurm.spare_jobs_dir or here
 
     @property
@@ -427,7 +427,7 @@ class Settings(Strict):
         return self.data_dir / "jobs"
 
 
-def _url_host(bind: str) -> str:
+def _format_url_host(bind: str) -> str:
     if bind in ("0.0.0.0", "", "::"):  # noqa: S104 - every address: then loopback reaches it
         return "127.0.0.1"
     return f"[{bind}]" if ":" in bind else bind

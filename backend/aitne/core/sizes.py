@@ -22,9 +22,9 @@ def describe_bytes(amount_bytes: int, rounding: Rounding = "nearest") -> str:
     """
     amount = max(0, amount_bytes)
     for unit, scale in MEMORY_UNITS.items():
-        tenths = _divided(amount * 10, scale, rounding)
+        tenths = _divide(amount * 10, scale, rounding)
         if tenths >= 1_000:
-            tenths = _divided(amount, scale, rounding) * 10
+            tenths = _divide(amount, scale, rounding) * 10
         if tenths < 10_240 or unit == "P":
             break
     whole, tenth = divmod(tenths, 10)
@@ -32,6 +32,6 @@ def describe_bytes(amount_bytes: int, rounding: Rounding = "nearest") -> str:
     return f"{number} B" if unit == "B" else f"{number} {unit}iB"
 
 
-def _divided(amount: int, scale: int, rounding: Rounding) -> int:
+def _divide(amount: int, scale: int, rounding: Rounding) -> int:
     added = {"down": 0, "nearest": scale // 2, "up": scale - 1}[rounding]
     return (amount + added) // scale

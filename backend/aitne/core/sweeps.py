@@ -31,7 +31,7 @@ _DIGITS = 6
 Setting = dict[str, Scalar]
 
 
-def expand(sweep: SweepSpec) -> list[Setting]:
+def expand_sweep(sweep: SweepSpec) -> list[Setting]:
     """Return one parameter setting for each task, in the order of their indices, without
     duplicates.
 
@@ -40,28 +40,28 @@ def expand(sweep: SweepSpec) -> list[Setting]:
     different ones.
     """
     if sweep.method is Method.RANDOM:
-        return _random(sweep)
+        return _draw_settings(sweep)
     names = list(sweep.parameters)
-    values = [_choices(sweep.parameters[name]) for name in names]
+    values = [_require_list(sweep.parameters[name]) for name in names]
     rows = itertools.product(*values) if sweep.method is Method.GRID else zip(*values, strict=True)
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def variables(setting: Mapping[str, Scalar]) -> dict[str, str]:
+def make_sweep_variables(setting: Mapping[str, Scalar]) -> dict[str, str]:
     """Return the environment variables of a parameter setting: ``lr`` becomes
     ``AITNE_PARAM_LR``.
     """
-    return {PREFIX + name.upper(): text_of(value) for name, value in setting.items()}
+    return {PREFIX + name.upper(): format_parameter_value(value) for name, value in setting.items()}
 
 
-def text_of(value: Scalar) -> str:
+def format_parameter_value(value: Scalar) -> str:
     """Return the text of a parameter value for an environment variable."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def best_of(values: Mapping[int, float], goal: Goal) -> int | None:
+def find_best_task(values: Mapping[int, float], goal: Goal) -> int | None:
     """Return the index of the task with the best value; the smallest index if several are equal,
     None if there are no values.
     """
@@ -71,7 +71,7 @@ def best_of(values: Mapping[int, float], goal: Goal) -> int | None:
     return min(values, key=lambda task: (sign * values[task], task))
 
 
-def array_of(tasks: int, max_parallel: int | None) -> str:
+def format_array(tasks: int, max_parallel: int | None) -> str:
     """Return the array specification for ``tasks`` tasks in the form of Slurm's ``--array``, such
     as ``0-9%2``.
     """
@@ -79,13 +79,14 @@ def array_of(tasks: int, max_parallel: int | None) -> str:
     return body if max_parallel is None else f"{body}%{max_parallel}"
 
 
-def _random(sweep: SweepSpec) -> list[Setting]:
+def _draw_settings(sweep: SweepSpec) -> list[Setting]:
     random = Random(sweep.seed)  # noqa: S311 - no secret: it is to be the same each time
     settings: dict[tuple[tuple[type, Scalar], ...], Setting] = {}
     count, missed = sweep.samples or 0, 0
     while len(settings) < count and missed < _TRIES * (1 + len(settings)):
         setting = {
-            name: _draw(choices, random.random()) for name, choices in sweep.parameters.items()
+            name: _draw_value(choices, random.random())
+            for name, choices in sweep.parameters.items()
         }
         key = tuple((type(value), value) for value in setting.values())
         missed = missed + 1 if key in settings else 0
@@ -93,7 +94,7 @@ def _random(sweep: SweepSpec) -> list[Setting]:
     return list(settings.values())
 
 
-def _draw(choices: RangeSpec | Sequence[Scalar], at: float) -> Scalar:
+def _draw_value(choices: RangeSpec | Sequence[Scalar], at: float) -> Scalar:
     if not isinstance(choices, RangeSpec):
         return choices[int(at * len(choices))]
     low, high = choices.min, choices.max
@@ -109,7 +110,7 @@ def _draw(choices: RangeSpec | Sequence[Scalar], at: float) -> Scalar:
     return min(high, max(low, float(f"{value:.{_DIGITS}g}")))
 
 
-def _choices(choices: RangeSpec | Sequence[Scalar]) -> Sequence[Scalar]:
+def _require_list(choices: RangeSpec | Sequence[Scalar]) -> Sequence[Scalar]:
     if isinstance(choices, RangeSpec):
         raise ValueError("only a random sweep has ranges")
     return choices

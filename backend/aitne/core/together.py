@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 
-async def together(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
+async def run_concurrently(coroutines: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     """Run all coroutines concurrently; return their results in order.
 
     If one fails, or the caller is cancelled, the others are cancelled, and this function waits
@@ -21,7 +21,7 @@ async def together(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     """
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(coroutine) for coroutine in work]
+            tasks = [group.create_task(coroutine) for coroutine in coroutines]
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]

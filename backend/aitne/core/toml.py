@@ -15,22 +15,22 @@ def render_toml(values: Mapping[str, Any], prefix: str = "") -> str:
     requires. ``prefix`` is the name of the enclosing table.
     """
     plain = {name: value for name, value in values.items() if not isinstance(value, dict)}
-    lines = [f"{_key(name)} = {_value(value)}\n" for name, value in plain.items()]
+    lines = [f"{_render_key(name)} = {_render_value(value)}\n" for name, value in plain.items()]
     for name, value in values.items():
         if isinstance(value, dict):
-            table = f"{prefix}{_key(name)}"
+            table = f"{prefix}{_render_key(name)}"
             lines.append(f"\n[{table}]\n{render_toml(value, f'{table}.')}")
     return "".join(lines)
 
 
-def _key(name: str) -> str:
+def _render_key(name: str) -> str:
     return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def _value(value: Any) -> str:
+def _render_value(value: Any) -> str:
     if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(_render_value, value))}]"
     if isinstance(value, dict):
-        pairs = (f"{_key(name)} = {_value(item)}" for name, item in value.items())
+        pairs = (f"{_render_key(name)} = {_render_value(item)}" for name, item in value.items())
         return f"{{ {', '.join(pairs)} }}"
     return json.dumps(value, ensure_ascii=False)  # TOML's basic strings have JSON's escapes

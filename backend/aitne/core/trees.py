@@ -17,7 +17,7 @@ import json
 import re
 from typing import Final, NamedTuple
 
-from aitne.core.datasets import PathOrder, check_path, check_target, order
+from aitne.core.datasets import PathOrder, check_path, check_target, make_path_sort_key
 from aitne.core.errors import InvalidInput
 
 TYPE_CHECKING = False
@@ -78,28 +78,29 @@ class JobTree(NamedTuple):
         return {file.sha256: file.size for file in self.files}
 
 
-def digest_of(document: bytes) -> str:
+def compute_tree_digest(document: bytes) -> str:
     """Return the digest that identifies the tree with this document."""
     return hashlib.sha256(document).hexdigest()
 
 
-def serialize(tree: JobTree) -> bytes:
+def serialize_tree(tree: JobTree) -> bytes:
     """Return the document of a tree, whose entries may be in any order.
 
     Raises:
         TreeError: a path or a target is not permitted, or there are too many entries.
     """
     in_order = tree._replace(
-        files=tuple(sorted(tree.files, key=_key)), links=tuple(sorted(tree.links, key=_key))
+        files=tuple(sorted(tree.files, key=_make_entry_sort_key)),
+        links=tuple(sorted(tree.links, key=_make_entry_sort_key)),
     )
-    _check(in_order)
-    document = _write(in_order)
+    _check_tree(in_order)
+    document = _render_document(in_order)
     if len(document) > MOST_BYTES:
         raise TreeError(f"The list of the tree's files has more than {MOST_BYTES} bytes.")
     return document
 
 
-def parse(document: bytes) -> JobTree:
+def parse_tree(document: bytes) -> JobTree:
     """Return the tree that a document describes.
 
     Raises:
@@ -111,14 +112,14 @@ def parse(document: bytes) -> JobTree:
         content = json.loads(document)
     except (ValueError, RecursionError) as error:
         raise TreeError("The list of the tree's files is not JSON.") from error
-    tree = _read(content)
-    _check(tree)
-    if _write(tree) != document:
+    tree = _parse_content(content)
+    _check_tree(tree)
+    if _render_document(tree) != document:
         raise TreeError("The list of the tree's files is not in its only permitted spelling.")
     return tree
 
 
-def _read(content: Any) -> JobTree:
+def _parse_content(content: Any) -> JobTree:
     if not isinstance(content, dict) or content.keys() != _KEYS or content["version"] != VERSION:
         raise TreeError(f"The list of the tree's files is not of version {VERSION}.")
     commit, dirty = content["commit"], content["dirty"]
@@ -126,12 +127,14 @@ def _read(content: Any) -> JobTree:
         raise TreeError("The commit of the tree is not a hash of git.")
     if (type(dirty) is bool) != (commit is not None) or not (dirty is None or type(dirty) is bool):
         raise TreeError("The tree must state for its commit, and only then, whether it is dirty.")
-    files = tuple(TreeFile(*entry) for entry in _entries(content["files"], (str, int, str, bool)))
-    links = tuple(TreeLink(*entry) for entry in _entries(content["links"], (str, str)))
+    files = tuple(
+        TreeFile(*entry) for entry in _check_entry_types(content["files"], (str, int, str, bool))
+    )
+    links = tuple(TreeLink(*entry) for entry in _check_entry_types(content["links"], (str, str)))
     return JobTree(files, links, commit, dirty)
 
 
-def _entries(entries: Any, types: tuple[type, ...]) -> list[list[Any]]:
+def _check_entry_types(entries: Any, types: tuple[type, ...]) -> list[list[Any]]:
     if not isinstance(entries, list):
         raise TreeError("The entries of the tree are not a list.")
     for number, entry in enumerate(entries):
@@ -141,7 +144,7 @@ def _entries(entries: Any, types: tuple[type, ...]) -> list[list[Any]]:
     return entries
 
 
-def _check(tree: JobTree) -> None:
+def _check_tree(tree: JobTree) -> None:
     entries = len(tree.files) + len(tree.links)
     if entries > MOST_ENTRIES:
         raise TreeError(
@@ -158,7 +161,7 @@ def _check(tree: JobTree) -> None:
     files, links = ([entry.path for entry in part] for part in (tree.files, tree.links))
     _check_order(files, {})
     _check_order(links, {})
-    _check_order(sorted([*files, *links], key=_path_key), targets)
+    _check_order(sorted([*files, *links], key=_make_sort_key), targets)
 
 
 def _check_order(paths: list[str], targets: dict[str, str]) -> None:
@@ -176,15 +179,15 @@ def _check_order(paths: list[str], targets: dict[str, str]) -> None:
             raise TreeError(f"{path!r} in the tree {error}.") from error
 
 
-def _key(entry: TreeFile | TreeLink) -> bytes:
-    return _path_key(entry.path)
+def _make_entry_sort_key(entry: TreeFile | TreeLink) -> bytes:
+    return _make_sort_key(entry.path)
 
 
-def _path_key(path: str) -> bytes:
+def _make_sort_key(path: str) -> bytes:
     # Names that are no UTF-8 are refused later.
-    return order(path.encode("utf-8", "surrogatepass"))
+    return make_path_sort_key(path.encode("utf-8", "surrogatepass"))
 
 
-def _write(tree: JobTree) -> bytes:
+def _render_document(tree: JobTree) -> bytes:
     content = {**tree._asdict(), "version": VERSION}
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()

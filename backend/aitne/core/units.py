@@ -96,17 +96,17 @@ def format_duration(seconds: int) -> str:
     """Return the text of a number of seconds with units (``5400`` -> ``"1h30m"``), which
     ``parse_duration`` can read.
     """
-    return "".join(f"{count}{unit}" for count, unit in _duration_parts(seconds)) or "0s"
+    return "".join(f"{count}{unit}" for count, unit in _split_duration(seconds)) or "0s"
 
 
 def describe_duration(seconds: int) -> str:
     """Return the text of a number of seconds for messages (``5400`` -> ``"1 h 30 min"``)."""
     names = {"m": "min"}
-    parts = (f"{count} {names.get(unit, unit)}" for count, unit in _duration_parts(seconds))
+    parts = (f"{count} {names.get(unit, unit)}" for count, unit in _split_duration(seconds))
     return " ".join(parts) or "0 s"
 
 
-def _duration_parts(seconds: int) -> Iterator[tuple[int, str]]:
+def _split_duration(seconds: int) -> Iterator[tuple[int, str]]:
     """Yield the counts of days, hours, minutes and seconds that are not 0, with their units."""
     if seconds < 0:
         raise ValueError(f"{seconds} is not a duration: it is negative")
@@ -166,31 +166,31 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
     An empty text, ``none``, ``(null)`` and ``N/A`` mean none. A missing count is 1; suffixes of a
     count are powers of 1024. In ``gpu:1080`` and ``gpu:2k``, as in Slurm, 1080 and 2k are counts.
     """
-    return tuple(_gres(part) for part in _gres_parts(text))
+    return tuple(_parse_gres_part(part) for part in _split_gres(text))
 
 
-def read_gres(text: str) -> tuple[Gres, ...]:
+def parse_slurm_gres(text: str) -> tuple[Gres, ...]:
     """Return what ``parse_gres`` returns, without the parts that it refuses, for answers of Slurm."""
     resources = []
-    for part in _gres_parts(text):
+    for part in _split_gres(text):
         with suppress(ValueError):
-            resources.append(_gres(part))
+            resources.append(_parse_gres_part(part))
     return tuple(resources)
 
 
-def read_tres(text: str) -> tuple[Gres, ...]:
+def parse_slurm_tres(text: str) -> tuple[Gres, ...]:
     """Return the generic resources in a list of Slurm's trackable resources, such as
     ``cpu=4,mem=8G,gres/gpu:a100=2``.
     """
-    return read_gres(",".join(part for part in text.split(",") if part.startswith("gres/")))
+    return parse_slurm_gres(",".join(part for part in text.split(",") if part.startswith("gres/")))
 
 
-def _gres_parts(text: str) -> list[str]:
+def _split_gres(text: str) -> list[str]:
     plain = _NOTES.sub("", text.strip())
     return [] if plain.lower() in ("", "none", "n/a") else plain.split(",")
 
 
-def _gres(part: str) -> Gres:
+def _parse_gres_part(part: str) -> Gres:
     match = _GRES.fullmatch(part)
     # Without a count, "4 a100" would be a type.
     if match is None or (match["count"] is None and " " in (match["type"] or "")):
@@ -210,16 +210,16 @@ class ArrayRange:
     throttle: int | None = None
 
     @classmethod
-    def of(cls, indices: Iterable[int], throttle: int | None = None) -> ArrayRange:
+    def from_indices(cls, indices: Iterable[int], throttle: int | None = None) -> ArrayRange:
         """Return the array range of these indices, which may be in any order."""
         return cls(tuple(sorted(indices)), throttle)
 
     def __str__(self) -> str:
-        text = ",".join(_pieces(self.indices))
+        text = ",".join(_split_into_ranges(self.indices))
         return text if self.throttle is None else f"{text}%{self.throttle}"
 
 
-def _pieces(indices: Sequence[int]) -> Iterator[str]:
+def _split_into_ranges(indices: Sequence[int]) -> Iterator[str]:
     """Yield parts with a constant step, such as ``3``, ``0-9`` and ``10-90:10``."""
     start = 0
     while start < len(indices):
@@ -258,4 +258,4 @@ def parse_array(text: str) -> ArrayRange:
         if len(indices) + len(all_indices) > MAX_ARRAY_TASKS:
             raise ValueError(f"an array of more than {MAX_ARRAY_TASKS} tasks is refused")
         all_indices.update(indices)
-    return ArrayRange.of(all_indices, int(throttle) if percent else None)
+    return ArrayRange.from_indices(all_indices, int(throttle) if percent else None)

@@ -80,7 +80,7 @@ _OWN = {"value_error": "Value error, ", "assertion_error": "Assertion failed, "}
 """Kinds of errors whose message is the platform's own, after a prefix."""
 
 
-def message_of(error: Mapping[str, Any]) -> str:
+def describe_error(error: Mapping[str, Any]) -> str:
     """Return what is wrong with a field, as a part of a sentence such as ``is too large``.
 
     Args:
@@ -93,7 +93,7 @@ def message_of(error: Mapping[str, Any]) -> str:
     return _MESSAGES.get(kind, "is invalid")
 
 
-def allowed_by(error: Mapping[str, Any]) -> str | None:
+def describe_allowed_values(error: Mapping[str, Any]) -> str | None:
     """Return what the field permits, such as ``at most 64``; None if the message says it.
 
     Args:
@@ -109,15 +109,15 @@ def allowed_by(error: Mapping[str, Any]) -> str | None:
     return ", ".join(allowed) or None
 
 
-def explain(error: Mapping[str, Any]) -> str:
+def explain_error(error: Mapping[str, Any]) -> str:
     """Return what is wrong with a field and what it permits: ``is too large (at most 64)``.
 
     Args:
         error: one of the errors of a ``ValidationError``.
     """
-    allowed = allowed_by(error)
+    allowed = describe_allowed_values(error)
     if allowed is None:
-        return message_of(error)
+        return describe_error(error)
     if error["type"] in ("enum", "literal_error"):
         return f"must be {allowed}"
-    return f"{message_of(error)} ({allowed})"
+    return f"{describe_error(error)} ({allowed})"

@@ -18,7 +18,7 @@ DEFAULT = "dev"
 """Name of a development cluster that is created without one."""
 
 
-def running_dev_clusters(folder: Path = DESCRIPTORS) -> list[str]:
+def list_dev_clusters(folder: Path = DESCRIPTORS) -> list[str]:
     """Return the names of the development clusters on this machine, in alphabetical order."""
     return sorted(path.stem for path in folder.glob("*.json"))
 

@@ -19,7 +19,7 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aitne"
 
 
-def shipped(name: str) -> Path:
+def get_packaged_path(name: str) -> Path:
     """Return the path of a file or folder that is part of the platform: in a wheel, package data;
     in a checkout, a path below the repository's root.
     """

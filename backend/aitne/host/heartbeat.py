@@ -10,7 +10,7 @@ from aitne.host.hung_processes import HEARTBEAT_VARIABLE
 EVERY_S = 1.0
 
 
-async def beat() -> None:
+async def send_heartbeats() -> None:
     """Write a byte to the supervisor's pipe every second, from the event loop, until cancelled.
     Returns at once if the process has no supervisor.
     """

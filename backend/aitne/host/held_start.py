@@ -21,7 +21,7 @@ def is_held() -> bool:
     return VARIABLE in os.environ
 
 
-def wait() -> None:
+def wait_for_release() -> None:
     """Report to the supervisor that this process is loaded, and wait until it may continue. Returns
     at once if the process is not held.
 
@@ -64,7 +64,7 @@ class HeldStart:
         self._other.close()
 
     @property
-    def loaded(self) -> bool:
+    def is_loaded(self) -> bool:
         """Return whether the process has loaded its modules and is waiting."""
         if not self._loaded:
             try:

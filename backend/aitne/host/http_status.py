@@ -10,7 +10,7 @@ PROBE_SOCKET = "api.sock"
 """Name of the UNIX socket in the folder ``run`` on which the API answers the supervisor's probes."""
 
 
-async def http_status(
+async def request_http_status(
     url: str,
     *,
     within_s: float,
@@ -54,3 +54,20 @@ async def http_status(
         case [protocol, status, *_] if protocol.startswith(b"HTTP/") and status.isdigit():
             return int(status)
     raise ValueError(f"The service at {url} does not speak HTTP.")
+
+
+async def poll_http_status(
+    url: str,
+    *,
+    within_s: float,
+    method: str = "GET",
+    token: str | None = None,
+    socket: Path | None = None,
+) -> int | None:
+    """Return the HTTP status as ``request_http_status``; None if the server does not answer."""
+    try:
+        return await request_http_status(
+            url, within_s=within_s, method=method, token=token, socket=socket
+        )
+    except (OSError, TimeoutError, ValueError):
+        return None

@@ -43,7 +43,7 @@ class HungRestart:
     """Seconds for which the process had not answered."""
 
 
-def leave(run_dir: Path, restart: HungRestart) -> None:
+def record_restart(run_dir: Path, restart: HungRestart) -> None:
     """Write the record of a restart to a file of its own, and increment the process's number of
     restarts.
 
@@ -52,13 +52,13 @@ def leave(run_dir: Path, restart: HungRestart) -> None:
     """
     folder = run_dir / _FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
-    counts = totals(run_dir)
+    counts = read_restart_counts(run_dir)
     counts[restart.process] = counts.get(restart.process, 0) + 1
-    _replace(folder / _TOTALS, json.dumps(counts))
-    _replace(folder / f"{time.time_ns()}.json", json.dumps(asdict(restart)))
+    _replace_file(folder / _TOTALS, json.dumps(counts))
+    _replace_file(folder / f"{time.time_ns()}.json", json.dumps(asdict(restart)))
 
 
-def left(run_dir: Path) -> Iterator[tuple[Path, HungRestart]]:
+def list_restart_records(run_dir: Path) -> Iterator[tuple[Path, HungRestart]]:
     """Yield the records with their files, oldest first; the caller deletes each file after storing
     its record.
 
@@ -66,14 +66,14 @@ def left(run_dir: Path) -> Iterator[tuple[Path, HungRestart]]:
     """
     for path in sorted((run_dir / _FOLDER).glob("*.json")):
         try:
-            restart = _restart(path)
+            restart = _parse_restart(path)
         except ValueError:
             path.rename(path.with_suffix(".damaged"))
             continue
         yield path, restart
 
 
-def totals(run_dir: Path) -> dict[str, int]:
+def read_restart_counts(run_dir: Path) -> dict[str, int]:
     """Return the number of restarts of each process since the data directory was created, by name
     of the process; empty if the file is missing or damaged.
     """
@@ -86,13 +86,13 @@ def totals(run_dir: Path) -> dict[str, int]:
     return {name: count for name, count in counts.items() if type(count) is int}
 
 
-def _restart(path: Path) -> HungRestart:
+def _parse_restart(path: Path) -> HungRestart:
     restart = read_state(HungRestart, path)
     datetime.fromisoformat(restart.time)
     return restart
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace_file(path: Path, text: str) -> None:
     temporary = path.with_suffix(".new")
     temporary.write_text(text)
     temporary.replace(path)

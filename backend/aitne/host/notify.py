@@ -14,7 +14,7 @@ platform's processes.
 """
 
 
-def reloaded_unit() -> int | None:
+def find_reloaded_unit() -> int | None:
     """Return the PID of the main process of the systemd unit whose ``ExecReload=`` started this
     process; None if systemd did not start it for a reload.
     """
@@ -22,7 +22,7 @@ def reloaded_unit() -> int | None:
     return int(pid) if "NOTIFY_SOCKET" in os.environ and pid.isdecimal() else None
 
 
-def notify(state: str) -> None:
+def notify_systemd(state: str) -> None:
     """Send a state to systemd: ``READY=1``, ``WATCHDOG=1``, ``STOPPING=1`` or ``MAINPID=…``. Do nothing
     if the process was not started by systemd.
 

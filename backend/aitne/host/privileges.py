@@ -19,7 +19,7 @@ _CAPABILITY_VERSION = 0x20080522  # https://man7.org/linux/man-pages/man2/capget
 _MOST_CAPABILITIES = 64
 
 
-def become(uid: int, gid: int, groups: Sequence[int]) -> None:
+def become_account(uid: int, gid: int, groups: Sequence[int]) -> None:
     """Become the account permanently: its uid, gid and groups, without capabilities, and without a
     way to gain any (``no_new_privs``).
 
@@ -43,12 +43,14 @@ def become(uid: int, gid: int, groups: Sequence[int]) -> None:
     os.setresuid(uid, uid, uid)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     none = (ctypes.c_uint32 * 6)()
-    _check(libc.capset(ctypes.byref(header), ctypes.byref(none)), "capset")
-    _check(libc.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *[ctypes.c_ulong(0)] * 3), "prctl")
+    _check_result(libc.capset(ctypes.byref(header), ctypes.byref(none)), "capset")
+    _check_result(
+        libc.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *[ctypes.c_ulong(0)] * 3), "prctl"
+    )
     if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid):
         raise PermissionError("the account could not be changed")
 
 
-def _check(result: int, name: str) -> None:
+def _check_result(result: int, name: str) -> None:
     if result != 0:
         raise OSError(ctypes.get_errno(), name)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from aitne.host.state_file import state_of
+from aitne.host.state_file import parse_state_document
 
 _FILE = "processes.json"
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -42,7 +42,7 @@ class ProcessUsage:
     """Resident memory in bytes."""
 
 
-def write(run_dir: Path, processes: Sequence[ProcessStatus]) -> None:
+def write_process_status(run_dir: Path, processes: Sequence[ProcessStatus]) -> None:
     """Replace the file with the status of these processes. Raises ``OSError`` if it cannot be
     written.
     """
@@ -52,17 +52,18 @@ def write(run_dir: Path, processes: Sequence[ProcessStatus]) -> None:
     temporary.replace(run_dir / _FILE)
 
 
-def read(run_dir: Path) -> Sequence[ProcessStatus]:
+def read_process_status(run_dir: Path) -> Sequence[ProcessStatus]:
     """Return the status of all processes; empty if the file is missing or damaged."""
     try:
         return [
-            state_of(ProcessStatus, entry) for entry in json.loads((run_dir / _FILE).read_text())
+            parse_state_document(ProcessStatus, entry)
+            for entry in json.loads((run_dir / _FILE).read_text())
         ]
     except (OSError, ValueError, TypeError):
         return ()
 
 
-def usage(pid: int) -> ProcessUsage | None:
+def read_process_usage(pid: int) -> ProcessUsage | None:
     """Return the resource usage of the process; None if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()

@@ -16,11 +16,11 @@ from pydantic_settings import (
 )
 
 from aitne.core.errors import SetupError
-from aitne.core.models.base import as_written
+from aitne.core.models.base import validate_as_written
 from aitne.core.platform.dev_cluster import DEV_CLUSTER_SCHEDULERS
 from aitne.core.settings import BrokerClientSettings, Settings
-from aitne.core.validation import explain
-from aitne.host.dev_cluster import choose_dev_cluster, find_dev_cluster, running_dev_clusters
+from aitne.core.validation import explain_error
+from aitne.host.dev_cluster import choose_dev_cluster, find_dev_cluster, list_dev_clusters
 from aitne.host.folders import default_data_dir
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class _LoadedSettings(BaseSettings, Settings):
         """Return the sources of values: passed arguments take precedence over the environment, and
         that over ``aitne.toml``.
         """
-        path = config_path(init_settings()["data_dir"])
+        path = find_config_path(init_settings()["data_dir"])
         tree = tomllib.loads(path.read_text(encoding="utf-8-sig")) if path.is_file() else {}
         if "data_dir" in tree:
             raise SetupError(
@@ -57,14 +57,14 @@ class _LoadedSettings(BaseSettings, Settings):
         return (init_settings, env_settings, InitSettingsSource(settings_cls, tree))
 
 
-def config_path(data_dir: Path) -> Path:
+def find_config_path(data_dir: Path) -> Path:
     """Return the path of ``aitne.toml``: the value of ``AITNE_CONFIG``, otherwise the file in the
     data directory.
     """
     return Path(os.environ.get("AITNE_CONFIG") or data_dir / "aitne.toml")
 
 
-def _on_dev_cluster(settings: Settings) -> Settings:
+def _apply_dev_cluster(settings: Settings) -> Settings:
     """Return the settings. If the scheduler may be a development cluster and no other Slurm cluster
     is configured, the settings of that cluster are added.
 
@@ -78,7 +78,7 @@ def _on_dev_cluster(settings: Settings) -> Settings:
         configured and slurm.dev_cluster is None
     ):
         return settings
-    name = slurm.dev_cluster or choose_dev_cluster(running_dev_clusters())
+    name = slurm.dev_cluster or choose_dev_cluster(list_dev_clusters())
     cluster = find_dev_cluster(name)
     if cluster is None:
         raise SetupError(
@@ -104,12 +104,12 @@ def _on_dev_cluster(settings: Settings) -> Settings:
     )
 
 
-def _with_own_accounts(settings: Settings) -> Settings:
+def _apply_own_accounts(settings: Settings) -> Settings:
     """Return the settings. With ``accounts.mode = "own"``, the settings of the broker that ``aitne
     up`` starts are added, and the folder of the software for jobs, because users cannot read the
     platform's own installation.
     """
-    if not settings.own_accounts:
+    if not settings.uses_user_accounts:
         return settings
     if settings.capabilities.remote:
         raise SetupError(
@@ -131,14 +131,14 @@ def _with_own_accounts(settings: Settings) -> Settings:
     )
 
 
-def _said(part: ErrorDetails) -> str:
+def _describe_error(part: ErrorDetails) -> str:
     name = ".".join(map(str, part["loc"])) or "settings"
     if part["type"] == "extra_forbidden":
         return f"{name} is not a setting"
     value = part["input"]
     # Longer input is not a single value, and the URL of a database contains a password.
     shown = isinstance(value, bool | int | float | str) and "://" not in str(value)
-    return f"{name}{f' = {value!r}' if shown else ''}: {explain(part)}"
+    return f"{name}{f' = {value!r}' if shown else ''}: {explain_error(part)}"
 
 
 def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:
@@ -153,17 +153,17 @@ def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:
     folder = data_dir or Path(os.environ.get("AITNE_DATA_DIR") or default_data_dir())
     values = {name: value for name, value in overrides.items() if value is not None}
     try:
-        loaded = as_written(
+        loaded = validate_as_written(
             values,
             lambda passed: _LoadedSettings(data_dir=folder.expanduser().absolute(), **passed),
         )
     except ValidationError as error:
-        lines = "; ".join(_said(part) for part in error.errors())
+        lines = "; ".join(_describe_error(part) for part in error.errors())
         raise SetupError(
-            f"The settings are wrong: {lines}. They come from {config_path(folder)}, then AITNE_* "
+            f"The settings are wrong: {lines}. They come from {find_config_path(folder)}, then AITNE_* "
             "variables, then the command line."
         ) from error
     except ValueError as error:
-        raise SetupError(f"{config_path(folder)} cannot be read: {error}") from error
+        raise SetupError(f"{find_config_path(folder)} cannot be read: {error}") from error
     settings = Settings.model_construct(loaded.model_fields_set, **dict(loaded))
-    return _with_own_accounts(_on_dev_cluster(settings))
+    return _apply_own_accounts(_apply_dev_cluster(settings))

@@ -21,14 +21,14 @@ from pydantic.fields import FieldInfo
 
 from aitne.core.models.base import (
     Frozen,
+    convert_duration,
+    convert_keep_time,
+    convert_memory,
     deprecated_copy,
-    read_duration,
-    read_keep_time,
-    read_memory,
 )
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, format_memory
-from aitne.host.settings import config_path
+from aitne.host.settings import find_config_path
 
 VARIABLE = "AITNE_SOURCES"
 _SECRET = re.compile(r"(password|secret|token|api_key|passphrase)$")
@@ -57,9 +57,9 @@ class SettingUnit(StrEnum):
 
 
 _UNITS: dict[object, SettingUnit] = {
-    read_memory: SettingUnit.BYTES,
-    read_duration: SettingUnit.SECONDS,
-    read_keep_time: SettingUnit.SECONDS,
+    convert_memory: SettingUnit.BYTES,
+    convert_duration: SettingUnit.SECONDS,
+    convert_keep_time: SettingUnit.SECONDS,
 }
 _SUFFIXES = {"_bytes": SettingUnit.BYTES, "_s": SettingUnit.SECONDS}
 
@@ -84,10 +84,10 @@ class SettingView(Frozen):
     where: ClassVar = deprecated_copy("location", str | None)
 
 
-def with_units(settings: BaseModel) -> dict[str, Any]:
+def format_quantities(settings: BaseModel) -> dict[str, Any]:
     """Return the settings that are set as JSON values, with quantities as a user writes them."""
     values: dict[str, Any] = settings.model_dump(mode="json", exclude_none=True)
-    for name, value, field in _leaves(settings):
+    for name, value, field in _list_leaves(settings):
         *sections, last = name.split(".")
         section = values
         for part in sections:
@@ -99,22 +99,24 @@ def with_units(settings: BaseModel) -> dict[str, Any]:
     return values
 
 
-def shown(settings: Settings) -> list[SettingView]:
+def describe_settings(settings: Settings) -> list[SettingView]:
     """Return all settings of this process with their sources: top-level settings first, then those
     of sections, each sorted by name. Values of secrets are masked.
     """
     sources_text = os.environ.get(VARIABLE)
-    sources_by_name = sources(settings) if sources_text is None else _read(sources_text)
+    sources_by_name = (
+        find_sources(settings) if sources_text is None else _parse_sources(sources_text)
+    )
     default = Settings.model_construct()
     views = []
-    for name, value, field in _leaves(settings):
+    for name, value, field in _list_leaves(settings):
         kind, origin = sources_by_name.get(name, (SourceKind.DEFAULT, None))
         views.append(
             SettingView(
                 name=name,
-                value=_text(name, value),
-                default=_text(name, _at(default, name)),
-                unit=_unit(name, field),
+                value=_format_value(name, value),
+                default=_format_value(name, _get_value(default, name)),
+                unit=_find_unit(name, field),
                 source=kind,
                 location=origin,
                 description=field.description or "",
@@ -123,7 +125,7 @@ def shown(settings: Settings) -> list[SettingView]:
     return sorted(views, key=lambda view: ("." in view.name, view.name))
 
 
-def sources(
+def find_sources(
     settings: Settings, environ: Mapping[str, str] | None = None
 ) -> dict[str, tuple[SourceKind, str | None]]:
     """Return the kind and the location of the source of each setting, by name. The location is the
@@ -134,43 +136,47 @@ def sources(
         environ: environment variables; None: those of this process.
     """
     environ = os.environ if environ is None else environ
-    path = config_path(settings.data_dir)
-    in_file = _in_file(path)
+    path = find_config_path(settings.data_dir)
+    in_file = _read_file_values(path)
     default = Settings.model_construct()
     by_name: dict[str, tuple[SourceKind, str | None]] = {}
-    for name, value, _ in _leaves(settings):
+    for name, value, _ in _list_leaves(settings):
         # Settings of a section cannot be passed on the command line, which takes precedence.
         passed = "." not in name
-        variable = _variable(name, environ)
+        variable = _find_variable(name, environ)
         entry = in_file.get(name)
-        if variable is not None and not (passed and not _same(_loaded(environ[variable]), value)):
+        if variable is not None and not (
+            passed and not _is_same_value(_parse_json_or_text(environ[variable]), value)
+        ):
             by_name[name] = (SourceKind.ENVIRONMENT, variable)
-        elif variable is None and entry and not (passed and not _same(entry[0], value)):
+        elif variable is None and entry and not (passed and not _is_same_value(entry[0], value)):
             by_name[name] = (SourceKind.FILE, f"{path}:{entry[1]}")
-        elif value != _at(default, name):
+        elif value != _get_value(default, name):
             by_name[name] = (SourceKind.COMMAND_LINE if passed else SourceKind.FOUND, None)
     return by_name
 
 
-def written(settings: Settings) -> str:
+def format_sources(settings: Settings) -> str:
     """Return the sources as JSON text for the environment variable ``AITNE_SOURCES``."""
-    return json.dumps({name: [kind, origin] for name, (kind, origin) in sources(settings).items()})
+    return json.dumps(
+        {name: [kind, origin] for name, (kind, origin) in find_sources(settings).items()}
+    )
 
 
-def _read(text: str) -> dict[str, tuple[SourceKind, str | None]]:
+def _parse_sources(text: str) -> dict[str, tuple[SourceKind, str | None]]:
     return {name: (SourceKind(kind), origin) for name, (kind, origin) in json.loads(text).items()}
 
 
-def _leaves(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, FieldInfo]]:
+def _list_leaves(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, FieldInfo]]:
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         if isinstance(value, BaseModel):
-            yield from _leaves(value, f"{prefix}{name}.")
+            yield from _list_leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value, field
 
 
-def _unit(name: str, field: FieldInfo) -> SettingUnit | None:
+def _find_unit(name: str, field: FieldInfo) -> SettingUnit | None:
     """Return the unit in which a setting is stored, from its type or the suffix of its name; None:
     the value has no unit.
     """
@@ -188,32 +194,32 @@ def _unit_of_type(field: FieldInfo) -> SettingUnit | None:
     return None
 
 
-def _at(model: Any, name: str) -> Any:
+def _get_value(model: Any, name: str) -> Any:
     for part in name.split("."):
         model = getattr(model, part)
     return model
 
 
-def _json(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, list | tuple | set | frozenset):
-        return [_json(item) for item in value]
+        return [_to_json(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): _json(item) for key, item in value.items()}
+        return {str(key): _to_json(item) for key, item in value.items()}
     return str(value) if isinstance(value, Path) else value
 
 
-def _text(name: str, value: Any) -> str | None:
+def _format_value(name: str, value: Any) -> str | None:
     if value is None:
         return None
     if _SECRET.search(name) and not isinstance(value, Path | bool | int):
         return MASK
-    plain = json.dumps(_json(value), ensure_ascii=False, default=str)
+    plain = json.dumps(_to_json(value), ensure_ascii=False, default=str)
     return _IN_URL.sub(f"{MASK}@", plain)
 
 
-def _variable(name: str, environ: Mapping[str, str]) -> str | None:
+def _find_variable(name: str, environ: Mapping[str, str]) -> str | None:
     """Return the name of the environment variable that sets the setting ``name``, either alone or
     as part of a whole section; None if no variable sets it.
     """
@@ -225,21 +231,21 @@ def _variable(name: str, environ: Mapping[str, str]) -> str | None:
     return None
 
 
-def _loaded(text: str) -> Any:
+def _parse_json_or_text(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return text
 
 
-def _same(source_value: Any, value: Any) -> bool:
+def _is_same_value(source_value: Any, value: Any) -> bool:
     """Return whether ``value`` may be the result of converting ``source_value``, which is usually a
     text.
     """
-    return bool(_json(value) == source_value or str(value) == str(source_value))
+    return bool(_to_json(value) == source_value or str(value) == str(source_value))
 
 
-def _in_file(path: Path) -> dict[str, tuple[Any, int]]:
+def _read_file_values(path: Path) -> dict[str, tuple[Any, int]]:
     """Return the values in the settings file with their line numbers, by full name of the setting;
     empty if the file cannot be read.
     """
@@ -248,28 +254,28 @@ def _in_file(path: Path) -> dict[str, tuple[Any, int]]:
         tree = tomllib.loads(text)
     except (OSError, ValueError):
         return {}  # loading the settings reports a file that cannot be read
-    lines = _lines(text)
-    return {name: (value, lines.get(name, 1)) for name, value in _flat(tree)}
+    lines = _find_line_numbers(text)
+    return {name: (value, lines.get(name, 1)) for name, value in _flatten(tree)}
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tree.items():
         full = f"{prefix}{name}"
         yield full, value
         if isinstance(value, dict):
-            yield from _flat(value, f"{full}.")
+            yield from _flatten(value, f"{full}.")
 
 
-def _lines(text: str) -> dict[str, int]:
+def _find_line_numbers(text: str) -> dict[str, int]:
     section, lines = "", dict[str, int]()
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
-            section = _bare(header[1]) + "."
+            section = _remove_quotes(header[1]) + "."
             lines.setdefault(section.rstrip("."), number)
         elif key := _KEY.match(line):
-            lines.setdefault(section + _bare(key[1]), number)
+            lines.setdefault(section + _remove_quotes(key[1]), number)
     return lines
 
 
-def _bare(name: str) -> str:
+def _remove_quotes(name: str) -> str:
     return name.replace('"', "").replace("'", "")

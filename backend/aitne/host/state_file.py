@@ -50,12 +50,14 @@ def parse_state(kind: type[T], text: str | bytes) -> T:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DamagedState(f"it is not JSON: {error}") from error
-    return state_of(kind, document)
+    return parse_state_document(kind, document)
 
 
-def state_of(kind: type[T], document: object) -> T:
+def parse_state_document(kind: type[T], document: object) -> T:
     """Return the record of ``kind`` in the values of a JSON document. Raises ``DamagedState``."""
-    state: T = _record(kind, document, "") if is_dataclass(kind) else _model(kind, document)
+    state: T = (
+        _parse_record(kind, document, "") if is_dataclass(kind) else _parse_model(kind, document)
+    )
     return state
 
 
@@ -63,7 +65,7 @@ class _Unknown(Exception):
     """An enumeration has no such value."""
 
 
-def _record(kind: Any, document: object, place: str) -> Any:
+def _parse_record(kind: Any, document: object, place: str) -> Any:
     if not isinstance(document, Mapping):
         raise DamagedState(f"{place or 'it'} is not an object")
     hints = get_type_hints(kind)
@@ -76,34 +78,37 @@ def _record(kind: Any, document: object, place: str) -> Any:
                 raise DamagedState(f"{own} is missing")
             continue
         try:
-            values[field.name] = _value(hints[field.name], document[field.name], own)
+            values[field.name] = _parse_value(hints[field.name], document[field.name], own)
         except _Unknown as error:
             if required:
                 raise DamagedState(f"{own} has the unknown value {error}") from error
     return kind(**values)
 
 
-def _value(kind: Any, value: object, place: str) -> Any:
+def _parse_value(kind: Any, value: object, place: str) -> Any:
     """Return a value of the type ``kind``. Raises ``_Unknown`` or ``DamagedState``."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
         others = [each for each in arguments if each is not type(None)]
-        return _value(others[0], value, place) if len(others) == 1 else value
+        return _parse_value(others[0], value, place) if len(others) == 1 else value
     if is_dataclass(kind):
-        return _record(kind, value, place)
+        return _parse_record(kind, value, place)
     if origin in (list, tuple):
         if not isinstance(value, list | tuple):
             raise DamagedState(f"{place} is not a list")
-        parts = (_value(arguments[0], each, f"{place}[{n}]") for n, each in enumerate(value))
+        parts = (_parse_value(arguments[0], each, f"{place}[{n}]") for n, each in enumerate(value))
         return origin(parts)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         if not isinstance(value, Mapping):
             raise DamagedState(f"{place} is not an object")
-        return {name: _value(arguments[1], each, f"{place}.{name}") for name, each in value.items()}
+        return {
+            name: _parse_value(arguments[1], each, f"{place}.{name}")
+            for name, each in value.items()
+        }
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return _member(kind, value)
+        return _parse_member(kind, value)
     allowed = (int, float) if kind is float else kind
     if isinstance(kind, type) and (
         not isinstance(value, allowed) or isinstance(value, bool) is not (kind is bool)
@@ -112,7 +117,7 @@ def _value(kind: Any, value: object, place: str) -> Any:
     return value
 
 
-def _member(kind: type[Enum], value: object) -> Enum:
+def _parse_member(kind: type[Enum], value: object) -> Enum:
     try:
         return kind(value)
     except ValueError:
@@ -122,7 +127,7 @@ def _member(kind: type[Enum], value: object) -> Enum:
         raise _Unknown(repr(value)) from None
 
 
-def _model(kind: Any, document: object) -> Any:
+def _parse_model(kind: Any, document: object) -> Any:
     """Return a model of pydantic, of which the standard library knows nothing."""
     try:
         return kind.model_validate(document, extra="ignore")
@@ -131,7 +136,7 @@ def _model(kind: Any, document: object) -> Any:
     known = copy.deepcopy(document)
     for substitute in (_UNKNOWN, _ABSENT):
         for place in reversed(_unknown_values(problem)):
-            _put(known, place, substitute)
+            _replace_value(known, place, substitute)
         try:
             return kind.model_validate(known, extra="ignore")
         except ValueError as error:
@@ -146,7 +151,7 @@ def _unknown_values(problem: Any) -> list[tuple[int | str, ...]]:
     return [error["loc"] for error in problem.errors() if error["type"] in _OF_ENUMERATIONS]
 
 
-def _put(document: Any, place: Sequence[int | str], value: object) -> None:
+def _replace_value(document: Any, place: Sequence[int | str], value: object) -> None:
     """Replace the value at a place of the document, or remove it (``_ABSENT``, or its name is that of
     an unknown member).
     """

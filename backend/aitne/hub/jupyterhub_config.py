@@ -23,7 +23,7 @@ from logins import (  # type: ignore[import-not-found]
     PortalAuthenticator,
     bind_login,
     confine_cookies,
-    log_out_by_session,
+    install_session_logout,
 )
 from spawner import AdoptSpawner  # type: ignore[import-not-found]
 
@@ -44,12 +44,12 @@ HUB_LOGIN_S = 60
 """Seconds for which JupyterHub's own login cookie is valid."""
 
 
-def secret(name: str) -> str:
+def read_secret(name: str) -> str:
     """Return the content of the file ``name`` in the secrets folder."""
     return (secrets_dir / name).read_text().strip()
 
 
-def from_core(subject: str, name: str) -> ModuleType:
+def load_core_module(subject: str, name: str) -> ModuleType:
     """Load the module ``aitne.core.<subject>.<name>`` from its file; it must not import other
     modules of the platform.
     """
@@ -79,7 +79,7 @@ hub.cleanup_servers = False
 hub.cleanup_proxy = False
 c.ConfigurableHTTPProxy.should_start = False
 c.ConfigurableHTTPProxy.api_url = os.environ["AITNE_HUB_PROXY_API_URL"]
-c.ConfigurableHTTPProxy.auth_token = secret("proxy_auth_token")
+c.ConfigurableHTTPProxy.auth_token = read_secret("proxy_auth_token")
 hub.trusted_downstream_ips = ["127.0.0.1", "::1"]
 
 # A request to start a server is answered at once; only the platform limits their number.
@@ -93,7 +93,7 @@ hub.active_server_limit = 0
 # A login at the Hub is short, because each session is opened with a valid login at the portal.
 hub.cookie_max_age_days = HUB_LOGIN_S / 86_400
 hub.oauth_token_expires_in = login_s
-log_out_by_session()
+install_session_logout()
 hub.extra_handlers = [(END_LOGINS, EndLoginsHandler)]
 # The prefix keeps a user's pages from planting cookies on the Hub and on other users' hosts. It needs
 # the path `/`, which servers on one host share: so it is for hosts of their own alone.
@@ -101,7 +101,7 @@ hub.cookie_host_prefix_enabled = user_domains
 confine_cookies(host_prefix=user_domains)
 if user_domains:
     hub.subdomain_host = sessions_url
-    hub.subdomain_hook = from_core("sessions", "hosts").subdomain
+    hub.subdomain_hook = load_core_module("sessions", "hosts").make_host_name
     # Over http, which browsers treat as secure on localhost, a server would not set it by itself.
     tornado_settings["cookie_options"] = {"secure": True}
 hub.token_expires_in_max_seconds = login_s
@@ -115,7 +115,7 @@ c.Authenticator.enable_auth_state = False
 c.Authenticator.post_auth_hook = bind_login
 oauth = c.GenericOAuthenticator
 oauth.client_id = "jupyterhub"
-oauth.client_secret = secret("oauth_client_secret")
+oauth.client_secret = read_secret("oauth_client_secret")
 oauth.oauth_callback_url = f"{sessions_url}/hub/oauth_callback"
 oauth.authorize_url = f"{portal_url}/api/oauth/authorize"
 oauth.token_url = f"{api_url}/api/oauth/token"
@@ -124,7 +124,7 @@ oauth.username_claim = "preferred_username"
 oauth.enable_pkce = True
 oauth.logout_redirect_url = portal_url
 
-hub.services = [{"name": "platform", "api_token": secret("hub_api_token")}]
+hub.services = [{"name": "platform", "api_token": read_secret("hub_api_token")}]
 hub.load_roles = [
     {
         "name": "platform",
@@ -148,7 +148,7 @@ if authority is not None:
 hub.spawner_class = AdoptSpawner
 c.AdoptSpawner.tls = authority is not None
 c.AdoptSpawner.platform_url = f"{api_url}/internal/hub/v1"
-c.AdoptSpawner.platform_token = secret("hub_service_secret")
+c.AdoptSpawner.platform_token = read_secret("hub_service_secret")
 c.Spawner.apply_user_options = lambda spawner, options: None  # start() reads the job's id itself
 c.Spawner.default_url = "/lab"
 # Servers on other machines reach the Hub by its public proxy, so its own port stays on loopback.

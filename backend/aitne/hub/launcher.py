@@ -155,7 +155,7 @@ def leave_full_home() -> list[str]:
     ]
 
 
-def workspace() -> list[str]:
+def make_workspace_options() -> list[str]:
     """Return the option that sets the folder of JupyterLab's workspaces; empty without a valid
     ``AITNE_WORKSPACE``.
 
@@ -168,7 +168,7 @@ def workspace() -> list[str]:
     return [f"--LabApp.workspaces_dir={data}/aitne/workspaces/{name}"]
 
 
-def extensions() -> list[str]:
+def make_extension_options() -> list[str]:
     """Return the options that enable the platform's own extensions; TensorBoard's only if
     TensorBoard is installed.
     """
@@ -186,7 +186,7 @@ def ignore_session_id() -> None:
     auth.HubAuth.get_session_id = lambda self, handler: "-"
 
 
-def connect_to_hub(tls: ssl.SSLContext | None) -> None:
+def set_hub_request_options(tls: ssl.SSLContext | None) -> None:
     """Set the Host header and TLS options of the server's requests to JupyterHub, since the proxy
     in front of it selects by host name and not by address.
 
@@ -250,15 +250,17 @@ def main() -> None:
     sys.path.append(str(SERVER))
     if NOTEBOOK in sys.argv:
         notebook = sys.argv[sys.argv.index(NOTEBOOK) + 1]
-        import_module("aitne_kernels").configure(notebook)
+        import_module("aitne_kernels").set_notebook_folder(notebook)
     if "session" in handover:
         import_module("aitne_session").configure(**handover["session"])
     tls, options = handover.get("tls"), list[str]()
     if tls is not None:
         certificate = import_module("aitne_certificate")
-        options = certificate.server_options(**tls)
+        options = certificate.make_server_options(**tls)
     ignore_session_id()
-    connect_to_hub(None if tls is None else certificate.trusting(tls["authority"]))
+    set_hub_request_options(
+        None if tls is None else certificate.make_trusting_context(tls["authority"])
+    )
     root = ["--allow-root"] if os.geteuid() == 0 else []
     arguments = [
         *SLIM,
@@ -266,8 +268,8 @@ def main() -> None:
         f"--HubOAuth.base_url={os.environ['JUPYTERHUB_SERVICE_PREFIX']}",
         f"--HubOAuth.cache_max_age={LOGIN_CACHED_S}",
         *options,
-        *(full_home or workspace()),
-        *extensions(),
+        *(full_home or make_workspace_options()),
+        *make_extension_options(),
         f"--ServerApp.root_dir={os.getcwd()}",
         *root,
         *handover["args"],

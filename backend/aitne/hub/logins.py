@@ -126,7 +126,7 @@ class EndLoginsHandler(APIHandler):  # type: ignore[misc]
         self.set_status(204)
 
 
-def log_out_by_session() -> None:
+def install_session_logout() -> None:
     """Make ``/hub/logout`` end all logins of the browser, even if its login at JupyterHub itself
     has ended.
     """
@@ -151,7 +151,7 @@ def _notify_servers(handler: Any, user_ids: Iterable[int]) -> None:
     for user_id in user_ids:
         for spawner in handler.users[user_id].spawners.values():
             if spawner.active:
-                task = asyncio.get_running_loop().create_task(_notify(spawner))
+                task = asyncio.get_running_loop().create_task(_notify_server(spawner))
                 _notifications.add(task)
                 task.add_done_callback(_notifications.discard)
 
@@ -167,7 +167,7 @@ def _server_context(settings: Mapping[str, Any]) -> ssl.SSLContext | None:
     return context
 
 
-async def _notify(spawner: Any) -> None:
+async def _notify_server(spawner: Any) -> None:
     """Request that a server clears its cache of logins and closes connections whose login has
     ended.
 

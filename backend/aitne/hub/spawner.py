@@ -40,7 +40,7 @@ class LiveJobsQuery:
         self._asked_at = float("-inf")
         self._asking = asyncio.Lock()
 
-    async def says_gone(self, spawner: AdoptSpawner) -> bool:
+    async def has_reported_end(self, spawner: AdoptSpawner) -> bool:
         """Return True if the platform has said, since the spawner's server started, that the job of
         the server has ended. Return False also if the platform does not answer.
         """
@@ -49,7 +49,7 @@ class LiveJobsQuery:
             if not fresh:
                 began = time.monotonic()
                 try:
-                    answer = await spawner.ask("GET", "/live")
+                    answer = await spawner.send_request("GET", "/live")
                     self._jobs = frozenset(answer["job_ids"])
                 except _Failed as error:
                     # No answer from the platform proves nothing about a job.
@@ -85,7 +85,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         super().load_state(state)
         self.job_id = state.get("job_id", "")
         self.answered = state.get("answered", False)
-        self.api_token = self._decrypted(state) or self.api_token
+        self.api_token = self._decrypt_token(state) or self.api_token
         self.will_resume = bool(self.job_id) and not self.answered
 
     def get_state(self) -> dict[str, Any]:
@@ -110,11 +110,11 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
             SpawnException: the job does not belong to the user or has ended, or its server does not
                 start.
         """
-        job_id = self._asked_job()
-        host, port = await self._address(job_id)
+        job_id = self._get_requested_job_id()
+        host, port = await self._find_address(job_id)
         state = self.orm_spawner.state or {}
         if state.get("job_id") == job_id:
-            self.api_token = self._decrypted(state) or self.api_token
+            self.api_token = self._decrypt_token(state) or self.api_token
         self.job_id, self.ip, self.port = job_id, host, port
         self.answered, self.will_resume = False, True
         self.adopted_at = time.monotonic()
@@ -127,9 +127,9 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
             if name.startswith(("JUPYTERHUB_", "JPY_"))
         }
         handover = {"env": env, "args": self.get_args()}
-        await self._ask_patiently("PUT", f"/jobs/{job_id}/handover", handover)
-        await self._until_it_answers(host, port)
-        await self._until_confirmed(job_id)
+        await self._send_until_answered("PUT", f"/jobs/{job_id}/handover", handover)
+        await self._wait_until_listening(host, port)
+        await self._wait_until_confirmed(job_id)
         self.answered, self.will_resume = True, False
         netloc = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         return f"{'https' if self.tls else 'http'}://{netloc}"
@@ -143,7 +143,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
             return None
         if not self.answered:
             return 0
-        return 0 if await self._live.says_gone(self) else None
+        return 0 if await self._live.has_reported_end(self) else None
 
     async def stop(self, now: bool = False) -> None:
         """Do nothing: only the platform ends jobs."""
@@ -160,7 +160,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         digest = hashlib.sha256(f"spawner state {self.platform_token}".encode()).digest()
         return Fernet(base64.urlsafe_b64encode(digest))
 
-    def _decrypted(self, state: dict[str, Any]) -> str | None:
+    def _decrypt_token(self, state: dict[str, Any]) -> str | None:
         """Return the decrypted token in a stored state; None if it has none. A token that an
         earlier release stored is not encrypted.
         """
@@ -170,7 +170,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         except InvalidToken:
             return stored
 
-    async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    async def send_request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """Send one request to the platform and return the JSON of its response. Raises an error in
         ``_Failed``.
         """
@@ -189,7 +189,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         answer = await AsyncHTTPClient().fetch(request)
         return json.loads(answer.body) if answer.body else None
 
-    def _asked_job(self) -> str:
+    def _get_requested_job_id(self) -> str:
         options = self.user_options or {}
         try:
             job_id = UUID(options["job_id"])
@@ -203,8 +203,8 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
             )
         return str(job_id)
 
-    async def _address(self, job_id: str) -> tuple[str, int]:
-        job = await self._ask_patiently("GET", f"/jobs/{job_id}")
+    async def _find_address(self, job_id: str) -> tuple[str, int]:
+        job = await self._send_until_answered("GET", f"/jobs/{job_id}")
         if job["owner"] != self.user.name:
             raise SpawnException(
                 f"Job {job_id} does not belong to {self.user.name}.",
@@ -218,7 +218,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         host, _, port = job["address"].rpartition(":")
         return host.strip("[]"), int(port)
 
-    async def _ask_patiently(
+    async def _send_until_answered(
         self, method: str, path: str, body: dict[str, Any] | None = None
     ) -> Any:
         """Send a request to the platform; repeat it until there is a response, because the platform
@@ -227,7 +227,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         give_up = time.monotonic() + PATIENCE_S
         while True:
             try:
-                return await self.ask(method, path, body)
+                return await self.send_request(method, path, body)
             except _Failed as error:
                 refused = isinstance(error, HTTPClientError) and 400 <= error.code < 500
                 if refused:
@@ -244,21 +244,21 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
                     ) from error
             await asyncio.sleep(ASK_EVERY_S / 2)
 
-    async def _until_it_answers(self, host: str, port: int) -> None:
+    async def _wait_until_listening(self, host: str, port: int) -> None:
         # JupyterHub's own wait backs off to seconds; its start_timeout bounds this one.
         ask_again = time.monotonic() + ASK_EVERY_S
-        while not await _listens(host, port):
+        while not await _is_listening(host, port):
             if time.monotonic() > ask_again:
-                if await self._live.says_gone(self):
+                if await self._live.has_reported_end(self):
                     raise SpawnException(
                         "The job ended before its server answered; see its log.", reason="ended"
                     )
                 ask_again = time.monotonic() + ASK_EVERY_S
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _until_confirmed(self, job_id: str) -> None:
+    async def _wait_until_confirmed(self, job_id: str) -> None:
         # On a shared node, another user's process may answer on this port.
-        while not (job := await self._ask_patiently("GET", f"/jobs/{job_id}")).get(
+        while not (job := await self._send_until_answered("GET", f"/jobs/{job_id}")).get(
             "confirmed", True
         ):
             if not job["live"]:
@@ -268,7 +268,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
             await asyncio.sleep(LOOK_EVERY_S)
 
 
-async def _listens(host: str, port: int) -> bool:
+async def _is_listening(host: str, port: int) -> bool:
     try:
         _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), 2)
     except (OSError, TimeoutError):

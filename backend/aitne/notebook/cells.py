@@ -10,7 +10,7 @@ from typing import Any
 from nbclient import NotebookClient
 
 from aitne.notebook.job_log import JobLog
-from aitne.notebook.outputs import CellOutputs, OutputBudget, in_words
+from aitne.notebook.outputs import CellOutputs, OutputBudget, format_size
 
 
 class BoundedClient(NotebookClient):
@@ -33,7 +33,9 @@ class BoundedClient(NotebookClient):
         if index in self._cells:
             omitted = self._cells[index].finish()
             if omitted:
-                self._job_log.line(f"[{in_words(omitted)} of output left out, or only in the copy]")
+                self._job_log.write_line(
+                    f"[{format_size(omitted)} of output left out, or only in the copy]"
+                )
 
     def output(
         self, outs: list[Any], msg: dict[str, Any], display_id: str | None, cell_index: int
@@ -44,21 +46,21 @@ class BoundedClient(NotebookClient):
         the kernel's iopub channel.
         """
         self.messages += 1
-        cell = self._outputs(cell_index, outs)
+        cell = self._get_outputs(cell_index, outs)
         kind, content = msg["msg_type"], msg["content"]
         if self.clear_before_next_output:
-            self._clear(cell, cell_index)
+            self._clear_outputs(cell, cell_index)
         if kind == "stream":
-            self._job_log.write(cell.text(str(content["name"]), str(content["text"])))
+            self._job_log.write(cell.add_text(str(content["name"]), str(content["text"])))
         elif kind == "error":
-            cell.error({"output_type": kind, **content})
+            cell.add_error({"output_type": kind, **content})
             self._job_log.write("\n".join(cell.kept[-1]["traceback"]) + "\n")
         elif kind in ("display_data", "execute_result"):
             found = {"output_type": kind, "data": content["data"], "metadata": content["metadata"]}
             if kind == "execute_result":
                 found["execution_count"] = content["execution_count"]
             count = len(cell.kept)
-            cell.rich(found)
+            cell.add_output(found)
             if display_id and len(cell.kept) > count:
                 places = self._display_id_map.setdefault(display_id, {})
                 places.setdefault(cell_index, []).append(count)
@@ -69,7 +71,7 @@ class BoundedClient(NotebookClient):
         if msg["content"].get("wait"):
             self.clear_before_next_output = True
         else:
-            self._clear(self._outputs(cell_index, outs), cell_index)
+            self._clear_outputs(self._get_outputs(cell_index, outs), cell_index)
 
     def handle_comm_msg(self, outs: list[Any], msg: dict[str, Any], cell_index: int) -> None:
         """Ignore a message of a widget."""
@@ -81,13 +83,13 @@ class BoundedClient(NotebookClient):
             for index in places:
                 self._cells[cell_index].replace(index, content["data"], content["metadata"])
 
-    def _outputs(self, index: int, outs: list[Any]) -> CellOutputs:
+    def _get_outputs(self, index: int, outs: list[Any]) -> CellOutputs:
         cell = self._cells.get(index)
         if cell is None or cell.kept is not outs:
             cell = self._cells[index] = CellOutputs(outs, self._budget)
         return cell
 
-    def _clear(self, cell: CellOutputs, index: int) -> None:
+    def _clear_outputs(self, cell: CellOutputs, index: int) -> None:
         cell.clear()
         self.clear_display_id_mapping(index)
         self.clear_before_next_output = False

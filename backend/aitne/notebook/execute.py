@@ -27,12 +27,12 @@ from aitne.notebook.job_log import JobLog
 from aitne.notebook.parameters import (
     INJECTED,
     NotANotebook,
-    injected_source,
+    find_parameter_cell,
+    list_warnings,
     parse_notebook,
-    place,
+    render_parameters,
     source,
     tags,
-    warnings,
 )
 
 REQUEST, EXECUTED, PAGE = "notebook.json", "executed.ipynb", "executed.html"
@@ -87,14 +87,14 @@ class NotebookRun:
         self._kernel: str | None = request["kernel"]
         self._path = os.path.abspath(os.path.expanduser(request["path"]))
         if request["in_its_folder"]:
-            with _reading(self._path):
+            with _convert_read_errors(self._path):
                 os.chdir(os.path.dirname(self._path))
-        self._notebook = self._read()
+        self._notebook = self._read_notebook()
         self._state, self._sentence = "running", ""
         self._number = self._count = 0
         self._writers = [
-            _Writer(os.path.join(folder, EXECUTED), self._content, COPY_EVERY_S),
-            _Writer(os.path.join(folder, PAGE), self._page, PAGE_EVERY_S),
+            _Writer(os.path.join(folder, EXECUTED), self._render_notebook, COPY_EVERY_S),
+            _Writer(os.path.join(folder, PAGE), self._render_page, PAGE_EVERY_S),
         ]
         self._stop: asyncio.Future[int] | None = None
 
@@ -103,9 +103,9 @@ class NotebookRun:
         exist in any case."""
         folder = tempfile.mkdtemp(prefix="aitne-kernel-")
         try:
-            await self._run(folder)
+            await self._run_cells(folder)
             self._state = "completed"
-            self._sentence = f"Completed: {_cells(self._count)}."
+            self._sentence = f"Completed: {_format_cell_count(self._count)}."
         except NotebookFailed as error:
             self._state = error.state
             self._sentence = f"{str(error)[:1].upper()}{str(error)[1:]}."
@@ -117,20 +117,20 @@ class NotebookRun:
             shutil.rmtree(folder, ignore_errors=True)
             problem, of_page = [writer.write() for writer in self._writers]
             if of_page:  # what a cell displays may be no page; the copy has it all the same
-                LOG.line(f"Warning: {of_page}.")
+                LOG.write_line(f"Warning: {of_page}.")
         if problem:
             raise NotebookFailed(problem)
 
-    async def _run(self, folder: str) -> None:
+    async def _run_cells(self, folder: str) -> None:
         from aitne.notebook import cells, kernel
 
-        name = self._kernel or kernel.named(self._notebook.metadata)
+        name = self._kernel or kernel.get_kernel_name(self._notebook.metadata)
         try:
-            manager = kernel.kernel_manager(
+            manager = kernel.make_kernel_manager(
                 name,
                 folder,
                 own_python=self._own_python,
-                replaced=self._kernel is None and kernel.in_python(self._notebook.metadata),
+                replaced=self._kernel is None and kernel.is_in_python(self._notebook.metadata),
                 package=self._package,
             )
         except kernel.KernelMissing as error:
@@ -140,8 +140,8 @@ class NotebookRun:
                 raise NotebookFailed(
                     f"parameters are possible only for notebooks in Python, and this one is {language}"
                 )
-            self._inject()
-        to_run = [index for index, cell in enumerate(self._notebook.cells) if _runs(cell)]
+            self._inject_parameters()
+        to_run = [index for index, cell in enumerate(self._notebook.cells) if _is_executed(cell)]
         self._count = len(to_run)
         client = cells.BoundedClient(
             self._notebook,
@@ -151,28 +151,28 @@ class NotebookRun:
             startup_timeout=STARTUP_S,
             skip_cells_with_tag=SKIPPED,
         )
-        self._listen(manager)
-        saving = asyncio.ensure_future(self._save(client))
+        self._install_signal_handlers(manager)
+        saving = asyncio.ensure_future(self._save_changes(client))
         try:
-            await self._start(client, name)
+            await self._start_kernel(client, name)
             for number, index in enumerate(to_run, start=1):
                 self._number = number
                 await self._run_cell(client, index)
         finally:
             saving.cancel()
-            await self._end(client, manager)
+            await self._end_kernel(client, manager)
 
-    async def _save(self, client: Any) -> None:
+    async def _save_changes(self, client: Any) -> None:
         """Write the files while the notebook runs, whenever something has changed."""
         while True:
             for writer in self._writers:
                 writer.write_if_due((self._number, client.messages))
             await asyncio.sleep(_LOOK_S)
 
-    async def _start(self, client: Any, name: str) -> None:
+    async def _start_kernel(self, client: Any, name: str) -> None:
         try:
-            await self._unless_stopped(client.async_start_new_kernel(cwd=os.getcwd()))
-            await self._unless_stopped(client.async_start_new_kernel_client())
+            await self._wait_unless_stopped(client.async_start_new_kernel(cwd=os.getcwd()))
+            await self._wait_unless_stopped(client.async_start_new_kernel_client())
         except (OSError, RuntimeError) as error:
             remedy = ""
             if self._own_python:
@@ -181,7 +181,7 @@ class NotebookRun:
                 f"the notebook's kernel {name!r} cannot be started: {error}{remedy}"
             ) from error
         except _StopRequested as error:
-            raise _stopped(error.number, "while its kernel started") from error
+            raise _make_stop_error(error.number, "while its kernel started") from error
 
     async def _run_cell(self, client: Any, index: int) -> None:
         from nbclient.exceptions import CellExecutionError, DeadKernelError
@@ -191,34 +191,34 @@ class NotebookRun:
         cell = self._notebook.cells[index]
         where = f"cell {self._number} of {self._count}"
         self._sentence = f"Running: {where}."
-        LOG.line(f"[{where}] {_first_line(source(cell))}")
+        LOG.write_line(f"[{where}] {_first_line(source(cell))}")
         running = asyncio.ensure_future(
             client.async_execute_cell(cell, index, execution_count=self._number)
         )
         try:
-            await self._unless_stopped(running)
+            await self._wait_unless_stopped(running)
         except CellExecutionError as error:
             value = _first_line(str(error.evalue))
             text = f"{where} failed: {error.ename}{f': {value}' if value else ''}"
             code = int(value) if error.ename == "SystemExit" and value.isdecimal() else 1
             raise NotebookFailed(text, min(code, 255) or 1) from error
         except DeadKernelError as error:
-            code, how = await kernel.end_of(client.km)
+            code, how = await kernel.describe_end(client.km)
             raise NotebookFailed(f"the kernel {how} in {where}", code) from error
         except _StopRequested as error:
-            await _interrupt(client, running)
-            raise _stopped(error.number, f"in {where}") from error
+            await _interrupt_cell(client, running)
+            raise _make_stop_error(error.number, f"in {where}") from error
         finally:
             client.finish_cell(index)
 
-    async def _end(self, client: Any, manager: Any) -> None:
+    async def _end_kernel(self, client: Any, manager: Any) -> None:
         """Terminate the kernel. Has no effect if the kernel has already ended or never started."""
         if client.kc is not None:
             client.kc.stop_channels()
         with contextlib.suppress(RuntimeError, OSError):
             await manager.shutdown_kernel(now=True)
 
-    def _listen(self, manager: Any) -> None:
+    def _install_signal_handlers(self, manager: Any) -> None:
         """Install signal handlers: signals in ``_ENDING`` stop the execution, those in
         ``_FORWARDED`` are forwarded to the kernel."""
         loop = asyncio.get_running_loop()
@@ -238,24 +238,24 @@ class NotebookRun:
         for number in _FORWARDED:
             loop.add_signal_handler(number, forward, number)
 
-    async def _unless_stopped(self, work: Any) -> None:
-        """Wait for the awaitable ``work``. Exceptions of ``work`` are raised.
+    async def _wait_unless_stopped(self, awaitable: Any) -> None:
+        """Wait for the awaitable ``awaitable``. Exceptions of ``awaitable`` are raised.
 
         Raises:
-            _StopRequested: a signal asked the job to end before ``work`` was done. ``work`` still
+            _StopRequested: a signal asked the job to end before ``awaitable`` was done. ``awaitable`` still
                 runs.
         """
         assert self._stop is not None  # noqa: S101 - set before the kernel starts
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(awaitable)
         await asyncio.wait({task, self._stop}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise _StopRequested(self._stop.result())
         task.result()
 
-    def _read(self) -> Any:
+    def _read_notebook(self) -> Any:
         import nbformat
 
-        with _reading(self._path), open(self._path, "rb") as file:
+        with _convert_read_errors(self._path), open(self._path, "rb") as file:
             data = file.read()
         try:
             parse_notebook(data)
@@ -272,17 +272,17 @@ class NotebookRun:
                 cell.outputs, cell.execution_count = [], None
         return notebook
 
-    def _inject(self) -> None:
+    def _inject_parameters(self) -> None:
         import nbformat
 
-        for sentence in warnings(self._notebook, self._parameters):
-            LOG.line(f"Warning: {sentence}")
-        code = injected_source(self._parameters)
+        for sentence in list_warnings(self._notebook, self._parameters):
+            LOG.write_line(f"Warning: {sentence}")
+        code = render_parameters(self._parameters)
         cell = nbformat.v4.new_code_cell(code, metadata={"tags": [INJECTED]})
-        index, replaces = place(self._notebook.cells)
+        index, replaces = find_parameter_cell(self._notebook.cells)
         self._notebook.cells[index : index + replaces] = [cell]
 
-    def _content(self) -> bytes:
+    def _render_notebook(self) -> bytes:
         import nbformat
 
         self._notebook.metadata["aitne"] = {
@@ -296,13 +296,13 @@ class NotebookRun:
         text = nbformat.writes(nbformat.from_dict(self._notebook), version=4)
         return str(text).encode("utf-8", "backslashreplace")
 
-    def _page(self) -> bytes:
+    def _render_page(self) -> bytes:
         import nbformat
 
         from aitne.notebook import page
 
-        return page.render(
-            nbformat.reads(self._content().decode(), as_version=4),
+        return page.render_page(
+            nbformat.reads(self._render_notebook().decode(), as_version=4),
             title=os.path.basename(self._path),
             state=self._state,
             sentence=self._sentence,
@@ -339,7 +339,7 @@ class _Writer:
         if time.monotonic() >= self._next and version != self._version:
             self._version = version
             if problem := self.write():
-                LOG.line(f"Warning: {problem}.")
+                LOG.write_line(f"Warning: {problem}.")
 
     def write(self) -> str | None:
         """Replace the file atomically. Return None, or the reason for a failure as a sentence
@@ -364,14 +364,14 @@ class _Writer:
 
 
 @contextlib.contextmanager
-def _reading(path: str) -> Any:
+def _convert_read_errors(path: str) -> Any:
     try:
         yield
     except OSError as error:
         raise NotebookFailed(f"the notebook {path} cannot be read: {error.strerror}") from error
 
 
-async def _interrupt(client: Any, running: asyncio.Future[Any]) -> None:
+async def _interrupt_cell(client: Any, running: asyncio.Future[Any]) -> None:
     """Interrupt the running cell and wait at most ``INTERRUPT_S`` seconds for its end, so that it
     can clean up. ``running`` is the future of the cell; it is cancelled afterwards."""
     with contextlib.suppress(RuntimeError, OSError):
@@ -381,16 +381,16 @@ async def _interrupt(client: Any, running: asyncio.Future[Any]) -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
-def _stopped(number: int, where: str) -> NotebookFailed:
+def _make_stop_error(number: int, where: str) -> NotebookFailed:
     sentence = f"the job was asked to end ({signal.Signals(number).name}) {where}"
     return NotebookFailed(sentence, 128 + number, "stopped")
 
 
-def _runs(cell: Any) -> bool:
+def _is_executed(cell: Any) -> bool:
     return cell.cell_type == "code" and bool(source(cell).strip()) and SKIPPED not in tags(cell)
 
 
-def _cells(count: int) -> str:
+def _format_cell_count(count: int) -> str:
     return "1 cell" if count == 1 else f"{count} cells"
 
 
@@ -409,9 +409,9 @@ def main() -> NoReturn:
     try:
         asyncio.run(NotebookRun(folder).run())
     except NotebookFailed as error:
-        _fail(folder, error.code, str(error))
+        _exit_with_failure(folder, error.code, str(error))
     except ImportError as error:
-        _fail(
+        _exit_with_failure(
             folder,
             1,
             f"{sys.executable} has no {error.name}: a notebook runs as a job where nbclient, nbconvert "
@@ -420,18 +420,18 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-def _fail(folder: str, code: int, sentence: str) -> NoReturn:
+def _exit_with_failure(folder: str, code: int, sentence: str) -> NoReturn:
     path = os.path.join(folder, FAILURE)
     try:
-        with open(path, "w", encoding="utf-8", opener=_private) as file:
+        with open(path, "w", encoding="utf-8", opener=_open_private) as file:
             json.dump({"message": sentence}, file)
     except OSError as error:
-        LOG.line(f"Warning: {path} cannot be written: {error.strerror}.")
-    LOG.line(f"aitne: {sentence}.")
+        LOG.write_line(f"Warning: {path} cannot be written: {error.strerror}.")
+    LOG.write_line(f"aitne: {sentence}.")
     sys.exit(code)
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 

@@ -20,6 +20,6 @@ class JobLog:
             sys.stdout.buffer.flush()
             self._in_line = not text.endswith("\n")
 
-    def line(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Write a line about the notebook."""
         self.write(("\n" if self._in_line else "") + f"{text}\n")

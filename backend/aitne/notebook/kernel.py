@@ -31,10 +31,10 @@ class _Kernels(KernelSpecManager):
         server = f"{self.package}/lab/server"
         if server not in sys.path:
             sys.path.append(server)
-        extended = import_module("aitne_kernels").with_extension
-        return extended(self._found(kernel_name), self.package)
+        extended = import_module("aitne_kernels").add_extension
+        return extended(self._find_spec(kernel_name), self.package)
 
-    def _found(self, kernel_name: str) -> Any:
+    def _find_spec(self, kernel_name: str) -> Any:
         return super().get_kernel_spec(kernel_name)
 
 
@@ -44,10 +44,10 @@ class _OwnPython(_Kernels):
     replaced = False
     """Whether this Python also runs a kernel that is not installed."""
 
-    def _found(self, kernel_name: str) -> Any:
+    def _find_spec(self, kernel_name: str) -> Any:
         found = None
         try:
-            found = super()._found(kernel_name)
+            found = super()._find_spec(kernel_name)
         except NoSuchKernel:
             if kernel_name != PYTHON and not self.replaced:
                 raise
@@ -61,26 +61,26 @@ class _OwnPython(_Kernels):
         )
 
 
-def named(metadata: Mapping[str, Any]) -> str:
+def get_kernel_name(metadata: Mapping[str, Any]) -> str:
     """Return the name of the kernel in a notebook's metadata; Python's if there is none."""
-    return str(_part(metadata, "kernelspec").get("name") or PYTHON)
+    return str(_get_section(metadata, "kernelspec").get("name") or PYTHON)
 
 
-def in_python(metadata: Mapping[str, Any]) -> bool:
+def is_in_python(metadata: Mapping[str, Any]) -> bool:
     """Return whether a notebook's metadata say that it is in Python."""
     languages = (
-        _part(metadata, "kernelspec").get("language"),
-        _part(metadata, "language_info").get("name"),
+        _get_section(metadata, "kernelspec").get("language"),
+        _get_section(metadata, "language_info").get("name"),
     )
     return next((str(name).lower() for name in languages if name), None) == "python"
 
 
-def _part(metadata: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _get_section(metadata: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     part = metadata.get(name)
     return part if isinstance(part, Mapping) else {}
 
 
-def kernel_manager(
+def make_kernel_manager(
     name: str, folder: str, *, own_python: bool, replaced: bool, package: str
 ) -> AsyncKernelManager:
     """Return the manager of a kernel that is not started yet.
@@ -125,7 +125,7 @@ def language(manager: AsyncKernelManager) -> str:
     return str(manager.kernel_spec.language).lower()
 
 
-async def end_of(manager: AsyncKernelManager) -> tuple[int, str]:
+async def describe_end(manager: AsyncKernelManager) -> tuple[int, str]:
     """Return how a kernel has ended: its exit code (128 + n for signal n, 1 if unknown) and a
     phrase for messages, such as ``was killed by SIGKILL``."""
     code = await manager.provisioner.poll() if manager.provisioner is not None else None

@@ -31,7 +31,7 @@ class OutputBudget:
     def __init__(self, total_bytes: int = NOTEBOOK_BYTES) -> None:
         self.left = total_bytes
 
-    def take(self, count: int) -> bool:
+    def take_bytes(self, count: int) -> bool:
         """Subtract ``count`` bytes and return True. If fewer remain, change nothing and return
         False."""
         if count > self.left:
@@ -53,7 +53,7 @@ class CellOutputs:
         self._budget = budget
         self._head = RESERVE_BYTES
         half = CELL_TEXT_BYTES // 2 - RESERVE_BYTES
-        if budget.take(2 * half):
+        if budget.take_bytes(2 * half):
             # What remains is given back when the cell has ended.
             self._head, self._granted = half, 2 * half
         else:
@@ -66,7 +66,7 @@ class CellOutputs:
         self._rich_bytes = 0
         self._omitted_outputs = 0
 
-    def text(self, name: str, text: str) -> str:
+    def add_text(self, name: str, text: str) -> str:
         """Add printed text of the stream ``name`` (stdout or stderr).
 
         Return the part of the text that is kept for certain, because it is in the first half of the
@@ -74,7 +74,7 @@ class CellOutputs:
         """
         size = len(text.encode("utf-8", "replace"))
         if not self._tail and self._text_bytes + size <= self._head:
-            self._add(name, text)
+            self._append_to_stream(name, text)
             self._text_bytes += size
             return text
         taken = ""
@@ -82,22 +82,22 @@ class CellOutputs:
             room = max(0, self._head - self._text_bytes)
             taken = text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
             if taken:
-                self._add(name, taken)
+                self._append_to_stream(name, taken)
             self._text_bytes = self._head
             text = text[len(taken) :]
-        self._push(name, text)
+        self._push_text(name, text)
         return taken
 
-    def rich(self, output: dict[str, Any]) -> dict[str, Any]:
+    def add_output(self, output: dict[str, Any]) -> dict[str, Any]:
         """Add a value, a figure or another output with data, and return the added output. If it
         exceeds a limit, its data are replaced by a sentence. Outputs after the first
         ``MAX_OUTPUTS`` are only counted."""
-        size = size_of(output)
+        size = estimate_size(output)
         if len(self.kept) >= MAX_OUTPUTS:
             self._omitted_outputs += 1
             return output
-        if self._rich_bytes + size > CELL_RICH_BYTES or not self._budget.take(size):
-            output = _left_out(output, size)
+        if self._rich_bytes + size > CELL_RICH_BYTES or not self._budget.take_bytes(size):
+            output = _make_omission_note(output, size)
         else:
             self._rich_bytes += size
         self.kept.append(output)
@@ -108,15 +108,17 @@ class CellOutputs:
         display. Data beyond the limit are replaced by a sentence."""
         old = self.kept[index]
         new = {**old, "data": dict(data), "metadata": dict(metadata)}
-        more = size_of(new) - size_of(old)
-        if more > 0 and (self._rich_bytes + more > CELL_RICH_BYTES or not self._budget.take(more)):
-            new = {**new, **_left_out(new, size_of(new))}
+        more = estimate_size(new) - estimate_size(old)
+        if more > 0 and (
+            self._rich_bytes + more > CELL_RICH_BYTES or not self._budget.take_bytes(more)
+        ):
+            new = {**new, **_make_omission_note(new, estimate_size(new))}
         else:
             self._rich_bytes += more
             self._budget.left += max(0, -more)
         old.update(new)
 
-    def error(self, output: dict[str, Any]) -> None:
+    def add_error(self, output: dict[str, Any]) -> None:
         """Add an exception. A traceback of more than ``TRACEBACK_CHARACTERS`` characters is
         shortened in the middle."""
         self._flush()
@@ -131,7 +133,7 @@ class CellOutputs:
 
     def clear(self) -> None:
         """Remove all outputs, when the program clears its output."""
-        freed = sum(size_of(output) for output in self.kept if "data" in output)
+        freed = sum(estimate_size(output) for output in self.kept if "data" in output)
         self._budget.left += min(freed, self._rich_bytes)
         self.kept.clear()
         self._tail.clear()
@@ -144,7 +146,7 @@ class CellOutputs:
         later = self._omitted_bytes + self._tail_bytes
         self._flush()
         if self._omitted_outputs:
-            self._add(
+            self._append_to_stream(
                 "stderr",
                 f"[{self._omitted_outputs} further outputs left out: a cell keeps {MAX_OUTPUTS}]\n",
             )
@@ -157,14 +159,16 @@ class CellOutputs:
         if not self._tail:
             return
         if self._omitted_bytes:
-            self._add("stderr", f"\n[{in_words(self._omitted_bytes)} of output left out]\n")
+            self._append_to_stream(
+                "stderr", f"\n[{format_size(self._omitted_bytes)} of output left out]\n"
+            )
         for name, text in self._tail:
-            self._add(name, text)
+            self._append_to_stream(name, text)
         self._text_bytes += self._tail_bytes
         self._tail.clear()
         self._tail_bytes = self._omitted_bytes = 0
 
-    def _push(self, name: str, text: str) -> None:
+    def _push_text(self, name: str, text: str) -> None:
         encoded = text.encode("utf-8", "replace")
         size = len(encoded)
         if size > self._tail_limit:
@@ -178,10 +182,10 @@ class CellOutputs:
             self._tail_bytes -= gone
             self._omitted_bytes += gone
 
-    def _add(self, name: str, text: str) -> None:
+    def _append_to_stream(self, name: str, text: str) -> None:
         last = self.kept[-1] if self.kept else None
         if last is None or last.get("output_type") != "stream" or last.get("name") != name:
-            self.kept.append(_stream(name, text))
+            self.kept.append(_make_stream_output(name, text))
             return
         if "\r" not in text and not last["text"].endswith("\r"):
             last["text"] += text
@@ -191,7 +195,7 @@ class CellOutputs:
         last["text"] = last["text"][:start] + _OVERWRITTEN.sub("", last["text"][start:] + text)
 
 
-def size_of(output: Mapping[str, Any]) -> int:
+def estimate_size(output: Mapping[str, Any]) -> int:
     """Return the approximate size of an output's data in the notebook's file, in bytes."""
     return sum(
         len(value) if isinstance(value, str) else len(json.dumps(value, default=str))
@@ -199,7 +203,7 @@ def size_of(output: Mapping[str, Any]) -> int:
     )
 
 
-def in_words(count: int) -> str:
+def format_size(count: int) -> str:
     """Return a number of bytes as text with a decimal unit, such as ``1.5 MB``."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
@@ -207,15 +211,15 @@ def in_words(count: int) -> str:
     return f"{count} bytes"
 
 
-def _stream(name: str, text: str) -> dict[str, Any]:
+def _make_stream_output(name: str, text: str) -> dict[str, Any]:
     if "\r" in text:
         text = _OVERWRITTEN.sub("", text)
     return {"output_type": "stream", "name": name, "text": text}
 
 
-def _left_out(output: Mapping[str, Any], size: int) -> dict[str, Any]:
+def _make_omission_note(output: Mapping[str, Any], size: int) -> dict[str, Any]:
     kinds = ", ".join(sorted(output.get("data") or {}))
-    sentence = f"[An output of {in_words(size)} was left out ({kinds[:200]})]"
+    sentence = f"[An output of {format_size(size)} was left out ({kinds[:200]})]"
     kept = {"output_type": "display_data", "metadata": {}, "data": {"text/plain": sentence}}
     return {**kept, "output_type": output.get("output_type", "display_data")} | (
         {"execution_count": output.get("execution_count")}

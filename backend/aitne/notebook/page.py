@@ -10,7 +10,7 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
-from aitne.notebook.outputs import in_words
+from aitne.notebook.outputs import format_size
 
 MAX_BYTES = 16 << 20
 """Maximum size of a page."""
@@ -70,7 +70,7 @@ _PAGE = """<!doctype html>
 """
 
 
-def render(notebook: Any, *, title: str, state: str, sentence: str, folder: str) -> bytes:
+def render_page(notebook: Any, *, title: str, state: str, sentence: str, folder: str) -> bytes:
     """Render a notebook as an HTML page.
 
     If the page is larger than ``MAX_BYTES``, a sentence replaces the cells.
@@ -86,17 +86,22 @@ def render(notebook: Any, *, title: str, state: str, sentence: str, folder: str)
 
     _replace_outputs(notebook)
     exporter = HTMLExporter(
-        template_name="basic", sanitize_html=True, embed_images=True, filters={"clean_html": clean}
+        template_name="basic",
+        sanitize_html=True,
+        embed_images=True,
+        filters={"clean_html": sanitize_html},
     )
     body, _ = exporter.from_notebook_node(notebook, {"metadata": {"path": folder}})
-    page = _page(title, state, sentence, body)
+    page = _fill_page(title, state, sentence, body)
     if len(page) <= MAX_BYTES:
         return page
-    larger = f"<p>The page would have {in_words(len(page))}, and at most {in_words(MAX_BYTES)} are "
-    return _page(title, state, sentence, larger + "shown. Download the notebook to read it.</p>")
+    larger = f"<p>The page would have {format_size(len(page))}, and at most {format_size(MAX_BYTES)} are "
+    return _fill_page(
+        title, state, sentence, larger + "shown. Download the notebook to read it.</p>"
+    )
 
 
-def clean(text: Any) -> str:
+def sanitize_html(text: Any) -> str:
     """Sanitize HTML: keep only elements, attributes and URLs that cannot execute code."""
     import bleach
 
@@ -104,14 +109,14 @@ def clean(text: Any) -> str:
         bleach.clean(
             text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text),
             tags=frozenset(_TAGS.split()),
-            attributes=_allowed,
+            attributes=_is_allowed_attribute,
             protocols=["http", "https", "mailto", "data"],
             strip=True,
         )
     )
 
 
-def _allowed(tag: str, name: str, value: str) -> bool:
+def _is_allowed_attribute(tag: str, name: str, value: str) -> bool:
     if name == "src":
         return tag == "img" and value.startswith("data:image/")
     if name == "href":
@@ -129,25 +134,25 @@ def _replace_outputs(notebook: Any) -> None:
             if not isinstance(data, Mapping):
                 continue
             for kind in ("text/html", "text/markdown"):
-                size = len(_text(data.get(kind)))
+                size = len(_join_text(data.get(kind)))
                 html_bytes += size
                 if size > MAX_HTML_BYTES or html_bytes > MAX_ALL_HTML_BYTES:
                     html_bytes -= size
                     del data[kind]  # type: ignore[attr-defined]  # a NotebookNode is mutable
-                    sentence = f"[{in_words(size)} of HTML are not shown on this page]"
+                    sentence = f"[{format_size(size)} of HTML are not shown on this page]"
                     data.setdefault("text/plain", sentence)  # type: ignore[attr-defined]
             if "image/svg+xml" in data and "image/png" not in data:
-                picture = base64.b64encode(_text(data["image/svg+xml"]).encode()).decode()
+                picture = base64.b64encode(_join_text(data["image/svg+xml"]).encode()).decode()
                 shown = f'<img alt="" src="data:image/svg+xml;base64,{picture}">'
                 data["text/html"] = shown  # type: ignore[index]
                 del data["image/svg+xml"]  # type: ignore[attr-defined]
 
 
-def _text(value: Any) -> str:
+def _join_text(value: Any) -> str:
     return value if isinstance(value, str) else "".join(map(str, value or ()))
 
 
-def _page(title: str, state: str, sentence: str, body: str) -> bytes:
+def _fill_page(title: str, state: str, sentence: str, body: str) -> bytes:
     page = _PAGE.format(
         title=html.escape(title),
         style=_STYLE,

@@ -77,11 +77,11 @@ def known_parameters(notebook: Mapping[str, Any]) -> list[str] | None:
     assigns. Return None if there is no such cell, or its code is not valid Python."""
     for cell in code_cells(notebook):
         if DEFAULTS in tags(cell):
-            return _assigned(source(cell))
+            return _find_assigned_names(source(cell))
     return None
 
 
-def warnings(notebook: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+def list_warnings(notebook: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     """Return warnings about parameters that are set for a run: one for each name in ``names`` that
     the notebook's cell ``parameters`` does not assign, or a single one if there is no such cell."""
     chosen = list(names)
@@ -101,24 +101,28 @@ def warnings(notebook: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     ]
 
 
-def injected_source(parameters: Mapping[str, Any]) -> str:
+def render_parameters(parameters: Mapping[str, Any]) -> str:
     """Return Python code that assigns the parameters. Their values are JSON values, in which infinite
     numbers and NaN are encoded."""
-    lines = [f"{name} = {_literal(decode_floats(value))}" for name, value in parameters.items()]
+    lines = [
+        f"{name} = {_render_literal(decode_floats(value))}" for name, value in parameters.items()
+    ]
     return "\n".join(["# Parameters", *lines])
 
 
-def _literal(value: Any) -> str:
+def _render_literal(value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return f"float({str(value)!r})"
     if isinstance(value, list):
-        return f"[{', '.join(map(_literal, value))}]"
+        return f"[{', '.join(map(_render_literal, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{name!r}: {_literal(part)}' for name, part in value.items())}}}"
+        return (
+            f"{{{', '.join(f'{name!r}: {_render_literal(part)}' for name, part in value.items())}}}"
+        )
     return repr(value)
 
 
-def place(cells: Sequence[Mapping[str, Any]]) -> tuple[int, bool]:
+def find_parameter_cell(cells: Sequence[Mapping[str, Any]]) -> tuple[int, bool]:
     """Return the index in ``cells`` for the cell with the values of a run, and whether it replaces
     the cell at this index, which an earlier run has inserted. The cell follows the cell with the
     tag ``parameters``, or comes first if there is none."""
@@ -129,7 +133,7 @@ def place(cells: Sequence[Mapping[str, Any]]) -> tuple[int, bool]:
     return 0, False
 
 
-def _assigned(code: str) -> list[str] | None:
+def _find_assigned_names(code: str) -> list[str] | None:
     python = "\n".join(
         "" if line.lstrip().startswith(("%", "!", "?")) else line for line in code.splitlines()
     )

@@ -79,7 +79,7 @@ class SessionRanks(RankGroups):
         folder = connection.locate_groups_folder() / group
         while True:
             try:
-                return self._started(group, folder, say)
+                return self._wait_while_answering(group, folder, say)
             except CertificateInvalid:
                 raise
             except Unavailable:
@@ -90,7 +90,7 @@ class SessionRanks(RankGroups):
                 say("The platform does not answer. Waiting for the ranks continues.")
                 time.sleep(_AGAIN_S)
 
-    def _started(self, group: str, folder: Path, say: Callable[[str], None]) -> Path:
+    def _wait_while_answering(self, group: str, folder: Path, say: Callable[[str], None]) -> Path:
         """Wait as ``wait_for_group`` does while the platform answers. Raises its errors, and
         ``Unavailable``."""
         for job in self.client.jobs.watch(group):
@@ -98,7 +98,7 @@ class SessionRanks(RankGroups):
                 raise RanksError(
                     job.message or f"The rank group is {job.state}: {job.reason or 'see its log'}."
                 )
-            say(_stage(job))
+            say(_describe_stage(job))
             if job.state == "RUNNING":
                 return self.wait_for_start(folder, say)
         raise RanksError("the platform no longer reports on the rank group")
@@ -130,7 +130,7 @@ class SessionRanks(RankGroups):
         self.client.sessions.release_ranks(self.session, group)
 
 
-def _stage(job: Any) -> str:
+def _describe_stage(job: Any) -> str:
     """Return a line that describes the state of a group's job."""
     if job.state == "RUNNING":
         return f"Running on {', '.join(job.nodes)}. The ranks start."

@@ -16,7 +16,7 @@ from aitne.host import privileges
 from aitne.supervisor.identity import ProcessAccount
 
 
-def owner_of(data_dir: Path) -> ProcessAccount | None:
+def find_owner(data_dir: Path) -> ProcessAccount | None:
     """Return the account to which a data directory, or the first of its parents that is not root's,
     belongs, if this process is root; None: root alone can change the path, or this process is not
     root.
@@ -24,10 +24,10 @@ def owner_of(data_dir: Path) -> ProcessAccount | None:
     Raises:
         SetupError: the owner has no name on this machine.
     """
-    entry = _entry(data_dir)
+    entry = _get_passwd_entry(data_dir)
     if entry is None:
         return None
-    return ProcessAccount.of(entry)
+    return ProcessAccount.from_passwd(entry)
 
 
 def become_owner(data_dir: Path) -> str | None:
@@ -37,16 +37,16 @@ def become_owner(data_dir: Path) -> str | None:
     Raises:
         SetupError: the owner has no name on this machine.
     """
-    entry = _entry(data_dir)
+    entry = _get_passwd_entry(data_dir)
     if entry is None:
         return None
-    account = ProcessAccount.of(entry)
-    privileges.become(account.uid, account.gid, account.groups)
+    account = ProcessAccount.from_passwd(entry)
+    privileges.become_account(account.uid, account.gid, account.groups)
     os.environ.update(HOME=entry.pw_dir, USER=entry.pw_name, LOGNAME=entry.pw_name)
     return entry.pw_name
 
 
-def _entry(data_dir: Path) -> pwd.struct_passwd | None:
+def _get_passwd_entry(data_dir: Path) -> pwd.struct_passwd | None:
     if os.geteuid() != 0:
         return None
     path, real = data_dir.absolute(), data_dir.resolve()

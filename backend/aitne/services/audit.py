@@ -14,11 +14,11 @@ from typing import Any
 from uuid import UUID
 
 from aitne.core.audit import AuditChain
-from aitne.core.cells import cell
+from aitne.core.cells import escape_cell
 from aitne.core.errors import StoreUnavailable
 from aitne.core.models.audit import AuditCheck, AuditDraft, AuditEntry, AuditFilter, Outcome
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.store import Store
 from aitne.store.paging import Page
 
@@ -66,10 +66,10 @@ class AuditService:
             object=None if object is None else _short(object),
             outcome=Outcome(outcome),
             address=None if address is None else _short(address),
-            details=_storable(details or {}),
+            details=_to_json_value(details or {}),
         )
         try:
-            await self._store.append_audit(draft)
+            await self._store.append_audit_entry(draft)
         except StoreUnavailable as error:
             log.error("Not in the audit log (%s): %s", error.message, draft.model_dump_json())
 
@@ -81,17 +81,17 @@ class AuditService:
 
         Raises ``NotAllowed`` unless the actor is an administrator.
         """
-        _administrator(actor)
-        return await self._store.list_audit(criteria, cursor=cursor, limit=limit)
+        _require_administrator(actor)
+        return await self._store.list_audit_entries(criteria, cursor=cursor, limit=limit)
 
     async def job_names(self, actor: Actor, entries: Sequence[AuditEntry]) -> dict[str, str]:
         """Return the names of the jobs that are objects of the entries, by ID.
 
         Raises ``NotAllowed`` unless the actor is an administrator.
         """
-        _administrator(actor)
+        _require_administrator(actor)
         parts = {part for entry in entries for part in (entry.object or "").split("/")}
-        jobs = await self._store.get_jobs([UUID(part) for part in parts if _UUID.fullmatch(part)])
+        jobs = await self._store.find_jobs([UUID(part) for part in parts if _UUID.fullmatch(part)])
         return {str(job.id): job.name for job in jobs}
 
     async def export(
@@ -102,26 +102,28 @@ class AuditService:
         Raises:
             NotAllowed: the actor is not an administrator.
         """
-        _administrator(actor)
-        return self._rows(criteria) if as_csv else self._lines(criteria)
+        _require_administrator(actor)
+        return self._export_csv(criteria) if as_csv else self._export_json_lines(criteria)
 
     async def check(self, actor: Actor) -> AuditCheck:
         """Check the chain of hashes over all entries of the audit log, and return the result.
 
         Raises ``NotAllowed`` unless the actor is an administrator.
         """
-        _administrator(actor)
-        return await self.verify()
+        _require_administrator(actor)
+        return await self.check_chain()
 
-    async def verify(self, *, pause_s: float = 0.0) -> AuditCheck:
+    async def check_chain(self, *, pause_s: float = 0.0) -> AuditCheck:
         """Check the chain of hashes for the platform itself, with a pause after each batch of
         entries. Raises ``StoreUnavailable``.
         """
         chain, reached = AuditChain(), 0
-        while batch := await self._store.audit_after(reached, AuditFilter(), limit=_BATCH):
+        while batch := await self._store.list_audit_entries_after(
+            reached, AuditFilter(), limit=_BATCH
+        ):
             entries = [entry.model_dump(mode="json") for entry in batch]
             # Hashing a batch takes milliseconds, which would delay other requests.
-            if not await asyncio.to_thread(chain.follow, entries):
+            if not await asyncio.to_thread(chain.check_entries, entries):
                 break
             reached = batch[-1].id
             await asyncio.sleep(pause_s)
@@ -134,30 +136,30 @@ class AuditService:
             problem=None if broken is None else broken.problem,
         )
 
-    async def _lines(self, criteria: AuditFilter) -> AsyncGenerator[bytes, None]:
+    async def _export_json_lines(self, criteria: AuditFilter) -> AsyncGenerator[bytes, None]:
         async for batch in self._batches(criteria):
-            yield "".join(f"{entry.line()}\n" for entry in batch).encode()
+            yield "".join(f"{entry.to_line()}\n" for entry in batch).encode()
 
-    async def _rows(self, criteria: AuditFilter) -> AsyncGenerator[bytes, None]:
+    async def _export_csv(self, criteria: AuditFilter) -> AsyncGenerator[bytes, None]:
         yield _csv([["id", *_COLUMNS]])
         async for batch in self._batches(criteria):
             yield _csv([_row(entry) for entry in batch])
 
     async def _batches(self, criteria: AuditFilter) -> AsyncGenerator[Sequence[AuditEntry], None]:
         reached = 0
-        while batch := await self._store.audit_after(reached, criteria, limit=_BATCH):
+        while batch := await self._store.list_audit_entries_after(reached, criteria, limit=_BATCH):
             yield batch
             reached = batch[-1].id
 
 
-def _administrator(actor: Actor) -> None:
-    require(PolicyAction.PLATFORM_ADMINISTER, actor, "log", "audit")
+def _require_administrator(actor: Actor) -> None:
+    require_permission(PolicyAction.PLATFORM_ADMINISTER, actor, "log", "audit")
 
 
 def _row(entry: AuditEntry) -> list[str]:
     fields = entry.model_dump(mode="json")
     fields["details"] = json.dumps(entry.details, sort_keys=True)
-    return [str(entry.id), *(cell(fields[name]) for name in _COLUMNS)]
+    return [str(entry.id), *(escape_cell(fields[name]) for name in _COLUMNS)]
 
 
 def _csv(rows: list[list[str]]) -> bytes:
@@ -174,14 +176,14 @@ def _short(text: str) -> str:
     return plain if len(plain) <= MOST_TEXT else f"{plain[: MOST_TEXT - 1]}…"
 
 
-def _storable(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     """Return the value converted to types that JSON can represent, with texts shortened by
     ``_short``.
     """
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, Mapping):
-        return {_short(str(name)): _storable(child) for name, child in value.items()}
+        return {_short(str(name)): _to_json_value(child) for name, child in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_storable(child) for child in value]
+        return [_to_json_value(child) for child in value]
     return _short(str(value))

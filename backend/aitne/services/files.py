@@ -17,8 +17,8 @@ from aitne.core.models.user import Actor, Scope
 from aitne.core.ports.account_files import AccountFiles, FileRoot
 from aitne.core.ports.accounts import Accounts
 from aitne.core.ports.files import JobLocation
-from aitne.core.users.policy import PolicyAction, require
-from aitne.services.jobs.containers import named_workdir
+from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.services.jobs.containers import get_workdir
 from aitne.store import Store
 
 JOBS = "jobs"
@@ -77,11 +77,11 @@ class FileService:
         """
         job, name, below = await self._job_and_path(actor, area, path)
         if name is None or not below:
-            raise _is_folder(area, path)
+            raise _make_folder_error(area, path)
         root, encoded = self._root(job, name), encode_path(below)
-        facts = await self._files.look(root, encoded)
+        facts = await self._files.get_entry(root, encoded)
         if facts.kind is FileKind.FOLDER:
-            raise _is_folder(area, path)
+            raise _make_folder_error(area, path)
         if facts.kind is not FileKind.FILE:
             raise Conflict(f"{shown_name(below)} is not a regular file, so it cannot be read.")
 
@@ -103,13 +103,13 @@ class FileService:
         if name is None:
             return FileList(items=tuple(await self._folders(job, after)))
         root = self._root(job, name)
-        return await self._files.list(root, encode_path(below), after=after, limit=limit)
+        return await self._files.list_folder(root, encode_path(below), after=after, limit=limit)
 
     async def _folders(self, job: Job, after: str) -> list[StoredFile]:
         folders = []
         for name in FOLDERS:
             with suppress(NotFound):
-                facts = await self._files.look(self._root(job, name), "")
+                facts = await self._files.get_entry(self._root(job, name), "")
                 folders.append(facts.model_copy(update={"name": name, "path": name}))
         return [folder for folder in folders if folder.name > after]
 
@@ -148,7 +148,9 @@ class FileService:
         except ValueError:
             raise NotFound("job", shown_name(text)[:60]) from None
         job = await self._store.get_job(job_id)
-        require(PolicyAction.JOB_FILES, actor, "job", job_id, owner=job.owner, project=job.project)
+        require_permission(
+            PolicyAction.JOB_FILES, actor, "job", job_id, owner=job.owner, project=job.project
+        )
         if job.is_outside:
             raise NotFound(
                 "files of job",
@@ -161,9 +163,9 @@ class FileService:
     def _root(self, job: Job, name: str) -> FileRoot:
         place = self._place(job)
         if name == WORKDIR:
-            folder = named_workdir(job, place.folder)
+            folder = get_workdir(job, place.folder)
             if folder == "~" or folder.startswith("~/"):
-                folder = self._accounts.of(job.owner).home + folder[1:]
+                folder = self._accounts.get_account(job.owner).home + folder[1:]
         else:
             folder = f"{place.folder}/{name}"
             if job.array_task_id is not None:
@@ -176,13 +178,13 @@ class FileService:
         offset = start
         while offset < end:
             limit = min(PART_BYTES, end - offset)
-            data = await self._files.read(root, path, etag=etag, offset=offset, limit=limit)
+            data = await self._files.read_part(root, path, etag=etag, offset=offset, limit=limit)
             if not data:
                 raise AitneError(f"The file {path} ended early.")
             yield data
             offset += len(data)
 
 
-def _is_folder(area: str, path: bytes) -> Conflict:
+def _make_folder_error(area: str, path: bytes) -> Conflict:
     name = path.decode("ascii", "replace")[:400]
     return Conflict(f"This is a folder. Its list is at /files/{area}/{name}/, with a final slash.")

@@ -14,9 +14,9 @@ from aitne.core.models.user import Actor
 from aitne.core.ports.accounts import Accounts, UnixAccount
 from aitne.core.ports.storage import UserFolders
 from aitne.core.sizes import describe_bytes
-from aitne.core.storage.areas import areas_of, made, owner_of
+from aitne.core.storage.areas import is_created_by_platform, list_areas, make_area_owner
 from aitne.core.storage.settings import StorageSettings
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.users.policy import PolicyAction, require_permission
 
 FRESH_S = 5.0
 """Seconds for which the result of one query is reused for all requests about the same areas."""
@@ -77,14 +77,20 @@ class StorageService:
             NotFound: the actor is not a member of the project.
             InvalidInput: the actor has no account, or its name cannot be the name of a folder.
         """
-        require(PolicyAction.STORAGE_READ, actor, "storage", actor.name, owner=actor.name)
+        require_permission(
+            PolicyAction.STORAGE_READ, actor, "storage", actor.name, owner=actor.name
+        )
         if project is not None:
-            require(PolicyAction.PROJECT_READ, actor, "project", project, project=project)
-        account = await asyncio.to_thread(self._accounts.of, actor.name)
+            require_permission(
+                PolicyAction.PROJECT_READ, actor, "project", project, project=project
+            )
+        account = await asyncio.to_thread(self._accounts.get_account, actor.name)
         projects = sorted(actor.projects) if project is None else [project]
-        return account, areas_of(self._settings, owner_of(account), projects)
+        return account, list_areas(self._settings, make_area_owner(account), projects)
 
-    async def mine(self, actor: Actor, project: str | None = None) -> StorageView:
+    async def create_and_inspect_areas(
+        self, actor: Actor, project: str | None = None
+    ) -> StorageView:
         """Create the actor's storage folders that are missing, and return the state of all areas.
 
         If the platform is not configured to create a folder, a file system does not answer, or the
@@ -105,12 +111,14 @@ class StorageService:
                 self._views = {
                     view_key: view for view_key, view in self._views.items() if view[0] >= now
                 }
-            task = asyncio.create_task(self._look(account, areas), name="storage-look")
+            task = asyncio.create_task(self._inspect_areas(account, areas), name="storage-look")
             cached_view = self._views[key] = (now + self._fresh_s, task)
         # A client that disconnects must not cancel the query for the others that share it.
         return await asyncio.shield(cached_view[1])
 
-    async def ensure(self, actor: Actor, project: str | None = None) -> tuple[str, ...]:
+    async def create_missing_areas(
+        self, actor: Actor, project: str | None = None
+    ) -> tuple[str, ...]:
         """Create missing storage folders of the actor. Returns a sentence for each problem.
 
         No file system is accessed if all folders existed in a recent check.
@@ -120,15 +128,15 @@ class StorageService:
         """
         account, areas = await self.areas(actor, project)
         try:
-            missing = await self._missing(account, areas)
+            missing = await self._find_missing_areas(account, areas)
             if not missing:
                 return ()
             self._views.clear()
-            return tuple(await self._places.make(account.name, missing))
+            return tuple(await self._places.create_folders(account.name, missing))
         except Unavailable as error:
             return (error.message,)
 
-    async def _missing(self, account: UnixAccount, areas: Sequence[Area]) -> list[Area]:
+    async def _find_missing_areas(self, account: UnixAccount, areas: Sequence[Area]) -> list[Area]:
         """Return those areas that are missing and that the platform is configured to create.
 
         Raises ``Unavailable`` if the file system or the broker does not answer.
@@ -137,31 +145,32 @@ class StorageService:
         doubtful = [
             area
             for area in areas
-            if self._known.get(area.path, 0.0) < now and made(self._settings, area)
+            if self._known.get(area.path, 0.0) < now
+            and is_created_by_platform(self._settings, area)
         ]
         if not doubtful:
             return []
-        path_facts = await self._places.paths(account.name, [area.path for area in doubtful])
+        path_facts = await self._places.read_paths(account.name, [area.path for area in doubtful])
         missing = []
         for area, facts in zip(doubtful, path_facts, strict=True):
             if facts.kind == "folder":
-                self._know(area.path, now)
-            elif facts.nothing_there:
+                self._remember_existing(area.path, now)
+            elif facts.is_missing:
                 missing.append(area)
         return missing
 
-    def _know(self, path: str, now: float) -> None:
+    def _remember_existing(self, path: str, now: float) -> None:
         if len(self._known) >= _MOST_KEPT:
             self._known.clear()
         self._known[path] = now + _KNOWN_S
 
-    async def _look(self, account: UnixAccount, areas: Sequence[Area]) -> StorageView:
+    async def _inspect_areas(self, account: UnixAccount, areas: Sequence[Area]) -> StorageView:
         try:
-            area_facts = tuple(await self._places.areas(account.name, areas))
+            area_facts = tuple(await self._places.read_areas(account.name, areas))
             absent = [facts.area for facts in area_facts if not facts.available]
-            if missing := await self._missing(account, absent):
-                await self._places.make(account.name, missing)
-                area_facts = tuple(await self._places.areas(account.name, areas))
+            if missing := await self._find_missing_areas(account, absent):
+                await self._places.create_folders(account.name, missing)
+                area_facts = tuple(await self._places.read_areas(account.name, areas))
             problems = [message for facts in area_facts for message in _problems(facts)]
         except Unavailable as error:
             area_facts = tuple(
@@ -190,8 +199,8 @@ def _problems(facts: AreaFacts) -> list[str]:
     if facts.available and not facts.writable:
         messages.append(f"You may not write into {area.path}.")
     whose = area.name if area.project is None else f"{area.name} of project {area.project}"
-    messages += _full(f"Your quota of {whose}", facts.user_quota)
-    messages += _full(f"The project's quota of {whose}", facts.project_quota)
+    messages += _list_quota_problems(f"Your quota of {whose}", facts.user_quota)
+    messages += _list_quota_problems(f"The project's quota of {whose}", facts.project_quota)
     if facts.available and facts.free_bytes == 0 and facts.total_bytes:
         messages.append(f"The file system of {area.path} is full.")
     bad = [target for target in facts.targets if not target.state.lower().startswith("online/good")]
@@ -201,7 +210,7 @@ def _problems(facts: AreaFacts) -> list[str]:
     return messages
 
 
-def _full(subject: str, quota: Quota | None) -> list[str]:
+def _list_quota_problems(subject: str, quota: Quota | None) -> list[str]:
     if quota is None:
         return []
     messages = []

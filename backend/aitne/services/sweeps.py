@@ -11,8 +11,8 @@ from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Job
 from aitne.core.models.sweep import Sweep, SweepSpec, SweepTask
 from aitne.core.models.user import Actor
-from aitne.core.sweeps import best_of, expand
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.sweeps import expand_sweep, find_best_task
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.store import Store
 
 
@@ -29,8 +29,8 @@ class SweepService:
 
         Raises ``NotFound``, also for a job without a sweep.
         """
-        array, spec = await self._sweep(PolicyAction.JOB_READ, actor, job_id)
-        return await self._look(array, spec)
+        array, spec = await self._get_permitted_sweep(PolicyAction.JOB_READ, actor, job_id)
+        return await self._read_sweep(array, spec)
 
     async def stop(self, actor: Actor, job_id: UUID) -> Job:
         """Cancel all tasks of the sweep that have not ended, except the best one so far.
@@ -40,10 +40,10 @@ class SweepService:
             NotAllowed: the sweep belongs to another user.
             Conflict: the sweep has ended.
         """
-        array, spec = await self._sweep(PolicyAction.JOB_CANCEL, actor, job_id)
-        if array.state.terminal:
+        array, spec = await self._get_permitted_sweep(PolicyAction.JOB_CANCEL, actor, job_id)
+        if array.state.is_terminal:
             raise Conflict(f"The sweep has ended ({array.state}): there is nothing to stop.")
-        sweep = await self._look(array, spec)
+        sweep = await self._read_sweep(array, spec)
         keep = {task.job_id for task in sweep.tasks if task.task == sweep.best}
         return await self._store.request_cancel(
             array.id,
@@ -52,7 +52,7 @@ class SweepService:
             keep=keep,
         )
 
-    async def judge(self, task: Job, values: Mapping[str, float]) -> None:
+    async def check_goal(self, task: Job, values: Mapping[str, float]) -> None:
         """Check whether the metric values that ``task`` has reported reach the goal of its sweep;
         if they do, cancel the other tasks of the sweep.
         """
@@ -61,13 +61,15 @@ class SweepService:
             return
         stop = spec.stop_when
         value = values.get(stop.metric)
-        if value is None or not stop.met(value):
+        if value is None or not stop.is_met(value):
             return
-        tasks = await self._store.array_tasks(task.array_job_id)
+        tasks = await self._store.list_array_tasks(task.array_job_id)
         if any(other.id == task.id and other.cancel_requested_at is not None for other in tasks):
             return  # another task reached the goal first and is kept
         if not any(
-            other.id != task.id and not other.state.terminal and other.cancel_requested_at is None
+            other.id != task.id
+            and not other.state.is_terminal
+            and other.cancel_requested_at is None
             for other in tasks
         ):
             return
@@ -83,19 +85,19 @@ class SweepService:
             unless_cancelled=task.id,  # by another task that reached the goal at the same time
         )
 
-    async def _sweep(
+    async def _get_permitted_sweep(
         self, action: PolicyAction, actor: Actor, job_id: UUID
     ) -> tuple[Job, SweepSpec]:
         job = await self._store.get_job(job_id)
-        require(action, actor, "job", job_id, owner=job.owner, project=job.project)
+        require_permission(action, actor, "job", job_id, owner=job.owner, project=job.project)
         spec = job.spec.sweep
         if spec is None or not job.is_array:
             raise NotFound("sweep", job_id, f"Job {job.name} is not a sweep.")
         return job, spec
 
-    async def _look(self, array: Job, spec: SweepSpec) -> Sweep:
-        values = await self._store.values_of_tasks(array.id)
-        settings = expand(spec)
+    async def _read_sweep(self, array: Job, spec: SweepSpec) -> Sweep:
+        values = await self._store.list_task_values(array.id)
+        settings = expand_sweep(spec)
         tasks = [
             SweepTask(
                 task=task.array_task_id or 0,
@@ -107,7 +109,7 @@ class SweepService:
                 started_at=task.started_at,
                 ended_at=task.ended_at,
             )
-            for task in await self._store.array_tasks(array.id)
+            for task in await self._store.list_array_tasks(array.id)
         ]
         metric = spec.metric or (spec.stop_when.metric if spec.stop_when else None)
         goal = spec.goal
@@ -121,6 +123,6 @@ class SweepService:
             metric=metric,
             goal=goal,
             stop_when=spec.stop_when,
-            best=best_of(judged, goal),
+            best=find_best_task(judged, goal),
             tasks=tasks,
         )

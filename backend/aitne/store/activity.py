@@ -25,7 +25,7 @@ _FIELDS = [_activity.c[name] for name in SessionActivity.model_fields]
 class ActivityStore(StorePart):
     """Storage of user activity in sessions, and of jobs with idle GPUs."""
 
-    async def note_activity(
+    async def record_activity(
         self, job_id: UUID, *, active_at: datetime, seen_at: datetime, tolerance_s: float = 0.0
     ) -> SessionActivity | None:
         """Store the activity of a session at ``active_at``, which an agent reported at ``seen_at``;
@@ -72,7 +72,7 @@ class ActivityStore(StorePart):
             await tx.execute(update(_activity).where(this).values(values))
         return activity.model_copy(update=values)
 
-    async def activities(self) -> Sequence[SessionActivity]:
+    async def list_activities(self) -> Sequence[SessionActivity]:
         """Return the last activity of each session that has not ended."""
         query = (
             select(*_FIELDS)
@@ -83,7 +83,7 @@ class ActivityStore(StorePart):
             rows = await connection.execute(query)
             return [SessionActivity.model_validate(dict(row)) for row in rows.mappings()]
 
-    async def warn_idle(
+    async def record_idle_warning(
         self, job_id: UUID, *, warned: int, at: datetime, data: dict[str, Any], epoch: int
     ) -> bool:
         """Record the warning with the number ``warned`` about an idle session, and add the event
@@ -105,7 +105,7 @@ class ActivityStore(StorePart):
             )
         return True
 
-    async def idle_gpu_jobs(self) -> Sequence[Job]:
+    async def list_idle_gpu_jobs(self) -> Sequence[Job]:
         """List the live jobs whose GPUs are idle, those with the longest idle time first."""
         query = (
             select(*JOB_COLUMNS)

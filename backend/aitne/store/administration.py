@@ -104,10 +104,10 @@ class AdministrationStore(StorePart):
         next_cursor = None
         if len(rows) > limit:
             last = items[-1]
-            next_cursor = paging.encode("announcements", last.starts_at.isoformat(), last.id)
+            next_cursor = paging.encode_cursor("announcements", last.starts_at.isoformat(), last.id)
         return Page(items=items, next_cursor=next_cursor, total=total)
 
-    async def dismiss(self, announcement_id: str, user: str) -> None:
+    async def dismiss_announcement(self, announcement_id: str, user: str) -> None:
         """Store that the user has dismissed the announcement. Raises ``NotFound``."""
         values = {"announcement": announcement_id, "user_name": user}
         try:
@@ -116,7 +116,7 @@ class AdministrationStore(StorePart):
         except IntegrityError as error:
             raise NotFound("announcement", announcement_id) from error
 
-    async def dismissed(self, user: str) -> frozenset[str]:
+    async def list_dismissed_announcements(self, user: str) -> frozenset[str]:
         """Return the ids of the announcements that this user has dismissed."""
         query = select(_dismissals.c.announcement).where(_dismissals.c.user_name == user)
         async with self._db.read() as connection:
@@ -130,7 +130,7 @@ class AdministrationStore(StorePart):
         Adds the event ``maintenance.changed`` if there was or is one.
         """
         async with self._db.write() as tx:
-            await tx.take("maintenance")
+            await tx.acquire_lock("maintenance")
             before = (await tx.execute(select(_maintenance))).mappings().first()
             if check is not None:
                 check(None if before is None else Maintenance.model_validate(before))
@@ -143,7 +143,7 @@ class AdministrationStore(StorePart):
                 await tx.execute(upsert(tx.dialect, _maintenance, values, ["cluster"]))
             tx.append_event(MAINTAINED, _event_data(window))
 
-    async def maintenance(self) -> Maintenance | None:
+    async def find_maintenance(self) -> Maintenance | None:
         """Return the present, next or last maintenance window, in this order; None if there was
         none.
         """
@@ -151,15 +151,19 @@ class AdministrationStore(StorePart):
             row = (await connection.execute(select(_maintenance))).mappings().first()
         return None if row is None else Maintenance.model_validate(row)
 
-    async def tell_turns(self, after: datetime, until: datetime) -> None:
+    async def append_start_and_end_events(self, after: datetime, until: datetime) -> None:
         """Add the events ``announcement.changed`` and ``maintenance.changed`` for those that began
         or ended after ``after`` and not later than ``until``.
 
         No request causes these events, because they depend only on the time.
         """
         # Usually nothing starts or ends; then nothing is written.
-        announced = select(_announcements.c.id).where(_turns(_announcements, after, until))
-        maintained = select(_maintenance).where(_turns(_maintenance, after, until))
+        announced = select(_announcements.c.id).where(
+            _make_start_or_end_condition(_announcements, after, until)
+        )
+        maintained = select(_maintenance).where(
+            _make_start_or_end_condition(_maintenance, after, until)
+        )
         async with self._db.read() as connection:
             turned = list((await connection.execute(announced)).scalars())
             window = (await connection.execute(maintained)).mappings().first()
@@ -171,15 +175,19 @@ class AdministrationStore(StorePart):
             if window is not None:
                 tx.append_event(MAINTAINED, _event_data(Maintenance.model_validate(window)))
 
-    async def note_node(self, node: str, what: str, *, actor: str, reason: str | None) -> None:
-        """Add an administrator's action (``what``, such as ``drain``) to the history of
+    async def record_node_action(
+        self, node: str, action: str, *, actor: str, reason: str | None
+    ) -> None:
+        """Add an administrator's action (``action``, such as ``drain``) to the history of
         the node.
         """
         async with self._db.write() as tx:
-            row = {"node": node, "what": what, "reason": reason, "actor": actor}
-            await node_history.write(tx, [{**row, "cluster": CLUSTER, "time": self._clock()}])
+            row = {"node": node, "what": action, "reason": reason, "actor": actor}
+            await node_history.insert_state_changes(
+                tx, [{**row, "cluster": CLUSTER, "time": self._clock()}]
+            )
 
-    async def node_history(
+    async def list_node_events(
         self, node: str, *, cursor: str | None = None, limit: int = 100
     ) -> Page[NodeEvent]:
         """List the events of the node, newest first."""
@@ -187,7 +195,7 @@ class AdministrationStore(StorePart):
         count = select(func.count()).select_from(_history).where(condition)
         page = select(_history).where(condition).order_by(_history.c.id.desc()).limit(limit + 1)
         if cursor is not None:
-            page = page.where(_history.c.id < paging.after_id("node_history", cursor))
+            page = page.where(_history.c.id < paging.decode_id_cursor("node_history", cursor))
         async with self._db.read() as connection:
             total = (await connection.execute(count)).scalar_one()
             rows = (await connection.execute(page)).mappings().all()
@@ -195,11 +203,11 @@ class AdministrationStore(StorePart):
         more = len(rows) > limit
         return Page(
             items=items,
-            next_cursor=paging.encode("node_history", str(items[-1].id)) if more else None,
+            next_cursor=paging.encode_cursor("node_history", str(items[-1].id)) if more else None,
             total=total,
         )
 
-    async def last_drains(self) -> dict[str, NodeEvent]:
+    async def list_last_drains(self) -> dict[str, NodeEvent]:
         """Return the newest ``drain`` of each node that was drained through the platform."""
         newest = (
             select(func.max(_history.c.id))
@@ -229,15 +237,15 @@ def _event_data(window: Maintenance | None) -> dict[str, Any]:
     return window.model_dump(mode="json", include={"starts_at", "ends_at"})
 
 
-def _turns(table: Table, after: datetime, until: datetime) -> Any:
+def _make_start_or_end_condition(table: Table, after: datetime, until: datetime) -> Any:
     return or_(
         *(and_(table.c[name] > after, table.c[name] <= until) for name in ("starts_at", "ends_at"))
     )
 
 
 def _announcement_key(cursor: str) -> tuple[datetime, str]:
-    time, announcement_id = paging.decode("announcements", cursor, 2)
+    time, announcement_id = paging.decode_cursor("announcements", cursor, 2)
     try:
-        return paging.moment(time), announcement_id
+        return paging.parse_time(time), announcement_id
     except ValueError as error:
-        raise paging.not_ours(cursor) from error
+        raise paging.make_foreign_cursor_error(cursor) from error

@@ -23,34 +23,34 @@ _RESOLVED_KEPT = timedelta(days=7)
 class AlertStore(StorePart):
     """Storage of the alerts that Alertmanager has sent, one for each fingerprint."""
 
-    async def save_alerts(self, alerts: Sequence[PlatformAlert], *, most: int) -> int:
+    async def save_alerts(self, alerts: Sequence[PlatformAlert], *, max_firing: int) -> int:
         """Store alerts whose status has changed, and append an event for each; of the others that
         fire, note that they were seen.
 
         An alert that is stored with the same status and start, or with a later start, is not
         changed, and neither is a resolved alert that is not stored. Resolved alerts are always
-        stored; an alert that begins to fire is dropped if ``most`` are firing already. Alerts that
+        stored; an alert that begins to fire is dropped if ``max_firing`` are firing already. Alerts that
         were not repeated for long are forgotten first.
 
         Returns the number of alerts that were dropped.
         """
         async with self._db.write() as tx:
-            await tx.take("alerts")
-            await tx.execute(forget_alerts(self._clock()))
-            stored = await _stored(tx, [alert.fingerprint for alert in alerts])
+            await tx.acquire_lock("alerts")
+            await tx.execute(make_old_alerts_delete(self._clock()))
+            stored = await _read_alerts(tx, [alert.fingerprint for alert in alerts])
             count = select(func.count()).where(_alerts.c.status == AlertStatus.FIRING)
             firing = (await tx.execute(count)).scalar_one()
             dropped = 0
             # Resolved ones first, which make room.
             for alert in sorted(alerts, key=lambda alert: alert.status is AlertStatus.FIRING):
                 known = stored.get(alert.fingerprint)
-                if not _is_news(known, alert):
+                if not _is_status_change(known, alert):
                     if known is not None and known.status is alert.status:
-                        await tx.execute(_seen(alert))
+                        await tx.execute(_make_seen_at_update(alert))
                     continue
                 fired = known is not None and known.status is AlertStatus.FIRING
                 fires = alert.status is AlertStatus.FIRING
-                if fires and not fired and firing >= most:
+                if fires and not fired and firing >= max_firing:
                     dropped += 1
                     continue
                 firing += fires - fired
@@ -64,7 +64,7 @@ class AlertStore(StorePart):
                 tx.append_event(ALERT_CHANGED, data)
         return dropped
 
-    async def alert(self, fingerprint: str) -> PlatformAlert | None:
+    async def find_alert(self, fingerprint: str) -> PlatformAlert | None:
         """Return the alert with this fingerprint; None if there is none."""
         query = select(_alerts).where(_alerts.c.fingerprint == fingerprint)
         async with self._db.read() as connection:
@@ -72,7 +72,7 @@ class AlertStore(StorePart):
         return None if row is None else PlatformAlert.model_validate(dict(row))
 
 
-def forget_alerts(now: datetime) -> Delete:
+def make_old_alerts_delete(now: datetime) -> Delete:
     """Return the statement that deletes the alerts of which Alertmanager has sent nothing for long:
     the message that a firing one is resolved may have been lost.
     """
@@ -87,12 +87,12 @@ def forget_alerts(now: datetime) -> Delete:
     )
 
 
-def _seen(alert: PlatformAlert) -> Update:
+def _make_seen_at_update(alert: PlatformAlert) -> Update:
     same = _alerts.c.fingerprint == alert.fingerprint
     return update(_alerts).where(same).values(seen_at=alert.seen_at)
 
 
-async def _stored(tx: Transaction, fingerprints: Sequence[str]) -> dict[str, PlatformAlert]:
+async def _read_alerts(tx: Transaction, fingerprints: Sequence[str]) -> dict[str, PlatformAlert]:
     found = {}
     for some in batched(fingerprints, MOST_IDS):
         query = select(_alerts).where(_alerts.c.fingerprint.in_(some))
@@ -101,7 +101,7 @@ async def _stored(tx: Transaction, fingerprints: Sequence[str]) -> dict[str, Pla
     return found
 
 
-def _is_news(stored: PlatformAlert | None, alert: PlatformAlert) -> bool:
+def _is_status_change(stored: PlatformAlert | None, alert: PlatformAlert) -> bool:
     if stored is None:
         return alert.status is AlertStatus.FIRING
     if alert.starts_at < stored.starts_at:

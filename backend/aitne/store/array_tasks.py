@@ -14,7 +14,7 @@ from aitne.core.models.job import Job
 from aitne.store import tables
 from aitne.store.base import StorePart
 from aitne.store.rows import JOB_COLUMNS, job_of
-from aitne.store.task_groups import expanded, indices_of, lock_all
+from aitne.store.task_groups import expand_rows, indices_of, lock_jobs
 
 _jobs = tables.jobs
 _LARGEST_INDEX = (1 << 31) - 1
@@ -23,11 +23,11 @@ _LARGEST_INDEX = (1 << 31) - 1
 class ArrayTaskStore(StorePart):
     """Storage of the tasks of arrays."""
 
-    async def array_tasks(self, array_job_id: UUID) -> Sequence[Job]:
+    async def list_array_tasks(self, array_job_id: UUID) -> Sequence[Job]:
         """Return the tasks of an array job, by index, including those that share a row."""
-        return expanded(await self.array_rows(array_job_id))
+        return expand_rows(await self.list_array_rows(array_job_id))
 
-    async def array_rows(self, array_job_id: UUID) -> Sequence[Job]:
+    async def list_array_rows(self, array_job_id: UUID) -> Sequence[Job]:
         """Return the database rows of an array job's tasks: the rows of single tasks, ordered by
         index, and the task group's row if there is one.
         """
@@ -36,7 +36,7 @@ class ArrayTaskStore(StorePart):
             rows = await connection.execute(query.order_by(_jobs.c.array_task_id))
             return [job_of(row) for row in rows.mappings()]
 
-    async def array_task(
+    async def find_array_task(
         self, array_job_id: UUID, index: int, *, own_row: bool = False
     ) -> Job | None:
         """Return one task of an array job; None if the array has no such task.
@@ -57,7 +57,11 @@ class ArrayTaskStore(StorePart):
         group = next((row for row in rows if index in indices_of(row)), None)
         if group is None:
             return None
-        return (await self.split_tasks(array_job_id, [index]))[0] if own_row else group.task(index)
+        return (
+            (await self.split_tasks(array_job_id, [index]))[0]
+            if own_row
+            else group.make_task(index)
+        )
 
     async def split_tasks(self, array_job_id: UUID, indices: Collection[int]) -> Sequence[Job]:
         """Create separate database rows for the tasks with these indices, which are stored in the
@@ -69,8 +73,8 @@ class ArrayTaskStore(StorePart):
         group_id = task_group_id(array_job_id)
         ids = [task_id(array_job_id, index) for index in indices]
         async with self._db.write() as tx:
-            jobs = await lock_all(tx, [array_job_id, *ids])
-            rest = await lock_all(tx, [group_id])
+            jobs = await lock_jobs(tx, [array_job_id, *ids])
+            rest = await lock_jobs(tx, [group_id])
         return [jobs[job_id] for job_id in ids if job_id in jobs] + [
             job for job in rest.values() if job.id == group_id
         ]

@@ -29,18 +29,18 @@ class AuditStore(StorePart):
     database. None: unknown.
     """
 
-    async def append_audit(self, draft: AuditDraft) -> AuditEntry:
+    async def append_audit_entry(self, draft: AuditDraft) -> AuditEntry:
         """Append an entry to the chain and return it; concurrent calls, also of other processes,
         are executed one after the other.
         """
         if self._db.address.path is not None and self._newest is not None:
             try:
-                return await self._append(draft, known=True)
+                return await self._append_chained_entry(draft, known=True)
             except IntegrityError:
                 self._newest = None  # another process has appended the entry with this ID
-        return await self._append(draft, known=False)
+        return await self._append_chained_entry(draft, known=False)
 
-    async def _append(self, draft: AuditDraft, *, known: bool) -> AuditEntry:
+    async def _append_chained_entry(self, draft: AuditDraft, *, known: bool) -> AuditEntry:
         """Append an entry to the audit log, with a hash that depends on the previous entry. The
         previous entry is the last one that this object has stored if ``known`` is True, otherwise
         the newest in the database.
@@ -48,15 +48,15 @@ class AuditStore(StorePart):
         Raises ``IntegrityError`` with ``known`` if another process has appended an entry since.
         """
         async with self._db.write(brief=True) as tx:
-            await tx.take("audit")
+            await tx.acquire_lock("audit")
             newest = self._newest if known else (await tx.execute(_LAST)).first()
             number, digest = (newest.id, newest.hash) if newest is not None else (0, None)
-            entry = AuditEntry.after(number, digest, draft)
-            await tx.send(_ADD, [entry.model_dump()])
+            entry = AuditEntry.from_draft(number, digest, draft)
+            await tx.execute_without_result(_ADD, [entry.model_dump()])
             self._newest = entry  # before others have their turn; wrong only if the commit fails
         return entry
 
-    async def list_audit(
+    async def list_audit_entries(
         self, where: AuditFilter, *, cursor: str | None = None, limit: int = 100
     ) -> Page[AuditEntry]:
         """Return a page of the entries that match ``where``, newest first.
@@ -67,7 +67,7 @@ class AuditStore(StorePart):
         count = select(func.count()).select_from(_audit).where(*conditions)
         page = select(_audit).where(*conditions).order_by(_audit.c.id.desc()).limit(limit + 1)
         if cursor is not None:
-            page = page.where(_audit.c.id < paging.after_id("audit", cursor))
+            page = page.where(_audit.c.id < paging.decode_id_cursor("audit", cursor))
         async with self._db.read() as connection:
             total = (await connection.execute(count)).scalar_one()
             rows = (await connection.execute(page)).mappings().all()
@@ -75,11 +75,11 @@ class AuditStore(StorePart):
         more = len(rows) > limit
         return Page(
             items=items,
-            next_cursor=paging.encode("audit", str(items[-1].id)) if more else None,
+            next_cursor=paging.encode_cursor("audit", str(items[-1].id)) if more else None,
             total=total,
         )
 
-    async def audit_after(
+    async def list_audit_entries_after(
         self, entry_id: int, where: AuditFilter, *, limit: int = 1_000
     ) -> Sequence[AuditEntry]:
         """List the entries that match ``where`` and have a higher number than ``entry_id``, oldest

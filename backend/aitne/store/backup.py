@@ -20,9 +20,9 @@ from aitne.core.errors import SetupError, Unavailable
 from aitne.core.models.audit import RESTORE, AuditDraft, Outcome
 from aitne.store import Store
 from aitne.store.engine import Database
-from aitne.store.faults import translated
-from aitne.store.migrate import is_known, revision
-from aitne.store.urls import Address, parse
+from aitne.store.faults import convert_database_errors
+from aitne.store.migrate import is_known_revision, read_revision
+from aitne.store.urls import Address, parse_address
 
 Kind = Literal["sqlite", "postgresql"]
 
@@ -34,14 +34,14 @@ _PASSWORD_OPTION = re.compile(r"[?&]password=([^&]*)")
 _PUBLIC = "public"
 
 
-def kind_of(url: str) -> Kind:
+def parse_database_kind(url: str) -> Kind:
     """Return the kind of the database at ``url``. Raises ``SetupError`` for other URLs."""
-    return "sqlite" if parse(url).path is not None else "postgresql"
+    return "sqlite" if parse_address(url).path is not None else "postgresql"
 
 
 def sqlite_file(url: str) -> Path:
     """Return the file of the SQLite database at ``url``."""
-    path = parse(url).path
+    path = parse_address(url).path
     assert path is not None  # noqa: S101 (the caller has checked the kind)
     return path
 
@@ -100,7 +100,7 @@ def dump_postgres(url: str, target: Path) -> None:
     """
     os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     options = ["--format=custom", "--no-owner", "--no-privileges", f"--schema={_PUBLIC}"]
-    _run("pg_dump", [*options, f"--file={target}"], parse(url))
+    _run_client_program("pg_dump", [*options, f"--file={target}"], parse_address(url))
 
 
 def restore_postgres(url: str, dump: Path) -> None:
@@ -111,25 +111,27 @@ def restore_postgres(url: str, dump: Path) -> None:
         Unavailable: ``pg_restore`` failed; the database has not changed.
     """
     options = ["--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction"]
-    _run("pg_restore", [*options, "--clean", "--if-exists", str(dump)], parse(url))
+    _run_client_program(
+        "pg_restore", [*options, "--clean", "--if-exists", str(dump)], parse_address(url)
+    )
 
 
-async def schema_of(url: str) -> str | None:
+async def read_schema_revision(url: str) -> str | None:
     """Return the schema revision of the database at ``url``; None if it contains no tables of the
     platform. Raises ``StoreUnavailable`` if the database does not answer.
     """
-    database = _database(url)
+    database = _make_database(url)
     try:
-        with translated(database.address):
+        with convert_database_errors(database.address):
             async with database.raw_read() as connection:
-                return await connection.run_sync(revision)
+                return await connection.run_sync(read_revision)
     finally:
         await database.close()
 
 
-async def set_aside(url: str, name: str) -> None:
+async def rename_schema(url: str, name: str) -> None:
     """Rename the schema of a PostgreSQL database, with all its tables, and create an empty schema
-    with the original name. ``put_back`` reverts this.
+    with the original name. ``restore_renamed_schema`` reverts this.
 
     Args:
         url: URL of the database.
@@ -138,21 +140,23 @@ async def set_aside(url: str, name: str) -> None:
     Raises:
         StoreUnavailable: the database does not answer.
     """
-    await _statements(url, f'ALTER SCHEMA {_PUBLIC} RENAME TO "{name}"', f"CREATE SCHEMA {_PUBLIC}")
+    await _execute_statements(
+        url, f'ALTER SCHEMA {_PUBLIC} RENAME TO "{name}"', f"CREATE SCHEMA {_PUBLIC}"
+    )
 
 
-async def put_back(url: str, name: str) -> None:
-    """Revert ``set_aside``: drop the current schema of a PostgreSQL database, and give the renamed
+async def restore_renamed_schema(url: str, name: str) -> None:
+    """Revert ``rename_schema``: drop the current schema of a PostgreSQL database, and give the renamed
     schema its original name again. Has no effect if there is no schema ``name``.
 
     Args:
         url: URL of the database.
-        name: name to which ``set_aside`` has renamed the schema.
+        name: name to which ``rename_schema`` has renamed the schema.
 
     Raises:
         StoreUnavailable: the database does not answer.
     """
-    await _statements(
+    await _execute_statements(
         url,
         f"""DO $$ BEGIN
             IF EXISTS (SELECT FROM pg_namespace WHERE nspname = '{name}') THEN
@@ -163,24 +167,24 @@ async def put_back(url: str, name: str) -> None:
     )
 
 
-def refuse_newer(schema: str, release: str) -> None:
+def check_schema_not_newer(backup_schema: str, release: str) -> None:
     """Check that this release can read the schema of a backup.
 
     Args:
-        schema: schema revision of the backup.
+        backup_schema: schema revision of the backup.
         release: release of the platform that made the backup, for the message.
 
     Raises:
         SetupError: the schema is of a newer release.
     """
-    if not is_known(schema):
+    if not is_known_revision(backup_schema):
         raise SetupError(
-            f"The backup is of a newer release (Aitne {release}, schema {schema}), which this one "
+            f"The backup is of a newer release (Aitne {release}, schema {backup_schema}), which this one "
             "cannot read. Install that release, then restore the backup."
         )
 
 
-async def mark_restored(url: str, *, actor: str, backup_at: datetime, path: str) -> None:
+async def complete_restore(url: str, *, actor: str, backup_at: datetime, path: str) -> None:
     """Migrate a restored database to the schema of this release, and record the restoration in its
     audit log, where the controller finds it.
 
@@ -191,7 +195,7 @@ async def mark_restored(url: str, *, actor: str, backup_at: datetime, path: str)
     store = Store(url)
     try:
         await store.start()
-        await store.append_audit(
+        await store.append_audit_entry(
             AuditDraft(
                 time=datetime.now(UTC),
                 actor=actor,
@@ -205,14 +209,14 @@ async def mark_restored(url: str, *, actor: str, backup_at: datetime, path: str)
         await store.close()
 
 
-def _database(url: str) -> Database:
-    return Database(parse(url), lambda: datetime.now(UTC), outlived=False)
+def _make_database(url: str) -> Database:
+    return Database(parse_address(url), lambda: datetime.now(UTC), outlived=False)
 
 
-async def _statements(url: str, *statements: str) -> None:
-    database = _database(url)
+async def _execute_statements(url: str, *statements: str) -> None:
+    database = _make_database(url)
     try:
-        with translated(database.address):
+        with convert_database_errors(database.address):
             async with database.raw_write() as connection:
                 for statement in statements:
                     await connection.execute(text(statement))
@@ -220,7 +224,7 @@ async def _statements(url: str, *statements: str) -> None:
         await database.close()
 
 
-def _run(name: str, options: list[str], address: Address) -> None:
+def _run_client_program(name: str, options: list[str], address: Address) -> None:
     """Run a client program of PostgreSQL under the effective account of this process. The password
     is passed in the environment, because all accounts can see command lines.
 
@@ -237,7 +241,7 @@ def _run(name: str, options: list[str], address: Address) -> None:
     dsn, password = _without_password(address.dsn)
     environment = os.environ if password is None else {**os.environ, "PGPASSWORD": password}
     done = subprocess.run(
-        [_program(name), f"--dbname={dsn}", *options],
+        [_find_client_program(name), f"--dbname={dsn}", *options],
         env=environment,
         user=os.geteuid(),
         group=os.getegid(),
@@ -260,7 +264,7 @@ def _run(name: str, options: list[str], address: Address) -> None:
     raise Unavailable(f"{name} failed for {address.shown}: {' / '.join(lines[-3:])}")
 
 
-def _program(name: str) -> str:
+def _find_client_program(name: str) -> str:
     """Return the path of a client program of the newest installed PostgreSQL release. Raises
     ``SetupError`` if the program is not installed.
     """

@@ -57,7 +57,7 @@ class StorePart:
     _clock: Clock
     _by_own_clock: bool
 
-    async def _lease_time(self, connection: Transaction | AsyncConnection) -> datetime:
+    async def _read_lease_time(self, connection: Transaction | AsyncConnection) -> datetime:
         """Return the current time for comparisons with leases. On PostgreSQL it is the server's
         time, which is the same for all processes (unless ``_by_own_clock`` is set).
         """
@@ -81,10 +81,10 @@ async def require_epoch(connection: Transaction | AsyncConnection, epoch: int | 
         return
     query = _LEADS_LOCKED if isinstance(connection, Transaction) else _LEADS
     if (await connection.execute(query, {"epoch": epoch})).first() is None:
-        raise _stale(epoch)
+        raise _make_stale_epoch_error(epoch)
 
 
-def _stale(epoch: int) -> StaleEpoch:
+def _make_stale_epoch_error(epoch: int) -> StaleEpoch:
     return StaleEpoch(
         f"Another controller became the leader (epoch {epoch} has ended), so nothing was changed. "
         "This one must stop acting until it is the leader again."
@@ -103,7 +103,7 @@ class DueItems:
     """Statement that reserves rows and returns them."""
 
     @classmethod
-    def of(
+    def for_table(
         cls, table: Table, condition: ColumnElement[bool], max_per_owner: int | None = None
     ) -> DueItems:
         """Return the statements that select and reserve the due rows of ``table`` that satisfy
@@ -114,7 +114,7 @@ class DueItems:
         later = table.c.available_at > now
         # There is only one leader, so items leased in another epoch are not being processed.
         is_due = condition & or_(table.c.available_at <= now, table.c.leased_in != epoch)
-        ids = _in_turn(table, is_due, condition & later & (table.c.leased_in == epoch))
+        ids = _select_round_robin(table, is_due, condition & later & (table.c.leased_in == epoch))
         if max_per_owner is not None:
             ids = ids.where(ids.selected_columns.turn <= max_per_owner)
         # The rows are checked again: they were not locked when their IDs were read.
@@ -136,7 +136,7 @@ class DueItems:
         )
 
 
-def _in_turn(
+def _select_round_robin(
     table: Table, is_due: ColumnElement[bool], is_leased: ColumnElement[bool]
 ) -> Select[Any]:
     """Return a query of the IDs of due rows in round-robin order of their owners: the first row of
@@ -170,7 +170,7 @@ def _in_turn(
     return select(turns.c.id, turns.c.turn).order_by(turns.c.turn, turns.c.available_at, turns.c.id)
 
 
-async def take_due(
+async def lease_due_rows(
     db: Database, due: DueItems, *, now: datetime, epoch: int, limit: int, until: datetime
 ) -> Sequence[RowMapping]:
     """Reserve due rows for the leader, and return them in the order in which they are processed.
@@ -193,7 +193,7 @@ async def take_due(
     async with db.read(brief=True) as connection:
         is_leader, any_due = (await connection.execute(due.some, values)).one()
     if not is_leader:
-        raise _stale(epoch)
+        raise _make_stale_epoch_error(epoch)
     if not any_due:
         return []
     async with db.read() as connection:

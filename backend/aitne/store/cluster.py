@@ -17,11 +17,11 @@ from aitne.core.models.node import Cluster, Node, SchedulerStatus
 from aitne.store import node_history, tables
 from aitne.store.admin_tables import cluster_load, partition_load
 from aitne.store.admin_tables import node_history as _node_history
-from aitne.store.alerts import forget_alerts
+from aitne.store.alerts import make_old_alerts_delete
 from aitne.store.base import StorePart, require_epoch
 from aitne.store.engine import Transaction
 from aitne.store.load import LOAD_KEPT
-from aitne.store.outside_jobs import prune_outside
+from aitne.store.outside_jobs import prune_outside_jobs
 from aitne.store.portable import upsert
 from aitne.store.rows import event_of, node_data, node_of
 from aitne.store.sign_in_tables import attempts, lockouts, secrets
@@ -88,7 +88,9 @@ class ClusterStore(StorePart):
                 for key in old_nodes.keys() | new_nodes.keys()
                 if old_nodes.get(key) != new_nodes.get(key)
             )
-            await node_history.write(tx, node_history.news(old_nodes, new_nodes, now))
+            await node_history.insert_state_changes(
+                tx, node_history.find_state_changes(old_nodes, new_nodes, now)
+            )
             row_keys = [{"of": key[0], "node": key[1]} for key in differing if key in old_nodes]
             if row_keys:
                 condition = (
@@ -112,30 +114,30 @@ class ClusterStore(StorePart):
             if differing or changed:
                 tx.append_event("nodes.changed", {"nodes": [name for _, name in differing]})
 
-    async def cluster(self) -> Cluster:
+    async def get_cluster(self) -> Cluster:
         """Return the stored state of the cluster, nodes by name; an empty cluster if none was
         stored yet.
         """
         query = select(_clusters.c.data, _clusters.c.seen_at).where(_clusters.c.name == CLUSTER)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).first()
-            nodes = await self._nodes(connection)
+            nodes = await self._read_nodes(connection)
         if row is None or row.data is None:
             return Cluster(nodes=tuple(nodes))
         return Cluster.model_validate({**row.data, "nodes": nodes, "seen_at": row.seen_at})
 
-    async def nodes(self) -> Sequence[Node]:
+    async def list_nodes(self) -> Sequence[Node]:
         """Return the nodes of the stored state of the cluster, by name; empty if none was stored
         yet.
         """
         async with self._db.read() as connection:
-            return await self._nodes(connection)
+            return await self._read_nodes(connection)
 
-    async def _nodes(self, connection: AsyncConnection) -> Sequence[Node]:
+    async def _read_nodes(self, connection: AsyncConnection) -> Sequence[Node]:
         query = select(_nodes).order_by(_nodes.c.cluster, _nodes.c.name)
         return [node_of(row) for row in (await connection.execute(query)).mappings()]
 
-    async def save_scheduler(self, status: SchedulerStatus, *, epoch: int) -> None:
+    async def save_scheduler_status(self, status: SchedulerStatus, *, epoch: int) -> None:
         """Store whether the scheduler answers and accepts jobs; add the event ``scheduler.changed``
         if that changed.
 
@@ -157,7 +159,7 @@ class ClusterStore(StorePart):
             if before is None or tuple(before) != (status.responding, status.message):
                 tx.append_event("scheduler.changed", status.model_dump(mode="json"))
 
-    async def scheduler(self) -> SchedulerStatus | None:
+    async def find_scheduler_status(self) -> SchedulerStatus | None:
         """Return the status of the scheduler; None before the first query."""
         query = select(_clusters).where(
             _clusters.c.name == CLUSTER, _clusters.c.answering.is_not(None)
@@ -168,7 +170,7 @@ class ClusterStore(StorePart):
             return None
         return SchedulerStatus(responding=row.answering, since=row.since, message=row.message)
 
-    async def take_lease(
+    async def acquire_lease(
         self,
         name: str,
         holder: str,
@@ -181,11 +183,11 @@ class ClusterStore(StorePart):
         """
         try:
             async with self._db.write() as tx:
-                return await self._take(tx, name, holder, duration_s, dict(counters or {}))
+                return await self._acquire_lease(tx, name, holder, duration_s, dict(counters or {}))
         except IntegrityError:
             return None  # another controller took it at the same moment
 
-    async def _take(
+    async def _acquire_lease(
         self,
         tx: Transaction,
         name: str,
@@ -195,7 +197,7 @@ class ClusterStore(StorePart):
     ) -> Lease | None:
         query = select(_leases).where(_leases.c.name == name).with_for_update()
         row = (await tx.execute(query)).first()
-        now = await self._lease_time(tx)
+        now = await self._read_lease_time(tx)
         expires_at = now + timedelta(seconds=duration_s)
         if row is not None and row.holder == holder:
             epoch = row.epoch
@@ -215,13 +217,13 @@ class ClusterStore(StorePart):
             await tx.execute(update(_leases).where(_leases.c.name == name).values(values))
         return Lease.model_validate(values)
 
-    async def current_lease(self, name: str) -> Lease | None:
+    async def find_lease(self, name: str) -> Lease | None:
         """Return the lease ``name``, also an expired one; None if it was released or
         never taken.
         """
         async with self._db.read(brief=True) as connection:
             row = (await connection.execute(select(_leases).where(_leases.c.name == name))).first()
-            now = await self._lease_time(connection)
+            now = await self._read_lease_time(connection)
         if row is None or row.holder is None:
             return None
         return Lease(
@@ -232,7 +234,7 @@ class ClusterStore(StorePart):
             counters=row.counters,
         )
 
-    async def drop_lease(self, name: str, holder: str) -> None:
+    async def release_lease(self, name: str, holder: str) -> None:
         """Release the lease, if ``holder`` still has it."""
         condition = (_leases.c.name == name, _leases.c.holder == holder)
         async with self._db.write() as tx:
@@ -240,7 +242,7 @@ class ClusterStore(StorePart):
                 values = {"holder": None, "epoch": await _next_epoch(tx)}
                 await tx.execute(update(_leases).where(*condition).values(values))
 
-    async def events_after(self, event_id: int, *, limit: int = 1_000) -> Sequence[Event]:
+    async def list_events_after(self, event_id: int, *, limit: int = 1_000) -> Sequence[Event]:
         """List up to ``limit`` events that were committed after ``event_id``, oldest first. IDs are
         assigned in commit order, so no event with a lower ID can appear later.
         """
@@ -249,7 +251,7 @@ class ClusterStore(StorePart):
             rows = await connection.execute(_EVENTS_AFTER, values)
             return [event_of(row) for row in rows.mappings()]
 
-    async def last_event_id(self) -> int:
+    async def get_last_event_id(self) -> int:
         """Return the newest event's id; 0 if there is none."""
         async with self._db.read(brief=True) as connection:
             return (await connection.execute(_LAST_EVENT)).scalar() or 0
@@ -268,9 +270,11 @@ class ClusterStore(StorePart):
         data_version``, PostgreSQL uses LISTEN.
         """
         # The last read of the waiter also counts as its previous call.
-        return await self._db.feed.wait(timeout_s)
+        return await self._db.feed.wait_for_change(timeout_s)
 
-    async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
+    async def delete_old_records(
+        self, *, events_before: datetime, idempotency_before: datetime
+    ) -> None:
         """Delete events and samples older than ``events_before``, idempotency keys older than
         ``idempotency_before``, and all expired secrets.
 
@@ -284,7 +288,7 @@ class ClusterStore(StorePart):
                 delete(_events).where(_events.c.time < events_before, _events.c.id < newest),
                 delete(tables.samples).where(tables.samples.c.time < events_before),
                 delete(_node_history).where(_node_history.c.time < now - _HISTORY_KEPT),
-                forget_alerts(now),
+                make_old_alerts_delete(now),
                 delete(cluster_load).where(cluster_load.c.time < now - LOAD_KEPT),
                 delete(partition_load).where(partition_load.c.time < now - LOAD_KEPT),
                 delete(tables.idempotency).where(
@@ -298,7 +302,7 @@ class ClusterStore(StorePart):
                 ),
             ):
                 await tx.execute(statement)
-            await prune_outside(tx, events_before)
+            await prune_outside_jobs(tx, events_before)
 
 
 async def _next_epoch(tx: Transaction) -> int:

@@ -48,14 +48,14 @@ BigId = BigInteger().with_variant(Integer, "sqlite")
 """Type of IDs: SQLite increments only a primary key of exactly this type."""
 
 
-def _widened(length: int, before: int) -> String:
+def _make_widened_type(length: int, before: int) -> String:
     """Return the type of a column that was once created for ``before`` characters. SQLite enforces no
     lengths and cannot change them without a copy of the table, so it keeps the first one.
     """
     return String(length).with_variant(String(before), "sqlite")
 
 
-UserName = _widened(128, 32)
-UnixName = _widened(128, 64)
-ProjectName = _widened(64, 40)
-GpuType = _widened(80, 40)
+UserName = _make_widened_type(128, 32)
+UnixName = _make_widened_type(128, 64)
+ProjectName = _make_widened_type(64, 40)
+GpuType = _make_widened_type(80, 40)

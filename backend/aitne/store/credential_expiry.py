@@ -25,9 +25,9 @@ _tokens = sign_in_tables.tokens
 class CredentialExpiryStore(StorePart):
     """Storage of the ends of credentials."""
 
-    async def hub_logouts(self, now: datetime) -> Sequence[HubLogout]:
+    async def list_hub_logouts(self, now: datetime) -> Sequence[HubLogout]:
         """Return what JupyterHub has to end, for each user whose sign-ins were revoked, or have
-        expired before ``now``, since its last ``hub_logged_out``.
+        expired before ``now``, since its last ``finish_hub_logout``.
         """
         over = select(_sessions.c.owner).where(_sessions.c.expires_at <= now)
         due = (
@@ -51,7 +51,7 @@ class CredentialExpiryStore(StorePart):
             logouts.append(HubLogout(owner=owner, count=count, expired=expired, valid=valid))
         return logouts
 
-    async def hub_logged_out(self, logout: HubLogout) -> None:
+    async def finish_hub_logout(self, logout: HubLogout) -> None:
         """Record that JupyterHub has carried out the logout. What was revoked or has expired since
         it was read is still to be ended.
         """
@@ -60,7 +60,7 @@ class CredentialExpiryStore(StorePart):
             await tx.execute(update(_users).where(*same).values(hub_logouts=0))
             await tx.execute(delete(_sessions).where(_sessions.c.id.in_(logout.expired)))
 
-    async def expired_credentials(self, after: datetime, until: datetime) -> frozenset[str]:
+    async def list_expired_credentials(self, after: datetime, until: datetime) -> frozenset[str]:
         """Return the IDs, as ``Actor.credential``, of the sign-ins, impersonations and access tokens
         whose time was over later than ``after``, and at ``until`` at the latest.
         """
@@ -82,7 +82,7 @@ class CredentialExpiryStore(StorePart):
             rows = (await connection.execute(impersonations)).all()
         return frozenset(ids | {impersonation_id(row.id, row.acting_as) for row in rows})
 
-    async def next_expiry(self, after: datetime) -> datetime | None:
+    async def find_next_expiry(self, after: datetime) -> datetime | None:
         """Return the first time later than ``after`` at which the time of a sign-in, an
         impersonation or an access token is over; None if there is none.
         """
@@ -99,7 +99,7 @@ class CredentialExpiryStore(StorePart):
             ]
         return min((time for time in times if time is not None), default=None)
 
-    async def credential_valid(self, credential: str, now: datetime) -> bool:
+    async def is_credential_valid(self, credential: str, now: datetime) -> bool:
         """Return whether the credential with this ID (``Actor.credential``) exists and has not
         ended. Whether its user is disabled is not checked.
         """

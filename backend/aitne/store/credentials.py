@@ -15,8 +15,8 @@ from aitne.store import sign_in_tables, tables
 from aitne.store.base import StorePart
 from aitne.store.portable import upsert
 from aitne.store.rows import token_of, user_of
-from aitne.store.security_events import note_security
-from aitne.store.sign_ins import hub_logout
+from aitne.store.security_events import append_security_event
+from aitne.store.sign_ins import make_hub_logout_update
 
 _users = tables.users
 _sessions = sign_in_tables.web_sessions
@@ -58,11 +58,11 @@ class CredentialStore(StorePart):
                 await tx.execute(insert(_tokens), row)
                 if notify:
                     about = {"change": "token", "name": token.name, "by": token.created_by}
-                    note_security(tx, token.owner, about)
+                    append_security_event(tx, token.owner, about)
         except IntegrityError as error:
             raise NotFound("user", token.owner) from error
 
-    async def token_user(self, token_hash: str, now: datetime) -> tuple[User, Token] | None:
+    async def find_token_user(self, token_hash: str, now: datetime) -> tuple[User, Token] | None:
         """Return the user and the access token, and record the token's use (at most once a minute);
         None if the token is unknown or expired, or its user is disabled.
         """
@@ -76,7 +76,7 @@ class CredentialStore(StorePart):
             return None
         if token.last_used_at is None or now - token.last_used_at >= _USE_NOTED_EVERY:
             used = update(_tokens).where(_tokens.c.id == token.id)
-            await self._db.note(used.values(last_used_at=now))
+            await self._db.execute_nonessential(used.values(last_used_at=now))
             token = token.model_copy(update={"last_used_at": now})
         return user_of(row), token
 
@@ -101,10 +101,10 @@ class CredentialStore(StorePart):
                 raise NotFound("token", token_id)
             behind = delete(_sessions).where(_sessions.c.token_id == token_id)
             if (await tx.execute(behind)).rowcount:
-                await tx.execute(hub_logout(owner))
+                await tx.execute(make_hub_logout_update(owner))
         return token_of(row)
 
-    async def put_secret(
+    async def add_single_use_secret(
         self, purpose: str, secret_hash: str, owner: str, expires_at: datetime, data: dict[str, Any]
     ) -> None:
         """Store a short-lived secret that can be used once. ``purpose`` tells its kind: a login
@@ -120,7 +120,7 @@ class CredentialStore(StorePart):
         async with self._db.write() as tx:
             await tx.execute(upsert(tx.dialect, _secrets, row, ["purpose", "secret_hash"]))
 
-    async def take_secret(
+    async def consume_single_use_secret(
         self, purpose: str, secret_hash: str, now: datetime
     ) -> tuple[str, dict[str, Any]] | None:
         """Delete a single-use secret and return its owner and data; None if it was taken before,
@@ -135,7 +135,7 @@ class CredentialStore(StorePart):
             row = (await tx.execute(statement)).first()
         return None if row is None or row.expires_at <= now else (row.owner, row.data)
 
-    async def note_attempt(self, key: str, now: datetime, *, window_s: float) -> int:
+    async def record_attempt(self, key: str, now: datetime, *, window_s: float) -> int:
         """Count one event under ``key`` (such as an address from which passwords are sent).
 
         Returns the number of events under ``key`` in the last ``window_s`` seconds, including this
@@ -149,7 +149,7 @@ class CredentialStore(StorePart):
         return count
 
     async def delete_last_attempt(self, key: str) -> None:
-        """Delete the newest event that ``note_attempt`` counted under ``key``.
+        """Delete the newest event that ``record_attempt`` counted under ``key``.
 
         Called after a successful login, which does not count toward the limit of its address.
         """
@@ -163,7 +163,7 @@ class CredentialStore(StorePart):
         async with self._db.write() as tx:
             await tx.execute(delete(_attempts).where(_attempts.c.id == last))
 
-    async def clear_attempts(self, key: str) -> None:
-        """Delete all events that ``note_attempt`` counted under ``key``."""
+    async def delete_attempts(self, key: str) -> None:
+        """Delete all events that ``record_attempt`` counted under ``key``."""
         async with self._db.write() as tx:
             await tx.execute(delete(_attempts).where(_attempts.c.key == key))

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, func, select
 
 from aitne.store.engine import Database
-from aitne.store.faults import translated
-from aitne.store.migrate import revision
+from aitne.store.faults import convert_database_errors
+from aitne.store.migrate import read_revision
 from aitne.store.tables import jobs
-from aitne.store.urls import parse
+from aitne.store.urls import parse_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class DatabaseState:
     """Number of jobs that were accepted at or after the time ``since``."""
 
 
-async def database_state(url: str, since: datetime) -> DatabaseState:
+async def read_database_state(url: str, since: datetime) -> DatabaseState:
     """Return the state of a database without migrating it.
 
     Args:
@@ -35,17 +35,17 @@ async def database_state(url: str, since: datetime) -> DatabaseState:
         SetupError: the URL is invalid.
         StoreUnavailable: the database does not answer.
     """
-    database = Database(parse(url), lambda: datetime.now(UTC), outlived=False)
+    database = Database(parse_address(url), lambda: datetime.now(UTC), outlived=False)
     try:
-        with translated(database.address):
+        with convert_database_errors(database.address):
             async with database.raw_read() as connection:
-                return await connection.run_sync(_state, since)
+                return await connection.run_sync(_read_state, since)
     finally:
         await database.close()
 
 
-def _state(connection: Connection, since: datetime) -> DatabaseState:
-    present = revision(connection)
+def _read_state(connection: Connection, since: datetime) -> DatabaseState:
+    present = read_revision(connection)
     if present is None:
         return DatabaseState(None, 0)
     query = select(func.count()).select_from(jobs).where(jobs.c.created_at >= since)

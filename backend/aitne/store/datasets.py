@@ -49,7 +49,7 @@ class DatasetStore(StorePart):
         taken = select(_datasets.c.owner).where(_datasets.c.name == dataset.name)
         async with self._db.write() as tx:
             # Otherwise two users who add a first version at the same time would both own the name.
-            await tx.take(f"dataset {dataset.name}")
+            await tx.acquire_lock(f"dataset {dataset.name}")
             owners = set((await tx.execute(taken)).scalars())
             if owners and dataset.owner not in owners:
                 raise Conflict(
@@ -62,9 +62,9 @@ class DatasetStore(StorePart):
                     f"There is a dataset {dataset.reference} already. Choose another version."
                 )
             await grant_to_projects(tx, _dataset_projects, dataset, dataset.projects)
-            _note_dataset(tx, dataset, actor, "added")
+            _append_dataset_event(tx, dataset, actor, "added")
 
-    async def datasets(self, *, visible_to: str | None) -> Sequence[Dataset]:
+    async def list_datasets(self, *, visible_to: str | None) -> Sequence[Dataset]:
         """List datasets by name and newest first. With ``visible_to``, only those that the user
         owns or may read as member of a project.
         """
@@ -89,7 +89,7 @@ class DatasetStore(StorePart):
             for row in rows
         ]
 
-    async def dataset(self, name: str, version: str | None) -> Dataset:
+    async def get_dataset(self, name: str, version: str | None) -> Dataset:
         """Return the dataset; if ``version`` is None, the newest version that is not retired.
         Raises ``NotFound``."""
         async with self._db.read() as connection:
@@ -103,9 +103,9 @@ class DatasetStore(StorePart):
                 version = (await connection.execute(newest)).scalar()
                 if version is None:
                     raise NotFound("dataset", name)
-            return await _dataset(connection, name, version)
+            return await _read_dataset(connection, name, version)
 
-    async def set_dataset(
+    async def update_dataset(
         self,
         name: str,
         version: str,
@@ -132,7 +132,7 @@ class DatasetStore(StorePart):
             }
         async with self._db.write() as tx:
             await lock_version(tx, _datasets, "dataset", name, version)
-            before = await _dataset(tx, name, version)
+            before = await _read_dataset(tx, name, version)
             if values:
                 condition = is_version(_datasets, name, version)
                 await tx.execute(update(_datasets).where(condition).values(values))
@@ -144,17 +144,17 @@ class DatasetStore(StorePart):
             await grant_to_projects(
                 tx, _dataset_projects, before, set(grant) - set(before.projects)
             )
-            after = await _dataset(tx, name, version)
+            after = await _read_dataset(tx, name, version)
             if after.projects != before.projects:
-                _note_dataset(tx, after, actor, "projects", before)
+                _append_dataset_event(tx, after, actor, "projects", before)
             if after.retired != before.retired:
-                _note_dataset(tx, after, actor, "retired" if after.retired else "offered")
+                _append_dataset_event(tx, after, actor, "retired" if after.retired else "offered")
             if verified_at is not None:
-                _note_dataset(tx, after, actor, "damaged" if damaged_files else "verified")
+                _append_dataset_event(tx, after, actor, "damaged" if damaged_files else "verified")
         return after
 
 
-async def _dataset(connection: Reader, name: str, version: str) -> Dataset:
+async def _read_dataset(connection: Reader, name: str, version: str) -> Dataset:
     query = select(_datasets).where(is_version(_datasets, name, version))
     row = (await connection.execute(query)).mappings().first()
     if row is None:
@@ -175,7 +175,7 @@ async def _projects_of(connection: AsyncConnection) -> Mapping[Version, Sequence
     return projects
 
 
-def _note_dataset(
+def _append_dataset_event(
     tx: Transaction, dataset: Dataset, actor: str, what: str, before: Dataset | None = None
 ) -> None:
     about = {"name": dataset.name, "version": dataset.version, "what": what, "actor": actor}

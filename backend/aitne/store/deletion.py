@@ -34,12 +34,12 @@ from aitne.core.models.job import Job, JobOrigin
 from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.project import Retention
 from aitne.core.retention import FAILURES, KeepTimes
-from aitne.host.state_file import state_of
+from aitne.host.state_file import parse_state_document
 from aitne.store import tables
 from aitne.store.base import MOST_IDS, StorePart, batched, require_epoch
 from aitne.store.engine import Transaction
 from aitne.store.group_tables import deleted_runs
-from aitne.store.job_writes import append_job_event, change_all, lock_rows
+from aitne.store.job_writes import append_job_event, lock_job_rows, update_jobs
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.task_groups import find_tasks
 
@@ -85,17 +85,17 @@ class DeletionStore(StorePart):
         """
         result: dict[UUID, DeleteRequest] = {}
         async with self._db.write() as tx:
-            rows = await lock_rows(tx, job_ids)
+            rows = await lock_job_rows(tx, job_ids)
             # A task without a row of its own is a task all the same.
             tasks = await find_tasks(tx, {*job_ids}.difference(job.id for job in rows))
-            needed = await _needed(tx)
+            needed = await _list_needed_jobs(tx)
             accepted: list[Job] = []
             for job in [*rows, *tasks]:
-                refusal = _refusal(job, needed)
+                refusal = _find_delete_refusal(job, needed)
                 result[job.id] = DeleteRequest(job, refusal)
                 if refusal is None:
                     accepted.append(job)
-            for changed in await _request(tx, accepted, now):
+            for changed in await _record_delete_requests(tx, accepted, now):
                 result[changed.id] = DeleteRequest(changed, None)
         return result
 
@@ -114,11 +114,11 @@ class DeletionStore(StorePart):
         ``keep`` is the retention period of all projects except those in ``by_project``, which have
         their own. Raises ``StaleEpoch`` if another controller is the leader.
         """
-        expired = _expired(keep, by_project, now)
+        expired = _make_expired_condition(keep, by_project, now)
         order = (_jobs.c.ended_at, _jobs.c.id)
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
-            needed = await _needed(tx)
+            needed = await _list_needed_jobs(tx)
             chosen: list[UUID] = []
             last: tuple[datetime, UUID] | None = None
             while len(chosen) < limit:
@@ -132,8 +132,10 @@ class DeletionStore(StorePart):
                 if len(page) < MOST_IDS:
                     break
                 last = (page[-1].ended_at, page[-1].id)
-            rows = await lock_rows(tx, chosen)
-            await _request(tx, [job for job in rows if _refusal(job, needed) is None], now)
+            rows = await lock_job_rows(tx, chosen)
+            await _record_delete_requests(
+                tx, [job for job in rows if _find_delete_refusal(job, needed) is None], now
+            )
         return len(chosen)
 
     async def delete_job(self, job_id: UUID, *, epoch: int) -> bool:
@@ -158,43 +160,43 @@ class DeletionStore(StorePart):
             while more:
                 async with self._db.write() as tx:
                     if not await _may_delete(tx, job_id, epoch):
-                        return not await self._exists(tx, job_id)
+                        return not await self._has_job(tx, job_id)
                     more = (await tx.execute(statement)).rowcount >= ROWS_AT_ONCE
         async with self._db.write() as tx:
             if not await _may_delete(tx, job_id, epoch):
-                return not await self._exists(tx, job_id)
-            (job,) = await lock_rows(tx, [job_id])
+                return not await self._has_job(tx, job_id)
+            (job,) = await lock_job_rows(tx, [job_id])
             await tx.execute(delete(_events).where(_events.c.id.in_(old_events)))
-            await _keep_runs(tx, job_id)
+            await _save_job_times(tx, job_id)
             await tx.execute(delete(_jobs).where(_jobs.c.id == job_id))
             append_job_event(tx, DELETED, job.model_copy(update={"version": job.version + 1}))
         return True
 
-    async def _exists(self, tx: Transaction, job_id: UUID) -> bool:
+    async def _has_job(self, tx: Transaction, job_id: UUID) -> bool:
         return (
             await tx.execute(select(_jobs.c.id).where(_jobs.c.id == job_id))
         ).first() is not None
 
-    async def retention_of_projects(self) -> Mapping[str, Retention]:
+    async def list_project_retentions(self) -> Mapping[str, Retention]:
         """Return how long ended jobs are kept, by the name of each project that has set it."""
         projects = tables.projects.c
         query = select(projects.name, projects.retention).where(projects.retention.is_not(None))
         async with self._db.read() as connection:
             return {
-                row.name: state_of(Retention, row.retention)
+                row.name: parse_state_document(Retention, row.retention)
                 for row in await connection.execute(query)
             }
 
 
-def _refusal(job: Job, needed: Collection[UUID]) -> DeleteRefusal | None:
+def _find_delete_refusal(job: Job, needed: Collection[UUID]) -> DeleteRefusal | None:
     if job.array_job_id is not None:
         return DeleteRefusal.ARRAY_TASK
-    if not job.state.terminal:
+    if not job.state.is_terminal:
         return DeleteRefusal.NOT_ENDED
     return DeleteRefusal.NEEDED if job.id in needed else None
 
 
-def _expired(
+def _make_expired_condition(
     keep: KeepTimes, by_project: Mapping[str, KeepTimes], now: datetime
 ) -> ColumnElement[bool]:
     """Return the SQL condition for ended jobs whose retention time is over: ``by_project`` for the
@@ -203,9 +205,10 @@ def _expired(
     groups: dict[KeepTimes, list[str]] = {}
     for project, times in sorted(by_project.items()):
         groups.setdefault(times, []).append(project)
-    other = and_(_jobs.c.project.not_in(sorted(by_project)), _too_old(keep, now))
+    other = and_(_jobs.c.project.not_in(sorted(by_project)), _make_too_old_condition(keep, now))
     own = [
-        and_(_jobs.c.project.in_(names), _too_old(times, now)) for times, names in groups.items()
+        and_(_jobs.c.project.in_(names), _make_too_old_condition(times, now))
+        for times, names in groups.items()
     ]
     return and_(
         _jobs.c.array_job_id.is_(None),
@@ -215,7 +218,7 @@ def _expired(
     )
 
 
-def _too_old(keep: KeepTimes, now: datetime) -> ColumnElement[bool]:
+def _make_too_old_condition(keep: KeepTimes, now: datetime) -> ColumnElement[bool]:
     failed = _jobs.c.state.in_(_FAILED_STATES)
     conditions = [
         and_(is_kind, _jobs.c.ended_at <= now - timedelta(seconds=keep_s))
@@ -225,28 +228,30 @@ def _too_old(keep: KeepTimes, now: datetime) -> ColumnElement[bool]:
     return or_(False, *conditions)
 
 
-async def _request(tx: Transaction, jobs: Sequence[Job], now: datetime) -> Sequence[Job]:
+async def _record_delete_requests(
+    tx: Transaction, jobs: Sequence[Job], now: datetime
+) -> Sequence[Job]:
     """Record that the deletion of these jobs was requested, so that the controller deletes them.
     Return the changed jobs.
     """
     fresh = [job for job in jobs if job.delete_requested_at is None]
-    changed = await change_all(tx, [(job, {"delete_requested_at": now}) for job in fresh])
+    changed = await update_jobs(tx, [(job, {"delete_requested_at": now}) for job in fresh])
     for some in batched([job.id for job in fresh], MOST_IDS):
         await tx.execute(update(_jobs).where(_jobs.c.id.in_(some)).values(folder_due_at=now))
     return changed
 
 
-async def _needed(tx: Transaction) -> set[UUID]:
+async def _list_needed_jobs(tx: Transaction) -> set[UUID]:
     """Return the IDs of the jobs on which live jobs depend."""
     lists = [cast(_jobs.c.spec[kind], Text) for kind in DEPENDENCIES]
     named = or_(*(text.contains("-") for text in lists))
     query = select(*lists).where(
         _jobs.c.state.in_(LIVE_STATES), _jobs.c.origin == JobOrigin.PLATFORM, named
     )
-    return {job_id for row in await tx.execute(query) for job_id in _named(row)}
+    return {job_id for row in await tx.execute(query) for job_id in _parse_job_ids(row)}
 
 
-def _named(row: Sequence[str | None]) -> Iterator[UUID]:
+def _parse_job_ids(row: Sequence[str | None]) -> Iterator[UUID]:
     for text in filter(None, row):
         for name in json.loads(text) or ():
             job_id = UUID(name)
@@ -260,13 +265,13 @@ async def _may_delete(tx: Transaction, job_id: UUID, epoch: int) -> bool:
     until the commit.
     """
     await require_epoch(tx, epoch)
-    rows = await lock_rows(tx, [job_id])
+    rows = await lock_job_rows(tx, [job_id])
     if not rows or rows[0].delete_requested_at is None:
         return False
-    return _refusal(rows[0], await _needed(tx)) is None
+    return _find_delete_refusal(rows[0], await _list_needed_jobs(tx)) is None
 
 
-async def _keep_runs(tx: Transaction, job_id: UUID) -> None:
+async def _save_job_times(tx: Transaction, job_id: UUID) -> None:
     """Store the times and resources of the job, or of the tasks of an array job, from which usage
     is computed after the deletion.
     """

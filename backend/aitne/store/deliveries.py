@@ -14,7 +14,15 @@ from sqlalchemy.exc import IntegrityError
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.notification import WEBHOOK, Delivery, DeliveryState, NewDelivery, Webhook
 from aitne.store import notification_tables as tables
-from aitne.store.base import MOST_IDS, Check, DueItems, StorePart, batched, require_epoch, take_due
+from aitne.store.base import (
+    MOST_IDS,
+    Check,
+    DueItems,
+    StorePart,
+    batched,
+    lease_due_rows,
+    require_epoch,
+)
 from aitne.store.engine import Transaction
 from aitne.store.notifications import delivery_row
 
@@ -34,35 +42,39 @@ class DeliveryBacklog:
 
 
 @cache
-def _due(max_per_owner: int | None) -> DueItems:
-    return DueItems.of(_deliveries, _deliveries.c.state == DeliveryState.WAITING, max_per_owner)
+def _make_due_deliveries(max_per_owner: int | None) -> DueItems:
+    return DueItems.for_table(
+        _deliveries, _deliveries.c.state == DeliveryState.WAITING, max_per_owner
+    )
 
 
 class DeliveryStore(StorePart):
     """Storage of webhooks, and of deliveries of notifications."""
 
-    async def create_webhook(self, webhook: Webhook, *, most: int) -> None:
-        """Store the webhook. Raises ``Conflict`` if the owner has ``most`` webhooks already,
+    async def create_webhook(self, webhook: Webhook, *, max_webhooks: int) -> None:
+        """Store the webhook. Raises ``Conflict`` if the owner has ``max_webhooks`` webhooks already,
         ``NotFound`` if there is no such owner."""
         try:
             async with self._db.write() as tx:
-                await tx.take(f"webhooks of {webhook.owner}")
+                await tx.acquire_lock(f"webhooks of {webhook.owner}")
                 query = select(func.count()).select_from(_webhooks)
                 count = query.where(_webhooks.c.owner == webhook.owner)
-                if (await tx.execute(count)).scalar_one() >= most:
-                    raise Conflict(f"You have {most} webhooks, which is the maximum. Remove one.")
+                if (await tx.execute(count)).scalar_one() >= max_webhooks:
+                    raise Conflict(
+                        f"You have {max_webhooks} webhooks, which is the maximum. Remove one."
+                    )
                 await tx.execute(insert(_webhooks), webhook.model_dump())
         except IntegrityError as error:
             raise NotFound("user", webhook.owner) from error
 
-    async def webhooks(self, owner: str) -> Sequence[Webhook]:
+    async def list_webhooks(self, owner: str) -> Sequence[Webhook]:
         """List the owner's webhooks, oldest first."""
         query = select(_webhooks).where(_webhooks.c.owner == owner)
         async with self._db.read() as connection:
             rows = await connection.execute(query.order_by(_webhooks.c.created_at, _webhooks.c.id))
             return [Webhook.model_validate(dict(row)) for row in rows.mappings()]
 
-    async def webhooks_of_many(self, owners: Sequence[str]) -> Sequence[Webhook]:
+    async def list_enabled_webhooks(self, owners: Sequence[str]) -> Sequence[Webhook]:
         """Return the webhooks of these owners that are not disabled."""
         webhooks: list[Webhook] = []
         async with self._db.read() as connection:
@@ -74,7 +86,7 @@ class DeliveryStore(StorePart):
                 webhooks += [Webhook.model_validate(dict(row)) for row in rows.mappings()]
         return webhooks
 
-    async def webhook(self, webhook_id: str) -> Webhook:
+    async def get_webhook(self, webhook_id: str) -> Webhook:
         """Return the webhook with this ID. Raises ``NotFound``."""
         query = select(_webhooks).where(_webhooks.c.id == webhook_id)
         async with self._db.read() as connection:
@@ -140,7 +152,7 @@ class DeliveryStore(StorePart):
             raise NotFound("user", new.owner) from error
         return Delivery.model_validate(dict(row))
 
-    async def deliveries(
+    async def list_deliveries(
         self, *, owner: str, channel: str, target: str, limit: int
     ) -> Sequence[Delivery]:
         """List the deliveries to one destination (``target``), newest first."""
@@ -158,7 +170,7 @@ class DeliveryStore(StorePart):
             rows = await connection.execute(query)
             return [Delivery.model_validate(dict(row)) for row in rows.mappings()]
 
-    async def delivery_backlog(self) -> Sequence[DeliveryBacklog]:
+    async def count_undelivered(self) -> Sequence[DeliveryBacklog]:
         """Return the deliveries that wait or have failed, counted by channel and state."""
         # Few rows of the index: most deliveries have been sent.
         left = (DeliveryState.WAITING, DeliveryState.FAILED)
@@ -191,9 +203,9 @@ class DeliveryStore(StorePart):
         controller becomes the leader. Raises ``StaleEpoch`` if another controller is the leader.
         """
         now = self._clock()
-        rows = await take_due(
+        rows = await lease_due_rows(
             self._db,
-            _due(max_per_owner),
+            _make_due_deliveries(max_per_owner),
             now=now,
             epoch=epoch,
             limit=limit,

@@ -18,18 +18,18 @@ _RETRY_S = 60.0
 class DeviceLoginStore(StorePart):
     """Storage of the logins of programs."""
 
-    async def begin_device_login(
+    async def add_device_login(
         self,
         request: DeviceLoginRequest,
         code_hash: str,
         network: str,
         *,
-        most: int,
-        most_of_network: int,
+        max_requests: int,
+        max_of_network: int,
     ) -> None:
         """Store the request of a program to log in, under the hash of its user code.
 
-        Raises ``RateLimited`` if ``most`` requests wait, or ``most_of_network`` from ``network``.
+        Raises ``RateLimited`` if ``max_requests`` requests wait, or ``max_of_network`` from ``network``.
         """
         row = {**request.model_dump(), "code_hash": code_hash, "network": network}
         of_network = func.sum(case((_logins.c.network == network, 1), else_=0))
@@ -37,7 +37,7 @@ class DeviceLoginStore(StorePart):
             await tx.execute(delete(_logins).where(_logins.c.expires_at <= request.created_at))
             count = select(func.count(), func.coalesce(of_network, 0)).select_from(_logins)
             waiting, waiting_here = list((await tx.execute(count)).one())
-            if waiting >= most or waiting_here >= most_of_network:
+            if waiting >= max_requests or waiting_here >= max_of_network:
                 raise RateLimited(
                     "Too many logins of programs wait for their confirmation. Confirm or refuse one "
                     "in the portal, or wait ten minutes.",
@@ -45,7 +45,7 @@ class DeviceLoginStore(StorePart):
                 )
             await tx.execute(insert(_logins), row)
 
-    async def see_device_login(
+    async def mark_device_login_seen(
         self, code_hash: str, owner: str, now: datetime
     ) -> DeviceLoginRequest | None:
         """Return the request with this user code and record that the user ``owner`` sees it, if it is

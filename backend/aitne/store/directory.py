@@ -15,7 +15,7 @@ from aitne.store import paging, tables
 from aitne.store.base import StorePart
 from aitne.store.column_types import UtcDateTime
 from aitne.store.paging import Page
-from aitne.store.project_rows import with_members
+from aitne.store.project_rows import project_of
 
 _users = tables.users
 _projects = tables.projects
@@ -49,7 +49,9 @@ class DirectoryStore(StorePart):
         columns = [_users.c[name] for name in UserListItem.model_fields]
         query = select(*columns, column.label("sort_key")).where(*conditions)
         if cursor is not None:
-            query = query.where(_after(column, sort, kind, cursor, descending=descending))
+            query = query.where(
+                _make_after_condition(column, sort, kind, cursor, descending=descending)
+            )
         order = [column, _users.c.name]
         query = query.order_by(*(each.desc() if descending else each for each in order))
         async with self._db.read() as connection:
@@ -61,7 +63,7 @@ class DirectoryStore(StorePart):
                 UserListItem.model_validate({name: row[name] for name in UserListItem.model_fields})
                 for row in rows[:limit]
             ),
-            next_cursor=_cursor(kind, rows[limit - 1]) if len(rows) > limit else None,
+            next_cursor=_encode_cursor(kind, rows[limit - 1]) if len(rows) > limit else None,
             total=total,
         )
 
@@ -87,7 +89,7 @@ class DirectoryStore(StorePart):
             conditions.append(_projects.c.name.in_(own))
         query = select(_projects).where(*conditions).order_by(_projects.c.name)
         if cursor is not None:
-            (after,) = paging.decode("projects", cursor, 1)
+            (after,) = paging.decode_cursor("projects", cursor, 1)
             query = query.where(_projects.c.name > after)
         if limit is not None:
             query = query.limit(limit + 1)
@@ -105,13 +107,15 @@ class DirectoryStore(StorePart):
             for member in await connection.execute(members):
                 people.setdefault(member.project, []).append((member.user_name, member.role))
         return Page(
-            items=tuple(with_members(row, people.get(row["name"], ())) for row in rows),
-            next_cursor=paging.encode("projects", rows[-1]["name"]) if more else None,
+            items=tuple(project_of(row, people.get(row["name"], ())) for row in rows),
+            next_cursor=paging.encode_cursor("projects", rows[-1]["name"]) if more else None,
             total=total,
         )
 
 
-def _contains(columns: Sequence[ColumnElement[Any]], text: str) -> ColumnElement[bool]:
+def _make_contains_condition(
+    columns: Sequence[ColumnElement[Any]], text: str
+) -> ColumnElement[bool]:
     return or_(*(func.lower(each).contains(text.lower(), autoescape=True) for each in columns))
 
 
@@ -119,7 +123,9 @@ def _user_conditions(search: UserSearch) -> list[ColumnElement[bool]]:
     conditions = []
     if search.q is not None:
         conditions.append(
-            _contains((_users.c.name, _users.c.display_name, _users.c.mail), search.q)
+            _make_contains_condition(
+                (_users.c.name, _users.c.display_name, _users.c.mail), search.q
+            )
         )
     if search.role is not None:
         conditions.append(_users.c.role == search.role)
@@ -128,30 +134,32 @@ def _user_conditions(search: UserSearch) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _after(
+def _make_after_condition(
     column: ColumnElement[Any], sort: UserSort, kind: str, cursor: str, *, descending: bool
 ) -> ColumnElement[bool]:
-    key, name = paging.decode(kind, cursor, 2)
+    key, name = paging.decode_cursor(kind, cursor, 2)
     value: str | datetime = key
     if sort is not UserSort.NAME:
         try:
-            value = paging.moment(key)
+            value = paging.parse_time(key)
         except ValueError as error:
-            raise paging.not_ours(cursor) from error
+            raise paging.make_foreign_cursor_error(cursor) from error
     beyond = column < value if descending else column > value
     next_name = _users.c.name < name if descending else _users.c.name > name
     return or_(beyond, and_(column == value, next_name))
 
 
-def _cursor(kind: str, row: Mapping[Any, Any]) -> str:
+def _encode_cursor(kind: str, row: Mapping[Any, Any]) -> str:
     key = row["sort_key"]
-    return paging.encode(kind, key.isoformat() if isinstance(key, datetime) else key, row["name"])
+    return paging.encode_cursor(
+        kind, key.isoformat() if isinstance(key, datetime) else key, row["name"]
+    )
 
 
 def _project_conditions(search: ProjectSearch) -> list[ColumnElement[bool]]:
     conditions = []
     if search.q is not None:
-        conditions.append(_contains((_projects.c.name, _projects.c.title), search.q))
+        conditions.append(_make_contains_condition((_projects.c.name, _projects.c.title), search.q))
     if search.state is not None:
         conditions.append(_projects.c.state == search.state)
     if search.pending:

@@ -21,7 +21,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from aitne.core.errors import SetupError, StoreUnavailable
 from aitne.store import files, tables
-from aitne.store.faults import BUSY_TIMEOUT_S, translated, translated_at_start
+from aitne.store.faults import BUSY_TIMEOUT_S, convert_database_errors, convert_startup_errors
 from aitne.store.feed import Feed, PostgresFeed, SqliteFeed
 from aitne.store.sqlite_driver import BEGIN, OneTripConnection, SqliteConnector
 from aitne.store.urls import Address
@@ -67,14 +67,14 @@ class Transaction:
         """Run one statement; if ``parameters`` is a sequence, run it once for each item."""
         return await self.connection.execute(statement, parameters)
 
-    async def send(
+    async def execute_without_result(
         self, statement: Executable, parameters: Sequence[Mapping[str, Any]] | None = None
     ) -> None:
         """Run a statement without returning its result: once, or once for each item of
         ``parameters``. On SQLite the statement is deferred, so that a later statement or the commit
         raises its errors.
         """
-        driver = _sqlite(self.connection)
+        driver = _get_sqlite_connection(self.connection)
         if driver is None:
             await self.execute(statement, parameters)
             return
@@ -84,15 +84,15 @@ class Transaction:
         finally:
             driver.deferring = False
 
-    async def take(self, what: str) -> None:
-        """Acquire an exclusive lock with the name ``what`` until the end of the transaction. Use it
+    async def acquire_lock(self, lock_name: str) -> None:
+        """Acquire an exclusive lock with the name ``lock_name`` until the end of the transaction. Use it
         to check rules about rows that do not exist yet and therefore cannot be locked.
 
         On SQLite this does nothing, because there is only one write transaction at a time.
         """
         if self.dialect == "postgresql":
             lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:what, 0))")
-            await self.execute(lock, {"what": what})
+            await self.execute(lock, {"what": lock_name})
 
     def append_event(self, kind: str, data: Mapping[str, Any], **about: Any) -> None:
         """Add an event, which is written at the end of the transaction.
@@ -105,7 +105,7 @@ class Transaction:
         row = {"kind": kind, "data": dict(data), "job_id": None, "owner": None, "project": None}
         self._events.append({**row, **about, "time": self._clock()})
 
-    async def finish(self) -> None:
+    async def flush_events(self) -> None:
         """Write the transaction's events and notify tasks that wait for changes; called just before
         the commit.
         """
@@ -116,7 +116,7 @@ class Transaction:
             )
             await self.connection.execute(text(f"SELECT pg_notify(:channel, ''){lock}"), values)
         if self._events:
-            await self.send(_ADD_EVENTS, self._events)
+            await self.execute_without_result(_ADD_EVENTS, self._events)
 
 
 class Database:
@@ -154,15 +154,15 @@ class Database:
         ``SetupError``.
         """
         if self.address.path is not None:
-            with translated_at_start(self.address):
-                await asyncio.to_thread(files.prepare, self.address.path)
+            with convert_startup_errors(self.address):
+                await asyncio.to_thread(files.prepare_file, self.address.path)
 
     async def close(self) -> None:
         """Close every connection to the database."""
         await self.feed.close()
         await self._engine.dispose()
         if self._connector is not None:
-            await self._connector.ended(within_s=_THREADS_END_S)
+            await self._connector.wait_for_threads(within_s=_THREADS_END_S)
 
     @asynccontextmanager
     async def read(self, *, brief: bool = False) -> AsyncIterator[AsyncConnection]:
@@ -178,10 +178,10 @@ class Database:
                 constraints (``IntegrityError``).
         """
         # Before the read, so that a change during it counts as not yet seen by the reader.
-        self.feed.mark()
-        with translated(self.address):
+        self.feed.mark_read()
+        with convert_database_errors(self.address):
             async with self.raw_read() as connection:
-                with _brief(connection, brief):
+                with _run_briefly(connection, brief):
                     yield connection
 
     @asynccontextmanager
@@ -209,14 +209,14 @@ class Database:
             StoreUnavailable: the database does not answer or reports an error, except violations of
                 constraints (``IntegrityError``).
         """
-        with translated(self.address):
+        with convert_database_errors(self.address):
             async with self.raw_write() as connection:
                 transaction = Transaction(connection, self._clock)
-                with _brief(connection, brief):
+                with _run_briefly(connection, brief):
                     yield transaction
-                    await transaction.finish()
+                    await transaction.flush_events()
 
-    async def note(self, statement: Executable) -> None:
+    async def execute_nonessential(self, statement: Executable) -> None:
         """Run a statement that writes a value that is not essential, such as the time of a token's
         last use. A failure is logged and not raised, so that the request continues.
 
@@ -233,18 +233,18 @@ class Database:
             log.warning("The time of a use is not stored: %s", error.message)
 
 
-def _sqlite(connection: AsyncConnection) -> OneTripConnection | None:
+def _get_sqlite_connection(connection: AsyncConnection) -> OneTripConnection | None:
     """Return the SQLite driver's connection; None for PostgreSQL."""
     driver = connection.sync_connection.connection.driver_connection  # type: ignore[union-attr]
     return driver if isinstance(driver, OneTripConnection) else None
 
 
 @contextmanager
-def _brief(connection: AsyncConnection, brief: bool) -> Iterator[None]:
+def _run_briefly(connection: AsyncConnection, brief: bool) -> Iterator[None]:
     """On SQLite, if ``brief`` is True, run the statements of the ``with`` block in the calling
     thread. Otherwise this has no effect.
     """
-    driver = _sqlite(connection) if brief else None
+    driver = _get_sqlite_connection(connection) if brief else None
     if driver is None:
         yield
         return

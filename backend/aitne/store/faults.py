@@ -92,7 +92,7 @@ class DatabaseFault:
     """Whether retries fail until an administrator applies the remedy."""
 
 
-def explain(error: BaseException, address: Address) -> DatabaseFault | None:
+def find_fault(error: BaseException, address: Address) -> DatabaseFault | None:
     """Return the cause of an error of the database; None if the error is not one of the database."""
     cause: BaseException = error
     if isinstance(error, DBAPIError) and error.orig is not None:
@@ -120,7 +120,7 @@ def explain(error: BaseException, address: Address) -> DatabaseFault | None:
             ),
         )
         return DatabaseFault(
-            f"{sentence.format(where=location)} (PostgreSQL {state}: {_first(cause)})", lasting
+            f"{sentence.format(where=location)} (PostgreSQL {state}: {_first_line(cause)})", lasting
         )
     if isinstance(cause, OSError) and cause.errno == errno.ENOSPC:
         return DatabaseFault(
@@ -135,19 +135,19 @@ def explain(error: BaseException, address: Address) -> DatabaseFault | None:
     if isinstance(error, (DBAPIError, OSError)) or type(cause).__module__.startswith("asyncpg"):
         return DatabaseFault(
             f"The database {location} does not answer. Check that its server runs and can be reached; the "
-            f"platform continues when it answers again. ({_first(cause) or type(cause).__name__})",
+            f"platform continues when it answers again. ({_first_line(cause) or type(cause).__name__})",
             False,
         )
     return None
 
 
-def _first(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     lines = str(error).splitlines()
     return lines[0] if lines else ""
 
 
 @contextmanager
-def translated(address: Address) -> Iterator[None]:
+def convert_database_errors(address: Address) -> Iterator[None]:
     """Convert errors of the database in the ``with`` block to ``StoreUnavailable``, except
     violations of constraints, which are raised unchanged.
     """
@@ -160,21 +160,21 @@ def translated(address: Address) -> Iterator[None]:
             raise InvalidInput(
                 "A text contains a NUL character, which the database cannot store. Remove it."
             ) from error
-        fault = explain(error, address)
+        fault = find_fault(error, address)
         if fault is None:
             raise
         raise StoreUnavailable(fault.sentence) from error
 
 
 @contextmanager
-def translated_at_start(address: Address) -> Iterator[None]:
-    """Convert errors of the database like ``translated``, but to ``SetupError`` if an administrator
+def convert_startup_errors(address: Address) -> Iterator[None]:
+    """Convert errors of the database like ``convert_database_errors``, but to ``SetupError`` if an administrator
     must act before the platform can start.
     """
     try:
         yield
     except Exception as error:
-        fault = explain(error, address)
+        fault = find_fault(error, address)
         if fault is None:
             raise
         raise (SetupError if fault.lasting else StoreUnavailable)(fault.sentence) from error

@@ -42,7 +42,7 @@ _seen: ContextVar[_Mark | None] = ContextVar("aitne_seen_generation", default=No
 
 class Feed(ABC):
     """Source of notifications that the database has changed. Each change begins a new generation,
-    and ``wait`` returns as soon as there is a newer generation than at the calling task's last read
+    and ``wait_for_change`` returns as soon as there is a newer generation than at the calling task's last read
     or wait.
     """
 
@@ -57,20 +57,20 @@ class Feed(ABC):
         self._grown_at = float("-inf")
         self._waiters: set[asyncio.Future[None]] = set()
 
-    def mark(self) -> None:
-        """Record that the calling task reads the database now, so that its next ``wait`` returns
+    def mark_read(self) -> None:
+        """Record that the calling task reads the database now, so that its next ``wait_for_change`` returns
         only after later changes.
         """
         task = asyncio.current_task()
         task_ref = None if task is None else weakref.ref(task)
         _seen.set(_Mark(self, self._generation, task_ref, time.monotonic()))
 
-    async def wait(self, timeout_s: float) -> bool:
+    async def wait_for_change(self, timeout_s: float) -> bool:
         """Wait for a change of the database since the calling task's last read or wait; return True
         if there is one, False after ``timeout_s`` seconds.
         """
-        await self._watch()
-        generation, is_own = self._seen_by_caller()
+        await self._start_watching()
+        generation, is_own = self._get_caller_generation()
         if not is_own and generation != self._generation:
             # The mark belongs to another task and is not updated here, so without a pause a loop that
             # starts such tasks would spin until the mark is too old.
@@ -83,10 +83,10 @@ class Feed(ABC):
             finally:
                 self._waiters.discard(waiter)
         changed = generation != self._generation
-        self.mark()
+        self.mark_read()
         return changed
 
-    def _seen_by_caller(self) -> tuple[int, bool]:
+    def _get_caller_generation(self) -> tuple[int, bool]:
         """Return the generation (number of the database state) that the calling task has seen, so
         that a later one ends its wait. The second value is True if the task itself recorded that
         generation when it last read or waited.
@@ -99,7 +99,7 @@ class Feed(ABC):
         # It is unknown what this task has seen; it may have missed the last change if that is recent.
         return self._generation - (now - self._grown_at < self.RECENT_S), False
 
-    def _grow(self) -> None:
+    def _advance_generation(self) -> None:
         self._generation += 1
         self._grown_at = time.monotonic()
         for waiter in self._waiters:
@@ -107,7 +107,7 @@ class Feed(ABC):
                 waiter.set_result(None)
 
     @abstractmethod
-    async def _watch(self) -> None:
+    async def _start_watching(self) -> None:
         """Start the watcher unless it runs; called at the beginning of every wait."""
 
     @abstractmethod
@@ -132,21 +132,23 @@ class SqliteFeed(Feed):
         self._version: int | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    async def _watch(self) -> None:
-        self._look()
+    async def _start_watching(self) -> None:
+        self._poll_data_version()
         if self._timer is None:
-            self._schedule()
+            self._schedule_poll()
 
-    def _schedule(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self.INTERVAL_S, self._tick)
+    def _schedule_poll(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(
+            self.INTERVAL_S, self._poll_and_reschedule
+        )
 
-    def _tick(self) -> None:
+    def _poll_and_reschedule(self) -> None:
         self._timer = None
-        self._look()
+        self._poll_data_version()
         if self._waiters:
-            self._schedule()
+            self._schedule_poll()
 
-    def _look(self) -> None:
+    def _poll_data_version(self) -> None:
         try:
             if self._connection is None:
                 # By URI, to open an existing file and never create one.
@@ -157,13 +159,13 @@ class SqliteFeed(Feed):
         except sqlite3.Error as error:
             # Waiters read after their timeout, which raises the error.
             log.warning("cannot look for changes in %s: %s", self._path, error)
-            self._drop()
+            self._close_connection()
             return
         if version != self._version:
             self._version = version
-            self._grow()
+            self._advance_generation()
 
-    def _drop(self) -> None:
+    def _close_connection(self) -> None:
         if self._connection is not None:
             self._connection.close()
         # A new connection counts from the start, so its first value counts as a change.
@@ -174,7 +176,7 @@ class SqliteFeed(Feed):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._drop()
+        self._close_connection()
 
 
 class PostgresFeed(Feed):
@@ -192,7 +194,7 @@ class PostgresFeed(Feed):
         self._dsn = dsn
         self._task: asyncio.Task[None] | None = None
 
-    async def _watch(self) -> None:
+    async def _start_watching(self) -> None:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._listen_for_ever(), name="store-feed")
 
@@ -201,21 +203,21 @@ class PostgresFeed(Feed):
 
         while True:
             try:
-                await self._listen()
+                await self._listen_until_lost()
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
                 log.warning("lost the database's notifications, reconnecting: %s", error)
             await asyncio.sleep(self.RETRY_S)
 
-    async def _listen(self) -> None:
+    async def _listen_until_lost(self) -> None:
         import asyncpg
 
         connection = await asyncpg.connect(self._dsn, timeout=10)
         try:
             lost = asyncio.Event()
             connection.add_termination_listener(lambda _: lost.set())
-            await connection.add_listener(self.CHANNEL, self._heard)
+            await connection.add_listener(self.CHANNEL, self._handle_notification)
             # Notifications that were sent before this connection were not received.
-            self._grow()
+            self._advance_generation()
             while not lost.is_set():
                 # Not ``wait_for``: before Python 3.12 it loses a cancellation at the time of the event.
                 with suppress(TimeoutError):
@@ -226,8 +228,8 @@ class PostgresFeed(Feed):
         finally:
             connection.terminate()
 
-    def _heard(self, *_: Any) -> None:
-        self._grow()
+    def _handle_notification(self, *_: Any) -> None:
+        self._advance_generation()
 
     async def close(self) -> None:
         """Stop listening for changes."""

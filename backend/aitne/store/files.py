@@ -24,7 +24,7 @@ _CHECKED_BELOW_BYTES = 32 << 20
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
-def file_system(path: Path, mounts: str) -> str:
+def find_file_system_type(path: Path, mounts: str) -> str:
     """Return the type of the file system that contains ``path``; ``mounts`` is the text of
     ``/proc/self/mountinfo``.
     """
@@ -43,10 +43,10 @@ def file_system(path: Path, mounts: str) -> str:
     return kind
 
 
-def refuse_network(path: Path) -> None:
+def check_not_on_network(path: Path) -> None:
     """Raise ``SetupError`` if ``path`` lies on a network file system."""
     try:
-        kind = file_system(path.resolve(), _MOUNTS.read_text(errors="surrogateescape"))
+        kind = find_file_system_type(path.resolve(), _MOUNTS.read_text(errors="surrogateescape"))
     except OSError:
         return  # no procfs: the type is unknown, which is not a reason to refuse
     fuse = kind.startswith("fuse.") and any(name in kind for name in _FUSE_NETWORK)
@@ -58,7 +58,7 @@ def refuse_network(path: Path) -> None:
         )
 
 
-def prepare(path: Path) -> None:
+def prepare_file(path: Path) -> None:
     """Create the file if it is missing, accessible only to its owner, and check it.
 
     Raises:
@@ -73,7 +73,7 @@ def prepare(path: Path) -> None:
     folder = path.parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        refuse_network(folder)
+        check_not_on_network(folder)
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         # Never open an existing file here: closing it would release the locks that SQLite holds on
@@ -92,12 +92,12 @@ def prepare(path: Path) -> None:
                 "database must be. Change its owner or mode, or choose another --data-dir."
             )
     with closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection:
-        _use_wal(connection)
+        _enable_wal(connection)
         if path.stat().st_size < _CHECKED_BELOW_BYTES:
-            _check(connection, path)
+            _check_integrity(connection, path)
 
 
-def _use_wal(connection: sqlite3.Connection) -> None:
+def _enable_wal(connection: sqlite3.Connection) -> None:
     """Switch the database to the write-ahead log, in which readers and the one writer do not block
     each other.
 
@@ -121,7 +121,7 @@ def _use_wal(connection: sqlite3.Connection) -> None:
         return
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
+def _check_integrity(connection: sqlite3.Connection, path: Path) -> None:
     """Check the integrity of the database, which takes milliseconds for a small one; raises
     ``sqlite3.DatabaseError`` if it is damaged. The caller skips large databases.
     """

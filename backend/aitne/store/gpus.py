@@ -21,17 +21,17 @@ class GpuStore(StorePart):
     become free.
     """
 
-    async def gpus_held(self) -> Sequence[GpuUse]:
+    async def list_allocated_gpus(self) -> Sequence[GpuUse]:
         """Return the GPUs of each job that has an allocation with GPUs, without its owner."""
-        return await self._gpus(_HELD)
+        return await self._list_gpu_uses(_HELD)
 
-    async def gpus_awaited(self) -> Sequence[GpuUse]:
+    async def list_pending_gpus(self) -> Sequence[GpuUse]:
         """Return the GPUs of each pending job that requests GPUs, oldest first; for an array job
         one entry for each pending task.
         """
-        return await self._gpus(_AWAITED)
+        return await self._list_gpu_uses(_AWAITED)
 
-    async def _gpus(self, states: Sequence[JobState]) -> Sequence[GpuUse]:
+    async def _list_gpu_uses(self, states: Sequence[JobState]) -> Sequence[GpuUse]:
         query = (
             select(
                 _jobs.c.nodes,

@@ -63,19 +63,19 @@ class ImageStore(StorePart):
                 await grant_to_projects(tx, _image_projects, image, image.projects)
             before = {} if added else await _artifacts_of(tx, image.name, image.version)
             for artifact in image.artifacts:
-                await _put_artifact(tx, image, artifact, before.get(artifact.runtime))
-            stored_image = await _image(tx, image.name, image.version)
+                await _save_artifact(tx, image, artifact, before.get(artifact.runtime))
+            stored_image = await _read_image(tx, image.name, image.version)
             if not added and not stored_image.packages and image.packages:
                 bill = [package.model_dump(mode="json") for package in image.packages]
                 await tx.execute(update(_images).where(condition).values(packages=bill))
                 stored_image = stored_image.model_copy(update={"packages": image.packages})
-            _note_image(tx, stored_image, actor, "added")
+            _append_image_event(tx, stored_image, actor, "added")
         return stored_image
 
-    async def images(self) -> Sequence[Image]:
+    async def list_images(self) -> Sequence[Image]:
         """Return all images, without their packages, by name and newest version first."""
         order = (_images.c.name, _images.c.created_at.desc(), _images.c.version.desc())
-        query = _with_projects(_LISTED).order_by(*order, _image_projects.c.project)
+        query = _select_with_projects(_LISTED).order_by(*order, _image_projects.c.project)
         async with self._db.read() as connection:
             rows = (await connection.execute(query)).mappings().all()
             artifacts: dict[Version, list[Artifact]] = defaultdict(list)
@@ -89,12 +89,12 @@ class ImageStore(StorePart):
             if artifacts[key] and (group := list(group_rows))
         ]
 
-    async def image(self, name: str, version: str) -> Image:
+    async def get_image(self, name: str, version: str) -> Image:
         """Return the image with its packages. Raises ``NotFound``."""
         async with self._db.read() as connection:
-            return await _image(connection, name, version)
+            return await _read_image(connection, name, version)
 
-    async def set_image(
+    async def update_image(
         self,
         name: str,
         version: str,
@@ -116,7 +116,7 @@ class ImageStore(StorePart):
             values |= {"verified_at": verified_at, "damage": damage}
         async with self._db.write() as tx:
             await lock_version(tx, _images, "image", name, version)
-            before = await _image(tx, name, version)
+            before = await _read_image(tx, name, version)
             if values:
                 condition = is_version(_images, name, version)
                 await tx.execute(update(_images).where(condition).values(values))
@@ -126,16 +126,16 @@ class ImageStore(StorePart):
                     delete(_image_projects).where(is_version(_image_projects, name, version))
                 )
                 await grant_to_projects(tx, _image_projects, before, projects)
-            after = await _image(tx, name, version)
+            after = await _read_image(tx, name, version)
             if state is not None and after.state is not before.state:
-                _note_image(tx, after, actor, after.state)
+                _append_image_event(tx, after, actor, after.state)
             if after.projects != before.projects:
-                _note_image(tx, after, actor, "projects", before)
+                _append_image_event(tx, after, actor, "projects", before)
             if verified_at is not None:
-                _note_image(tx, after, actor, "verified" if damage is None else "damaged")
+                _append_image_event(tx, after, actor, "verified" if damage is None else "damaged")
         return after
 
-    async def remove_image(self, name: str, version: str, *, actor: str) -> Sequence[Artifact]:
+    async def delete_image(self, name: str, version: str, *, actor: str) -> Sequence[Artifact]:
         """Remove the version of the image from the catalogue; return the artifacts that it had.
 
         Raises:
@@ -144,8 +144,8 @@ class ImageStore(StorePart):
         """
         async with self._db.write() as tx:
             await lock_version(tx, _images, "image", name, version)
-            image = await _image(tx, name, version)
-            if image.offered:
+            image = await _read_image(tx, name, version)
+            if image.is_offered:
                 raise Conflict(
                     f"The image {image.reference} is offered. Retire it first: `aitne admin image "
                     f"retire {image.reference}`."
@@ -160,11 +160,11 @@ class ImageStore(StorePart):
                     "Try again when it has, or cancel it."
                 )
             await tx.execute(delete(_images).where(is_version(_images, name, version)))
-            _note_image(tx, image, actor, "removed")
+            _append_image_event(tx, image, actor, "removed")
         return image.artifacts
 
 
-def _with_projects(columns: Sequence[Column[Any]]) -> Select[Any]:
+def _select_with_projects(columns: Sequence[Column[Any]]) -> Select[Any]:
     """Return a query of images with their projects: one row for each project that can see an image,
     or one row without a project if all users can see it.
 
@@ -182,8 +182,8 @@ def _image_of(rows: Sequence[RowMapping], artifacts: Iterable[Artifact]) -> Imag
     return Image.model_validate({**rows[0], "artifacts": tuple(artifacts), "projects": projects})
 
 
-async def _image(connection: Reader, name: str, version: str) -> Image:
-    query = _with_projects([*_images.c]).where(is_version(_images, name, version))
+async def _read_image(connection: Reader, name: str, version: str) -> Image:
+    query = _select_with_projects([*_images.c]).where(is_version(_images, name, version))
     result = await connection.execute(query.order_by(_image_projects.c.project))
     rows = result.mappings().all()
     artifacts = await _artifacts_of(connection, name, version)
@@ -202,7 +202,7 @@ async def _artifacts_of(connection: Reader, name: str, version: str) -> dict[str
     return {row["runtime"]: Artifact.model_validate(dict(row)) for row in rows}
 
 
-async def _put_artifact(
+async def _save_artifact(
     tx: Transaction, image: Image, artifact: Artifact, before: Artifact | None
 ) -> None:
     """Store a new artifact, or the new path of an existing one. Raises ``Conflict`` if the existing
@@ -221,7 +221,7 @@ async def _put_artifact(
     await tx.execute(update(_artifacts).where(condition).values(artifact.model_dump()))
 
 
-def _note_image(
+def _append_image_event(
     tx: Transaction, image: Image, actor: str, what: str, before: Image | None = None
 ) -> None:
     """Append an event about a change of an image, for all users who may see the image or could see

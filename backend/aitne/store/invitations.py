@@ -15,7 +15,7 @@ from aitne.store.base import StorePart
 from aitne.store.engine import Transaction
 from aitne.store.group_tables import invitations
 from aitne.store.portable import insert_if_absent
-from aitne.store.project_rows import lock_project, note
+from aitne.store.project_rows import append_project_event, lock_project
 
 _projects = tables.projects
 _members = tables.members
@@ -31,7 +31,7 @@ class InvitationStore(StorePart):
             await lock_project(tx, invitation.project)
             row = {**invitation.model_dump(), "token_hash": token_hash}
             await tx.execute(insert(invitations), row)
-            note(
+            append_project_event(
                 tx,
                 invitation.project,
                 invitation.created_by,
@@ -39,7 +39,7 @@ class InvitationStore(StorePart):
                 role=invitation.role,
             )
 
-    async def invitations(self, project: str) -> Sequence[Invitation]:
+    async def list_invitations(self, project: str) -> Sequence[Invitation]:
         """List the project's invitations, newest first, including those that are no longer
         valid."""
         query = (
@@ -60,9 +60,9 @@ class InvitationStore(StorePart):
             open_ = condition & invitations.c.revoked_at.is_(None)
             result = await tx.execute(update(invitations).where(open_).values(revoked_at=now))
             if result.rowcount:
-                note(tx, project, actor, "invitation revoked")
+                append_project_event(tx, project, actor, "invitation revoked")
 
-    async def invitation_of(self, token_hash: str) -> Invitation | None:
+    async def find_invitation(self, token_hash: str) -> Invitation | None:
         """Return the invitation whose link has the token with this hash, valid or not; None if
         there is none.
         """
@@ -99,16 +99,16 @@ class InvitationStore(StorePart):
             if role is None or (
                 role is ProjectRole.MEMBER and invitation.role is ProjectRole.MANAGER
             ):
-                if not invitation.open_at(now):
+                if not invitation.is_open_at(now):
                     raise Conflict(
                         "This invitation is no longer valid: it was used up, has expired or was revoked. "
                         f"Ask {invitation.created_by} for a new one."
                     )
-                await self._join(tx, invitation, user, joined=role is not None)
+                await self._save_membership(tx, invitation, user, joined=role is not None)
                 role = invitation.role
         return Membership(project=invitation.project, user=user, role=role)
 
-    async def _join(
+    async def _save_membership(
         self, tx: Transaction, invitation: Invitation, user: str, *, joined: bool
     ) -> None:
         if joined:
@@ -121,10 +121,12 @@ class InvitationStore(StorePart):
         used = update(invitations).where(invitations.c.id == invitation.id)
         await tx.execute(used.values(uses=invitations.c.uses + 1))
         about = {"user": user, "role": invitation.role, "invited_by": invitation.created_by}
-        note(tx, invitation.project, user, "role" if joined else "member added", **about)
+        append_project_event(
+            tx, invitation.project, user, "role" if joined else "member added", **about
+        )
 
 
-async def revoke_invitations_of(tx: Transaction, project: str, user: str, now: datetime) -> None:
+async def revoke_invitations_by(tx: Transaction, project: str, user: str, now: datetime) -> None:
     """Revoke the invitations that a former manager of the project created."""
     theirs = (
         (invitations.c.project == project)

@@ -54,7 +54,7 @@ class JobDataStore(StorePart):
     session), measurements, profile and events.
     """
 
-    async def job_of_token(self, token_hash: str) -> Job | None:
+    async def find_job_by_token(self, token_hash: str) -> Job | None:
         """Return the job (or array job) that has this job token; None if there is none or it has
         ended.
         """
@@ -67,7 +67,7 @@ class JobDataStore(StorePart):
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else job_of(row)
 
-    async def job_of_session_token(self, token_hash: str) -> Job | None:
+    async def find_session_by_token(self, token_hash: str) -> Job | None:
         """Return the session whose programs have this session token; None if there is none, if the
         session has ended, or if the token was revoked.
         """
@@ -80,7 +80,7 @@ class JobDataStore(StorePart):
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else job_of(row)
 
-    async def put_handover(
+    async def save_handover(
         self,
         job_id: UUID,
         encrypted: str,
@@ -121,8 +121,8 @@ class JobDataStore(StorePart):
             await tx.execute(update(_secrets).where(own).values(values))
         return True
 
-    async def get_handover(self, job_id: UUID) -> str | None:
-        """Return the hand-over that ``put_handover`` stored; None if there is none yet."""
+    async def find_handover(self, job_id: UUID) -> str | None:
+        """Return the hand-over that ``save_handover`` stored; None if there is none yet."""
         query = select(_secrets.c.handover).where(_secrets.c.job_id == job_id)
         async with self._db.read() as connection:
             handover: str | None = (await connection.execute(query)).scalar()
@@ -141,7 +141,7 @@ class JobDataStore(StorePart):
         except IntegrityError as error:
             raise NotFound("job", job_id) from error
 
-    async def samples(
+    async def list_samples(
         self,
         job_id: UUID,
         *,
@@ -176,7 +176,7 @@ class JobDataStore(StorePart):
             result = await connection.execute(query.order_by(rows.c.time, rows.c.node))
             return [sample_of(row) for row in result.mappings()]
 
-    async def put_profile(self, job_id: UUID, profile: dict[str, Any]) -> None:
+    async def save_profile(self, job_id: UUID, profile: dict[str, Any]) -> None:
         """Store the profile of the job's ranks in place of the previous one, and replace the job's
         event ``job.profile``.
 
@@ -196,7 +196,7 @@ class JobDataStore(StorePart):
             )
             tx.append_event(PROFILE, {}, job_id=job_id, owner=row.owner, project=row.project)
 
-    async def profile(self, job_id: UUID) -> dict[str, Any] | None:
+    async def find_profile(self, job_id: UUID) -> dict[str, Any] | None:
         """Return the latest profile, or None if there is none."""
         query = select(tables.profiles.c.data).where(tables.profiles.c.job_id == job_id)
         async with self._db.read() as connection:
@@ -215,7 +215,7 @@ class JobDataStore(StorePart):
                 raise NotFound("job", job_id)
             tx.append_event(kind, data, job_id=job_id, owner=row.owner, project=row.project)
 
-    async def queue_position(self, job: Job) -> QueuePosition | None:
+    async def find_queue_position(self, job: Job) -> QueuePosition | None:
         """Return the job's position among the pending jobs of its partition, ordered by the
         scheduler's priority.
 
@@ -247,21 +247,21 @@ class JobDataStore(StorePart):
             others, before = (await connection.execute(query)).one()
         return QueuePosition(position=before + 1, waiting=others + 1, partition=job.partition)
 
-    async def job_events(self, job_id: UUID) -> Sequence[Event]:
+    async def list_job_events(self, job_id: UUID) -> Sequence[Event]:
         """List the events of the job, oldest first."""
         # The history of a task includes that of its task group until it left the group.
-        own_events = await self._events_of(job_id)
+        own_events = await self._read_job_events(job_id)
         if task_index(job_id) is None:
             return own_events
         shared: list[Event] = []
-        for event in await self._events_of(task_group_id(job_id), splits=True):
+        for event in await self._read_job_events(task_group_id(job_id), splits=True):
             if event.kind != SPLIT:
                 shared.append(event)
             elif task_index(job_id) in parse_array(event.data["split_task_ids"]).indices:
                 break
         return shared + own_events
 
-    async def _events_of(self, job_id: UUID, *, splits: bool = False) -> list[Event]:
+    async def _read_job_events(self, job_id: UUID, *, splits: bool = False) -> list[Event]:
         events = tables.events
         hidden = [kind for kind in _NO_HISTORY if not (splits and kind == SPLIT)]
         query = (

@@ -15,7 +15,7 @@ from aitne.core.models.job import Job
 from aitne.core.ports.files import FolderSize
 from aitne.store import tables
 from aitne.store.base import StorePart, require_epoch
-from aitne.store.job_writes import append_job_event, change_all, lock_rows
+from aitne.store.job_writes import append_job_event, lock_job_rows, update_jobs
 from aitne.store.rows import JOB_COLUMNS, job_of
 
 FOLDER = "job.folder"
@@ -49,7 +49,7 @@ class JobFolders(Frozen):
 class JobFolderStore(StorePart):
     """Storage of the results of measuring and removing the folders of ended jobs."""
 
-    async def due_folders(self, now: datetime, limit: int) -> Sequence[Job]:
+    async def list_due_folders(self, now: datetime, limit: int) -> Sequence[Job]:
         """List the ended jobs whose folders are to be measured or removed by ``now``, ordered by
         the time at which that is due.
         """
@@ -62,7 +62,7 @@ class JobFolderStore(StorePart):
         async with self._db.read() as connection:
             return [job_of(row) for row in (await connection.execute(query)).mappings()]
 
-    async def note_folders(self, results: Sequence[FolderResult], *, epoch: int) -> None:
+    async def record_folder_results(self, results: Sequence[FolderResult], *, epoch: int) -> None:
         """Store the results of measuring or removing folders of ended jobs: sizes, times of the
         next attempts, and reasons why a folder could not be removed. Results for a job that was
         retried meanwhile are ignored.
@@ -72,9 +72,9 @@ class JobFolderStore(StorePart):
         by_id = {result.job_id: result for result in results}
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
-            for job in await lock_rows(tx, list(by_id)):
+            for job in await lock_job_rows(tx, list(by_id)):
                 result = by_id[job.id]
-                if job.attempt != result.attempt or not job.state.terminal:
+                if job.attempt != result.attempt or not job.state.is_terminal:
                     continue  # it was retried
                 values: dict[str, object] = {}
                 if job.delete_requested_at is None:
@@ -82,7 +82,7 @@ class JobFolderStore(StorePart):
                 elif result.due_at is not None:
                     values["folder_due_at"] = result.due_at
                     if result.problem != job.delete_problem:
-                        await change_all(tx, [(job, {"delete_problem": result.problem})])
+                        await update_jobs(tx, [(job, {"delete_problem": result.problem})])
                 if result.size is not None:
                     values |= {
                         "folder_bytes": result.size.size_bytes,
@@ -94,7 +94,7 @@ class JobFolderStore(StorePart):
                 if values:
                     await tx.execute(update(_jobs).where(_jobs.c.id == job.id).values(values))
 
-    async def job_folders(self, owner: str) -> JobFolders:
+    async def get_job_folders(self, owner: str) -> JobFolders:
         """Return the total size of the folders of the user's ended jobs."""
         query = select(
             func.count(),

@@ -20,9 +20,22 @@ from aitne.core.units import parse_array
 from aitne.store import tables
 from aitne.store.base import StorePart, require_epoch
 from aitne.store.engine import Transaction
-from aitne.store.job_writes import change, change_all, check_is, live_tasks, lock_job, roll_up
-from aitne.store.outbox import OutboxKind, drop_submits, longest_asked, queue, queued
-from aitne.store.task_groups import indices_of, split
+from aitne.store.job_writes import (
+    check_attempt_and_version,
+    lock_job,
+    lock_live_tasks,
+    update_array_job,
+    update_job,
+    update_jobs,
+)
+from aitne.store.outbox import (
+    OutboxKind,
+    add_outbox_items,
+    delete_submit_items,
+    find_longest_requested_limit,
+    find_queued_jobs,
+)
+from aitne.store.task_groups import indices_of, split_tasks
 
 _jobs = tables.jobs
 
@@ -56,91 +69,101 @@ class JobRequestStore(StorePart):
         """
         async with self._db.write(brief=True) as tx:
             job, array = await lock_job(tx, job_id)
-            if job.state.terminal or await _is_cancelled(tx, unless_cancelled):
+            if job.state.is_terminal or await _is_task_cancelled(tx, unless_cancelled):
                 return job
-            check_is(job, None, version)
+            check_attempt_and_version(job, None, version)
             if not job.is_array or job.is_outside:
                 # A started submission is completed first: only then the job to cancel is known.
                 pending = job.state is JobState.PENDING_SUBMIT
-                submits = await drop_submits(tx, [job_id] if pending else [])
+                submits = await delete_submit_items(tx, [job_id] if pending else [])
                 # The SUBMIT of tasks is that of their array: it may be in progress for all of them.
                 at_once = pending and (array is None or bool(submits))
-                (changed,) = await self._cancel(tx, [(job, at_once)], now, message, reason)
+                (changed,) = await self._cancel_jobs(tx, [(job, at_once)], now, message, reason)
                 if array is not None and changed is not job:
-                    await roll_up(tx, array, [changed])
+                    await update_array_job(tx, array, [changed])
                 return changed
             if keep:
                 # Single tasks are cancelled in the scheduler.
-                for row in await live_tasks(tx, job_id):
-                    await split(tx, [task_id(job_id, index) for index in indices_of(row)])
-            live = await live_tasks(tx, job_id)
+                for row in await lock_live_tasks(tx, job_id):
+                    await split_tasks(tx, [task_id(job_id, index) for index in indices_of(row)])
+            live = await lock_live_tasks(tx, job_id)
             tasks = [task for task in live if task.id not in keep]
             pending_ids = {task.id for task in tasks if task.state is JobState.PENDING_SUBMIT}
             whole = [job_id] if len(pending_ids) == len(live) else []
-            submits = await drop_submits(tx, [*whole, *pending_ids])
+            submits = await delete_submit_items(tx, [*whole, *pending_ids])
             wishes = [
                 (task, task.id in pending_ids and not submits.isdisjoint((task.id, job_id)))
                 for task in tasks
             ]
             some = len(tasks) < len(live)
-            changes = await self._cancel(tx, wishes, now, message, reason, None if some else job)
-            wish = {} if some else _wish(job, now, message)
-            changed = await change(tx, job, wish)
-            return await roll_up(tx, changed, changes)
+            changes = await self._cancel_jobs(
+                tx, wishes, now, message, reason, None if some else job
+            )
+            wish = {} if some else _make_cancel_values(job, now, message)
+            changed = await update_job(tx, job, wish)
+            return await update_array_job(tx, changed, changes)
 
-    async def _cancel(
+    async def _cancel_jobs(
         self,
         tx: Transaction,
-        wishes: Sequence[tuple[Job, bool]],
+        cancellations: Sequence[tuple[Job, bool]],
         now: datetime,
         message: str | None,
         reason: TerminationReason | None = None,
         array: Job | None = None,
     ) -> Sequence[Job]:
-        """Cancel each job in ``wishes``, and return the changed jobs. If the flag beside a job is
+        """Cancel each job in ``cancellations``, and return the changed jobs. If the flag beside a job is
         True, the job ends at once; otherwise an outbox item is added, which cancels it in the
         scheduler.
 
         If the jobs are all live tasks of one array, pass it as ``array``. A single outbox item then
         cancels all tasks that were submitted together.
         """
-        later = [job for job, at_once in wishes if not at_once]
+        later = [job for job, at_once in cancellations if not at_once]
         if array is not None:
             retried = [task for task in later if task.attempt != array.attempt]
             later = [*retried, array] if len(retried) < len(later) else retried
-        waiting = await queued(tx, OutboxKind.CANCEL, [job.id for job in later])
-        await queue(tx, OutboxKind.CANCEL, [job for job in later if job.id not in waiting], now)
+        waiting = await find_queued_jobs(tx, OutboxKind.CANCEL, [job.id for job in later])
+        await add_outbox_items(
+            tx, OutboxKind.CANCEL, [job for job in later if job.id not in waiting], now
+        )
         end_values = {
             "state": JobState.CANCELLED,
             "reason": reason or TerminationReason.CANCELLED,
             "message": message or "Cancelled before it was submitted.",
             "ended_at": now,
         }
-        return await change_all(
+        return await update_jobs(
             tx,
             [
-                (job, _wish(job, now, message, reason) | (end_values if at_once else {}))
-                for job, at_once in wishes
+                (
+                    job,
+                    _make_cancel_values(job, now, message, reason)
+                    | (end_values if at_once else {}),
+                )
+                for job, at_once in cancellations
             ],
         )
 
-    async def request_extend(self, job_id: UUID, time_limit_s: int, *, asked: int | None) -> Job:
+    async def request_extend(
+        self, job_id: UUID, time_limit_s: int, *, latest_requested_s: int | None
+    ) -> Job:
         """Add an EXTEND item to the outbox, with ``data = {"time_limit_s": …}``.
 
-        ``asked`` is the result of ``limit_asked`` on which the caller based the request. Raises
-        ``Conflict`` if the job has ended, or if a longer limit than ``asked`` was requested
-        meanwhile.
+        ``latest_requested_s`` is the result of ``find_requested_time_limit`` on which the caller
+        based the request. Raises ``Conflict`` if the job has ended, or if a longer limit was
+        requested meanwhile.
         """
         async with self._db.write() as tx:
             job, _ = await lock_job(tx, job_id)
-            if job.state.terminal:
+            if job.state.is_terminal:
                 raise Conflict(f"Job {job_id} has ended ({job.state}); it cannot be extended.")
-            if (await longest_asked(tx, job_id) or 0) > (asked or 0):
+            if (await find_longest_requested_limit(tx, job_id) or 0) > (latest_requested_s or 0):
                 raise Conflict(
                     "The job was extended at the same moment. Check its end, and try again."
                 )
             data = {"time_limit_s": time_limit_s}
-            await queue(tx, OutboxKind.EXTEND, [job], self._clock(), data)
+            await add_outbox_items(tx, OutboxKind.EXTEND, [job], self._clock(), data)
         return job
 
     async def request_hold(self, job_id: UUID, hold: bool) -> Job:
@@ -151,7 +174,7 @@ class JobRequestStore(StorePart):
         """
         async with self._db.write() as tx:
             job, _ = await lock_job(tx, job_id)
-            rows = [job, *(await live_tasks(tx, job_id) if job.is_array else ())]
+            rows = [job, *(await lock_live_tasks(tx, job_id) if job.is_array else ())]
             if job.cancel_requested_at or not any(
                 row.state in WAITING and (not row.is_array or row.is_outside) for row in rows
             ):
@@ -163,9 +186,9 @@ class JobRequestStore(StorePart):
                 for row in rows
                 if row.is_array or row.state in WAITING
             ]
-            changed = await change_all(tx, values)
+            changed = await update_jobs(tx, values)
             if any(row is not before for row, (before, _) in zip(changed, values, strict=True)):
-                await queue(tx, OutboxKind.HOLD, [job], self._clock())
+                await add_outbox_items(tx, OutboxKind.HOLD, [job], self._clock())
         return changed[0]
 
     async def withdraw_hold(self, job_id: UUID, hold: bool, *, epoch: int) -> None:
@@ -175,8 +198,8 @@ class JobRequestStore(StorePart):
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             job, _ = await lock_job(tx, job_id)
-            rows = [job, *(await live_tasks(tx, job_id) if job.is_array else ())]
-            await change_all(
+            rows = [job, *(await lock_live_tasks(tx, job_id) if job.is_array else ())]
+            await update_jobs(
                 tx, [(row, {"spec": row.spec.model_copy(update={"hold": hold})}) for row in rows]
             )
 
@@ -192,23 +215,23 @@ class JobRequestStore(StorePart):
                 raise InvalidInput.field(
                     "max_parallel", "the job is no array", value=max_parallel, allowed="array jobs"
                 )
-            if job.state.terminal:
+            if job.state.is_terminal:
                 raise Conflict(f"Job {job_id} has ended ({job.state}); none of its tasks wait.")
             array = str(replace(parse_array(job.spec.array), throttle=max_parallel))
             sweep = job.spec.sweep and job.spec.sweep.model_copy(
                 update={"max_parallel": max_parallel}
             )
             update = {"array": array, "sweep": sweep}
-            rows = [job, *await live_tasks(tx, job_id)]
-            changed = await change_all(
+            rows = [job, *await lock_live_tasks(tx, job_id)]
+            changed = await update_jobs(
                 tx, [(row, {"spec": row.spec.model_copy(update=update)}) for row in rows]
             )
             if changed[0] is not job:
-                await queue(tx, OutboxKind.THROTTLE, [job], self._clock())
+                await add_outbox_items(tx, OutboxKind.THROTTLE, [job], self._clock())
         return changed[0]
 
 
-def _wish(
+def _make_cancel_values(
     job: Job, now: datetime, message: str | None, reason: TerminationReason | None = None
 ) -> dict[str, Any]:
     """Return the column values of a request to cancel the job. An earlier request keeps its time,
@@ -221,7 +244,7 @@ def _wish(
     return {"cancel_requested_at": now, **values}
 
 
-async def _is_cancelled(tx: Transaction, task_id: UUID | None) -> bool:
+async def _is_task_cancelled(tx: Transaction, task_id: UUID | None) -> bool:
     if task_id is None:
         return False
     query = select(_jobs.c.cancel_requested_at).where(_jobs.c.id == task_id)

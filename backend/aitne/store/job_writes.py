@@ -18,9 +18,9 @@ from aitne.store import tables
 from aitne.store.base import MOST_IDS, batched
 from aitne.store.engine import Transaction
 from aitne.store.jobs import LIVE_STATES
-from aitne.store.outbox import release
+from aitne.store.outbox import release_outbox_items
 from aitne.store.rows import JOB_COLUMNS, columns_of, event_data, job_of
-from aitne.store.task_groups import lock_all
+from aitne.store.task_groups import lock_jobs
 
 _jobs = tables.jobs
 _secrets = tables.job_secrets
@@ -28,7 +28,7 @@ _BEGINNINGS = ("submitted_at", "allocated_at", "started_at")
 """Times of an array job that are equal to the earliest of its tasks."""
 
 
-def check_is(job: Job, attempt: int | None, version: int | None) -> None:
+def check_attempt_and_version(job: Job, attempt: int | None, version: int | None) -> None:
     """Raise ``Conflict`` unless the job has the expected attempt and version (None: any)."""
     if attempt is not None and attempt != job.attempt:
         raise Conflict(
@@ -55,14 +55,14 @@ async def lock_job(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
     )
     jobs = {job.id: job for job in map(job_of, (await tx.execute(query)).mappings())}
     if job_id not in jobs:
-        jobs = await lock_all(tx, [job_id])
+        jobs = await lock_jobs(tx, [job_id])
     job = jobs.pop(job_id, None)
     if job is None:
         raise NotFound("job", job_id)
     return job, next(iter(jobs.values()), None)
 
 
-async def live_tasks(tx: Transaction, array_id: UUID) -> Sequence[Job]:
+async def lock_live_tasks(tx: Transaction, array_id: UUID) -> Sequence[Job]:
     """Return those tasks of the array that have not ended, and the task group; all rows are locked
     until the commit.
     """
@@ -75,14 +75,14 @@ async def live_tasks(tx: Transaction, array_id: UUID) -> Sequence[Job]:
     return [job_of(row) for row in (await tx.execute(query)).mappings()]
 
 
-async def change(tx: Transaction, job: Job, values: Mapping[str, Any]) -> Job:
+async def update_job(tx: Transaction, job: Job, values: Mapping[str, Any]) -> Job:
     """Write changed values of one job, with an event; return the job."""
-    (changed,) = await change_all(tx, [(job, values)])
+    (changed,) = await update_jobs(tx, [(job, values)])
     return changed
 
 
-async def change_all(
-    tx: Transaction, wishes: Sequence[tuple[Job, Mapping[str, Any]]]
+async def update_jobs(
+    tx: Transaction, changes: Sequence[tuple[Job, Mapping[str, Any]]]
 ) -> Sequence[Job]:
     """Write changed values of jobs, with one event for each changed job; return all jobs."""
     result: list[Job] = []
@@ -90,7 +90,7 @@ async def change_all(
     ended_ids: list[UUID] = []
     requeued: list[UUID] = []
     decided: list[UUID] = []
-    for job, values in wishes:
+    for job, values in changes:
         different = {name: value for name, value in values.items() if value != getattr(job, name)}
         if not different:
             result.append(job)
@@ -100,13 +100,13 @@ async def change_all(
         result.append(changed)
         columns = columns_of(different)
         moved = changed.state is not job.state
-        if moved and (changed.state.terminal or job.state.terminal) and _has_folder(job):
-            columns["folder_due_at"] = changed.ended_at if changed.state.terminal else None
+        if moved and (changed.state.is_terminal or job.state.is_terminal) and _has_folder(job):
+            columns["folder_due_at"] = changed.ended_at if changed.state.is_terminal else None
         updates[frozenset(columns)].append({**columns, "row_id": job.id})
         has_id = changed.scheduler_id not in (None, job.scheduler_id)
-        if has_id or (moved and changed.state.terminal):
+        if has_id or (moved and changed.state.is_terminal):
             decided.append(job.id)
-        if moved and changed.state.terminal:
+        if moved and changed.state.is_terminal:
             ended_ids.append(job.id)
         elif moved and changed.state is JobState.QUEUED:
             requeued.append(job.id)
@@ -118,20 +118,20 @@ async def change_all(
             project=job.project,
         )
     for names, rows in updates.items():
-        await tx.send(_update(names), rows)
+        await tx.execute_without_result(_make_update(names), rows)
     if ended_ids:
-        await tx.send(delete(_secrets).where(_secrets.c.job_id.in_(ended_ids)))
+        await tx.execute_without_result(delete(_secrets).where(_secrets.c.job_id.in_(ended_ids)))
     if decided:
-        await release(tx, decided)
+        await release_outbox_items(tx, decided)
     if requeued:
         # The hub's handover, with its session token, was for the previous run.
         dropped = update(_secrets).where(_secrets.c.job_id.in_(requeued))
-        await tx.send(dropped.values(handover=None, session_token_hash=None))
+        await tx.execute_without_result(dropped.values(handover=None, session_token_hash=None))
     return result
 
 
 @lru_cache(maxsize=256)
-def _update(names: frozenset[str]) -> Update:
+def _make_update(names: frozenset[str]) -> Update:
     """Return the statement that updates these columns of one job."""
     statement = update(_jobs).where(_jobs.c.id == bindparam("row_id"))
     return statement.values({name: bindparam(name) for name in sorted(names)})
@@ -144,7 +144,7 @@ def _has_folder(job: Job) -> bool:
     return job.array_job_id is None and not job.is_outside
 
 
-async def roll_up(tx: Transaction, array: Job, tasks: Sequence[Job]) -> Job:
+async def update_array_job(tx: Transaction, array: Job, tasks: Sequence[Job]) -> Job:
     """Update an array job's row after changes of its ``tasks``; return the changed array job."""
     condition = _jobs.c.array_job_id == array.id
     rows = select(_jobs.c.state, _jobs.c.reason, func.count().label("tasks")).where(condition)
@@ -167,19 +167,19 @@ async def roll_up(tx: Transaction, array: Job, tasks: Sequence[Job]) -> Job:
     elif (
         summary.message is not None
         or summary.state is not array.state
-        or (summary.state.active and array.cancel_requested_at is None)
+        or (summary.state.is_active and array.cancel_requested_at is None)
     ):
         values["message"] = summary.message
-    if summary.state.terminal:
+    if summary.state.is_terminal:
         last = select(func.max(_jobs.c.ended_at)).where(condition)
         values["ended_at"] = (await tx.execute(last)).scalar()
     for name in _BEGINNINGS:
         times = (getattr(job, name) for job in (array, *tasks))
         values[name] = min(filter(None, times), default=None)
-    return await change(tx, array, values)
+    return await update_job(tx, array, values)
 
 
-async def lock_rows(tx: Transaction, job_ids: Sequence[UUID]) -> list[Job]:
+async def lock_job_rows(tx: Transaction, job_ids: Sequence[UUID]) -> list[Job]:
     """Read the database rows of the jobs with these IDs, and lock them until the transaction ends.
     Array tasks that are stored together in one row (a task group) are not found by their IDs.
     """

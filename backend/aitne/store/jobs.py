@@ -18,7 +18,7 @@ from aitne.store import tables
 from aitne.store.base import MOST_IDS, StorePart, batched
 from aitne.store.job_order import Order
 from aitne.store.paging import Page
-from aitne.store.rows import JOB_COLUMNS, fold, job_of
+from aitne.store.rows import JOB_COLUMNS, fold_case, job_of
 from aitne.store.task_groups import find_tasks
 
 _jobs = tables.jobs
@@ -51,12 +51,12 @@ class JobStore(StorePart):
         Raises ``NotFound``, also for the ID of a task group, which is not a job.
         """
         async with self._db.read(brief=True) as connection:
-            jobs = await _read(connection, [job_id])
+            jobs = await _read_jobs(connection, [job_id])
         if not jobs or jobs[0].is_task_group:
             raise NotFound("job", job_id)
         return jobs[0]
 
-    async def first_namesake(self, job: Job) -> Job | None:
+    async def find_first_namesake(self, job: Job) -> Job | None:
         """Return the oldest live job with the same owner and name that was created before ``job``;
         None if there is none.
         """
@@ -80,12 +80,12 @@ class JobStore(StorePart):
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else job_of(row)
 
-    async def get_jobs(self, job_ids: Collection[UUID]) -> Sequence[Job]:
+    async def find_jobs(self, job_ids: Collection[UUID]) -> Sequence[Job]:
         """Return the jobs of ``job_ids`` that exist, including task groups, in no particular order."""
         if not job_ids:
             return ()
         async with self._db.read(brief=True) as connection:
-            return await _read(connection, job_ids)
+            return await _read_jobs(connection, job_ids)
 
     async def list_jobs(
         self,
@@ -105,32 +105,36 @@ class JobStore(StorePart):
         """
         limit = max(1, min(limit, _MAX_PAGE))
         dialect = "postgresql" if self._db.address.path is None else "sqlite"
-        order = Order(sort, descending, self._clock(), dialect).at(cursor)
+        order = Order(sort, descending, self._clock(), dialect).with_time_of_cursor(cursor)
         matches = and_(True, *_conditions(where, visible_to))
         # Rows are sorted and skipped by ID alone; only the rows of the page are read completely. The
         # first may be a task group whose last task was on the previous page.
         with_groups = not where.top_level_only
         ids = order.apply(select(_jobs.c.id).where(matches), cursor, task_groups=with_groups)
         page = (
-            select(*JOB_COLUMNS, order.key().label("sort_key"))
+            select(*JOB_COLUMNS, order.sort_key().label("sort_key"))
             .where(_jobs.c.id.in_(ids.limit(limit + 2)))
-            .order_by(*order.columns(task_groups=with_groups))
+            .order_by(*order.list_sort_columns(task_groups=with_groups))
         )
         async with self._db.read() as connection:
-            total = sum((await _counts(connection, matches, with_groups=with_groups)).values())
+            total = sum(
+                (await _count_by_state(connection, matches, with_groups=with_groups)).values()
+            )
             rows = (await connection.execute(page)).mappings().all()
-        jobs = [*islice(order.tasks(rows, cursor), limit + 1)]
+        jobs = [*islice(order.expand_rows(rows, cursor), limit + 1)]
         items = tuple(jobs[:limit])
         more = len(jobs) > limit
-        return Page(items=items, next_cursor=order.cursor(items[-1]) if more else None, total=total)
+        return Page(
+            items=items, next_cursor=order.encode_cursor(items[-1]) if more else None, total=total
+        )
 
     async def count_jobs(self, where: JobFilter, *, visible_to: str | None) -> dict[JobState, int]:
         """Count the jobs that ``list_jobs`` would list, by state."""
         matches = and_(True, *_conditions(where, visible_to))
         async with self._db.read() as connection:
-            return await _counts(connection, matches, with_groups=not where.top_level_only)
+            return await _count_by_state(connection, matches, with_groups=not where.top_level_only)
 
-    async def live_jobs(self, *, owner: str | None = None) -> Sequence[Job]:
+    async def list_live_jobs(self, *, owner: str | None = None) -> Sequence[Job]:
         """Return the rows of the platform's jobs that have not ended, oldest first; a task group is
         one row. ``owner``: only the jobs of this user; None: of all users.
 
@@ -143,7 +147,7 @@ class JobStore(StorePart):
             rows = await connection.execute(query.order_by(_jobs.c.created_at, _jobs.c.id))
             return [job_of(row) for row in rows.mappings()]
 
-    async def count_live(self, owner: str) -> int:
+    async def count_live_jobs(self, owner: str) -> int:
         """Return the number of the owner's jobs that have not ended, including array jobs and each
         of their tasks, but no jobs that were not submitted through the platform.
         """
@@ -151,7 +155,7 @@ class JobStore(StorePart):
             rows, shared = (await connection.execute(_COUNT_LIVE, {"live_owner": owner})).one()
         return int(rows + shared)
 
-    async def count_by_state(self, *, live_only: bool = False) -> dict[JobState, int]:
+    async def count_jobs_by_state(self, *, live_only: bool = False) -> dict[JobState, int]:
         """Count the platform's jobs in each state; states without any may be missing.
 
         With ``live_only``, ended jobs are not counted, which takes long if there are many.
@@ -160,29 +164,29 @@ class JobStore(StorePart):
         if live_only:
             matches &= _jobs.c.state.in_(LIVE_STATES)
         async with self._db.read() as connection:
-            return await _counts(connection, matches)
+            return await _count_by_state(connection, matches)
 
 
-async def _read(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[Job]:
+async def _read_jobs(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[Job]:
     """Return the jobs and array tasks with these IDs; IDs that do not exist are omitted. Tasks of
     an array that are stored together in one row (a task group) are found too.
     """
-    jobs = await _rows(connection, job_ids)
+    jobs = await _read_job_rows(connection, job_ids)
     absent = {*job_ids}.difference(job.id for job in jobs)
     tasks = await find_tasks(connection, absent)
     # Between the two statements a task may have been given its own row.
     absent.difference_update(job.id for job in tasks)
-    return jobs + tasks + (await _rows(connection, absent))
+    return jobs + tasks + (await _read_job_rows(connection, absent))
 
 
-async def _rows(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[Job]:
+async def _read_job_rows(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[Job]:
     jobs: list[Job] = []
     for some in batched([*job_ids], MOST_IDS):
         jobs += map(job_of, (await connection.execute(_READ, {"ids": some})).mappings())
     return jobs
 
 
-async def _counts(
+async def _count_by_state(
     connection: AsyncConnection, matches: ColumnElement[bool], *, with_groups: bool = True
 ) -> Counter[JobState]:
     """Return the number of jobs in each state that satisfy the condition, counted by an index of
@@ -217,7 +221,7 @@ def _conditions(job_filter: JobFilter, visible_to: str | None) -> list[ColumnEle
         conditions.append(_jobs.c.state.in_(sorted(job_filter.states)))
     if job_filter.name_contains:
         conditions.append(
-            _jobs.c.name_folded.contains(fold(job_filter.name_contains), autoescape=True)
+            _jobs.c.name_folded.contains(fold_case(job_filter.name_contains), autoescape=True)
         )
     if job_filter.array_job_id is not None:
         conditions.append(_jobs.c.array_job_id == job_filter.array_job_id)

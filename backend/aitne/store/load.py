@@ -18,7 +18,7 @@ from aitne.store import tables
 from aitne.store.admin_tables import cluster_load, partition_load
 from aitne.store.base import StorePart, require_epoch
 from aitne.store.engine import Transaction
-from aitne.store.portable import epoch_s
+from aitne.store.portable import make_unix_seconds
 
 LOAD_STEP = timedelta(minutes=10)
 LOAD_KEPT = timedelta(days=31)
@@ -83,7 +83,7 @@ class LoadStore(StorePart):
     and counts of the jobs in the queue.
     """
 
-    async def add_load(
+    async def add_load_sample(
         self, sample: ClusterLoad, partitions: Mapping[str, ClusterLoad], *, epoch: int
     ) -> None:
         """Add a sample of the cluster, and samples of its partitions by name, to the sums of their
@@ -95,7 +95,7 @@ class LoadStore(StorePart):
             # Only the leader writes, so no other process inserts the row meanwhile.
             await require_epoch(tx, epoch)
             columns = cluster_load.c
-            values = _values(sample)
+            values = _to_load_values(sample)
             added = {name: columns[name] + value for name, value in values.items()}
             changed = await tx.execute(
                 update(cluster_load)
@@ -106,7 +106,9 @@ class LoadStore(StorePart):
                 await tx.execute(insert(cluster_load), {"time": start, "samples": 1, **values})
             await _add_partitions(tx, start, partitions)
 
-    async def load_since(self, time: datetime, partition: str | None = None) -> Sequence[LoadSums]:
+    async def list_load_since(
+        self, time: datetime, partition: str | None = None
+    ) -> Sequence[LoadSums]:
         """Return the sums of the intervals that begin at ``time`` or later, oldest first: of the
         partition, or of the cluster if it is None.
         """
@@ -121,7 +123,7 @@ class LoadStore(StorePart):
                 for row in rows
             ]
 
-    async def queues(self) -> Sequence[QueuedJobs]:
+    async def count_queued_jobs(self) -> Sequence[QueuedJobs]:
         """Return the numbers of pending and running jobs by partition, including array tasks and
         jobs that were not submitted through the platform.
         """
@@ -143,7 +145,7 @@ class LoadStore(StorePart):
                 for row in await connection.execute(query)
             ]
 
-    async def waits_since(self, time: datetime, bounds_s: Sequence[int]) -> Sequence[WaitSums]:
+    async def sum_waits_since(self, time: datetime, bounds_s: Sequence[int]) -> Sequence[WaitSums]:
         """Return the wait times of the jobs that started at ``time`` or later, by partition. Of
         ended jobs, only the last ``MOST_ENDED`` are read. ``bounds_s`` are ascending.
         """
@@ -159,18 +161,20 @@ class LoadStore(StorePart):
         sums: dict[str | None, WaitSums] = {}
         async with self._db.read() as connection:
             for query in (ended.limit(MOST_ENDED), live):
-                summed = _summed(query, bounds_s, connection.dialect.name)
+                summed = _select_wait_sums(query, bounds_s, connection.dialect.name)
                 for row in (await connection.execute(summed)).all():
                     partition, jobs, total_s, longest_s, *counts = row
                     one = WaitSums(partition, jobs, float(total_s), float(longest_s), tuple(counts))
-                    sums[partition] = _together(sums.get(partition), one)
+                    sums[partition] = _merge_wait_sums(sums.get(partition), one)
         return list(sums.values())
 
 
-def _summed(started: Select[Any], bounds_s: Sequence[int], dialect: str) -> Select[Any]:
+def _select_wait_sums(started: Select[Any], bounds_s: Sequence[int], dialect: str) -> Select[Any]:
     """Return the query that sums the wait times in the rows of ``started`` by partition."""
     rows = started.subquery()
-    wait = epoch_s(dialect, rows.c.began) - epoch_s(dialect, rows.c.requested_at)
+    wait = make_unix_seconds(dialect, rows.c.began) - make_unix_seconds(
+        dialect, rows.c.requested_at
+    )
     waits = select(rows.c.partition, case((wait < 0, 0), else_=wait).label("wait_s")).subquery()
     edges = [0, *bounds_s]
     counts = [
@@ -188,7 +192,7 @@ def _summed(started: Select[Any], bounds_s: Sequence[int], dialect: str) -> Sele
     ).group_by(waits.c.partition)
 
 
-def _together(first: WaitSums | None, second: WaitSums) -> WaitSums:
+def _merge_wait_sums(first: WaitSums | None, second: WaitSums) -> WaitSums:
     if first is None:
         return second
     return WaitSums(
@@ -200,7 +204,7 @@ def _together(first: WaitSums | None, second: WaitSums) -> WaitSums:
     )
 
 
-def _values(sample: ClusterLoad) -> dict[str, float]:
+def _to_load_values(sample: ClusterLoad) -> dict[str, float]:
     return sample.model_dump(include=set(LOAD_VALUES))
 
 
@@ -220,7 +224,10 @@ async def _add_partitions(
             [
                 {
                     "of": name,
-                    **{f"more_{key}": value for key, value in _values(partitions[name]).items()},
+                    **{
+                        f"more_{key}": value
+                        for key, value in _to_load_values(partitions[name]).items()
+                    },
                 }
                 for name in known
             ],
@@ -230,7 +237,12 @@ async def _add_partitions(
         await tx.execute(
             insert(partition_load),
             [
-                {"partition": name, "time": start, "samples": 1, **_values(partitions[name])}
+                {
+                    "partition": name,
+                    "time": start,
+                    "samples": 1,
+                    **_to_load_values(partitions[name]),
+                }
                 for name in new
             ],
         )

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aitne.core.errors import SetupError
 from aitne.store.engine import MIGRATION_LOCK, Database
-from aitne.store.faults import translated_at_start
+from aitne.store.faults import convert_startup_errors
 from aitne.store.migrations import HEAD
 
 SCRIPTS = Path(__file__).with_name("migrations")
@@ -26,16 +26,16 @@ async def migrate(database: Database) -> None:
         SetupError: the database is damaged, cannot be written, or newer than this release.
         StoreUnavailable: the database does not answer.
     """
-    with translated_at_start(database.address):
+    with convert_startup_errors(database.address):
         async with database.raw_read() as connection:
-            if await connection.run_sync(revision) == HEAD:
+            if await connection.run_sync(read_revision) == HEAD:
                 return
         async with database.raw_write() as connection:
             await _lock(connection)
             # Check again: another process may have migrated while this one waited for the lock.
-            present = await connection.run_sync(revision)
+            present = await connection.run_sync(read_revision)
             if present != HEAD:
-                await connection.run_sync(_upgrade, present, database.address.shown)
+                await connection.run_sync(_upgrade_schema, present, database.address.shown)
 
 
 async def _lock(connection: AsyncConnection) -> None:
@@ -45,7 +45,7 @@ async def _lock(connection: AsyncConnection) -> None:
         await connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
 
 
-def revision(connection: Connection) -> str | None:
+def read_revision(connection: Connection) -> str | None:
     """Return the database's schema revision; None if the database is empty."""
     if not inspect(connection).has_table(_VERSION_TABLE):
         return None
@@ -55,7 +55,7 @@ def revision(connection: Connection) -> str | None:
     return version
 
 
-def is_known(schema: str) -> bool:
+def is_known_revision(schema: str) -> bool:
     """Return whether this release knows the schema revision: it is this release's or an older
     one.
     """
@@ -68,25 +68,25 @@ def is_known(schema: str) -> bool:
     return any(script.revision == schema for script in scripts)
 
 
-def _upgrade(connection: Connection, present: str | None, shown: str) -> None:
+def _upgrade_schema(connection: Connection, present: str | None, shown: str) -> None:
     # Imported only for an upgrade: it takes memory and start-up time in every process.
     from alembic import command
     from alembic.config import Config
 
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
-    if present is not None and not is_known(present):
+    if present is not None and not is_known_revision(present):
         raise SetupError(
             f"The database {shown} was last used by a newer release (its schema {present} is not "
             "known to this one). Install that release again, or restore a backup from before the "
             "upgrade."
         )
     if present is None:
-        _refuse_strangers(connection, shown)
+        _check_no_foreign_tables(connection, shown)
     command.upgrade(config, "head")
 
 
-def _refuse_strangers(connection: Connection, shown: str) -> None:
+def _check_no_foreign_tables(connection: Connection, shown: str) -> None:
     strangers = inspect(connection).get_table_names()
     if strangers:
         raise SetupError(

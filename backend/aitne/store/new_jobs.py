@@ -16,12 +16,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from aitne.core.errors import Conflict, IdempotencyConflict
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobType
-from aitne.core.sessions.names import goes_on
+from aitne.core.sessions.names import describe_live_successor
 from aitne.store import tables
 from aitne.store.base import StorePart
 from aitne.store.engine import Transaction
 from aitne.store.jobs import LIVE_STATES
-from aitne.store.outbox import OutboxKind, queue
+from aitne.store.outbox import OutboxKind, add_outbox_items
 from aitne.store.portable import insert_if_absent
 from aitne.store.rows import JOB_COLUMNS, event_data, job_of, row_of
 
@@ -37,7 +37,7 @@ class Idempotency(Frozen):
     request_hash: str
 
     @classmethod
-    def of(cls, owner: str, key: str | None, verb: str, body: Any) -> Idempotency | None:
+    def from_request(cls, owner: str, key: str | None, verb: str, body: Any) -> Idempotency | None:
         """Return the key of a request of the user ``owner`` with its hash; None without a key.
         ``body`` is the request as JSON values.
         """
@@ -96,8 +96,8 @@ class NewJobStore(StorePart):
         """
         try:
             async with self._db.write(brief=True) as tx:
-                existing = await self._claim(tx, new_jobs)
-                await self._insert(tx, [new for new in new_jobs if new.job.id not in existing])
+                existing = await self._insert_idempotency_keys(tx, new_jobs)
+                await self._insert_jobs(tx, [new for new in new_jobs if new.job.id not in existing])
         except IntegrityError as error:
             raise Conflict(
                 "A job with this ID already exists. Use a new ID for a new job."
@@ -107,16 +107,18 @@ class NewJobStore(StorePart):
             for new in new_jobs
         ]
 
-    async def _insert(self, tx: Transaction, new_jobs: Sequence[NewJob]) -> None:
+    async def _insert_jobs(self, tx: Transaction, new_jobs: Sequence[NewJob]) -> None:
         """Insert new jobs with their outbox items (actions for the controller) and events."""
         for new in new_jobs:
             if new.job.spec.lineage is not None:
-                await _check_alone(tx, new.job)
+                await _check_only_live_session(tx, new.job)
         jobs = [new.job for new in new_jobs]
         if not jobs:
             return
-        await tx.send(_ADD, [row_of(row) for new in new_jobs for row in (new.job, *new.tasks)])
-        await queue(tx, OutboxKind.SUBMIT, jobs, self._clock())
+        await tx.execute_without_result(
+            _ADD, [row_of(row) for new in new_jobs for row in (new.job, *new.tasks)]
+        )
+        await add_outbox_items(tx, OutboxKind.SUBMIT, jobs, self._clock())
         for job in jobs:
             tx.append_event(
                 "job.created",
@@ -126,7 +128,9 @@ class NewJobStore(StorePart):
                 project=job.project,
             )
 
-    async def _claim(self, tx: Transaction, new_jobs: Sequence[NewJob]) -> dict[UUID, Job]:
+    async def _insert_idempotency_keys(
+        self, tx: Transaction, new_jobs: Sequence[NewJob]
+    ) -> dict[UUID, Job]:
         """Insert the idempotency keys of the new jobs. Return, for each new job whose key exists
         already, the job of the earlier request, by the ID of the new job, which must not be stored.
 
@@ -145,7 +149,7 @@ class NewJobStore(StorePart):
         claim = insert_if_absent(tx.dialect, table).returning(table.c.key)
         claimed = set((await tx.execute(claim, rows)).scalars())
         taken = [new.idempotency for key, new in wishes.items() if key not in claimed]
-        existing = await _replays(tx, [wish for wish in taken if wish is not None])
+        existing = await _read_replays(tx, [wish for wish in taken if wish is not None])
         for wish in taken:
             if wish is not None and wish.key not in existing:
                 raise Conflict(
@@ -154,18 +158,18 @@ class NewJobStore(StorePart):
                 )
         return {wishes[key].job.id: job for key, job in existing.items()}
 
-    async def find_replays(self, wishes: Sequence[Idempotency]) -> Mapping[str, Job]:
+    async def find_replays(self, keys: Sequence[Idempotency]) -> Mapping[str, Job]:
         """Return the jobs that earlier requests with these idempotency keys of one user created, by
         key.
 
-        ``wishes`` are the requests with their keys. A job in the result need not be checked again.
+        ``keys`` are the requests with their keys. A job in the result need not be checked again.
         Raises ``IdempotencyConflict`` if a key was used with another request.
         """
         async with self._db.read(brief=True) as connection:
-            return await _replays(connection, wishes)
+            return await _read_replays(connection, keys)
 
 
-async def _check_alone(tx: Transaction, job: Job) -> None:
+async def _check_only_live_session(tx: Transaction, job: Job) -> None:
     """Raise ``Conflict`` if another live session has the same lineage as the session ``job``. A
     lineage consists of a session and those that continue it, directly or through others.
 
@@ -182,20 +186,20 @@ async def _check_alone(tx: Transaction, job: Job) -> None:
     )
     for other in map(job_of, (await tx.execute(query)).mappings()):
         if (other.spec.lineage or other.id) == job.spec.lineage:
-            raise Conflict(goes_on(other))
+            raise Conflict(describe_live_successor(other))
 
 
-async def _replays(
-    source: Transaction | AsyncConnection, wishes: Sequence[Idempotency]
+async def _read_replays(
+    source: Transaction | AsyncConnection, keys: Sequence[Idempotency]
 ) -> dict[str, Job]:
     """Return the jobs that earlier requests of the same user created with these idempotency keys,
     by key. Raises ``IdempotencyConflict`` if a key was used with another request.
     """
-    table, by_key = tables.idempotency, {wish.key: wish for wish in wishes}
+    table, by_key = tables.idempotency, {wish.key: wish for wish in keys}
     if not by_key:
         return {}
     query = select(table.c.key.label("used_key"), table.c.request_hash, *JOB_COLUMNS).where(
-        table.c.owner == wishes[0].owner,
+        table.c.owner == keys[0].owner,
         table.c.key.in_(by_key),
         _jobs.c.id == table.c.job_id,
     )
@@ -205,9 +209,9 @@ async def _replays(
     return {row["used_key"]: job_of(row) for row in rows}
 
 
-def _check_same(wish: Idempotency, request_hash: str) -> None:
-    if request_hash != wish.request_hash:
+def _check_same(key: Idempotency, request_hash: str) -> None:
+    if request_hash != key.request_hash:
         raise IdempotencyConflict(
-            f"The idempotency key {wish.key!r} was used before with another request. Use a new "
+            f"The idempotency key {key.key!r} was used before with another request. Use a new "
             "key for a new request, and the same one only to repeat the same request."
         )

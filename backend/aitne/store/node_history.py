@@ -22,7 +22,7 @@ _AT_WORK = frozenset({NodeState.IDLE, NodeState.MIXED, NodeState.ALLOCATED})
 _Key = tuple[str, str]
 
 
-def news(
+def find_state_changes(
     old_nodes: Mapping[_Key, Mapping[str, Any]],
     new_nodes: Mapping[_Key, Mapping[str, Any]],
     now: datetime,
@@ -32,7 +32,10 @@ def news(
     """
     rows = []
     for key in sorted(old_nodes.keys() | new_nodes.keys()):
-        before, after = _standing(old_nodes.get(key)), _standing(new_nodes.get(key))
+        before, after = (
+            _to_recorded_state(old_nodes.get(key)),
+            _to_recorded_state(new_nodes.get(key)),
+        )
         if before != after:
             what, reason = after or (GONE, None)
             row = {"cluster": key[0], "node": key[1], "time": now, "actor": None}
@@ -40,13 +43,13 @@ def news(
     return rows
 
 
-async def write(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
+async def insert_state_changes(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows into the history of nodes' states; do nothing if there are none."""
     if rows:
         await tx.execute(insert(node_history), rows)
 
 
-def _standing(data: Mapping[str, Any] | None) -> tuple[str, str | None] | None:
+def _to_recorded_state(data: Mapping[str, Any] | None) -> tuple[str, str | None] | None:
     if data is None:
         return None
     state = NodeState(data["state"])

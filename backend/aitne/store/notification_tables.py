@@ -20,7 +20,7 @@ from aitne.store.column_types import BigId, Prose, UserName, UtcDateTime
 from aitne.store.tables import metadata
 
 
-def _owner() -> Column[str]:
+def _make_owner_column() -> Column[str]:
     return Column("owner", UserName, ForeignKey("users.name", ondelete="CASCADE"), nullable=False)
 
 
@@ -36,7 +36,7 @@ notifications = Table(
     "notifications",
     metadata,
     Column("id", BigId, primary_key=True),
-    _owner(),
+    _make_owner_column(),
     Column("event_id", BigInteger, nullable=False),
     Column("kind", String(40), nullable=False),
     Column("level", String(10), nullable=False),
@@ -65,7 +65,7 @@ webhooks = Table(
     "webhooks",
     metadata,
     Column("id", String(40), primary_key=True),
-    _owner(),
+    _make_owner_column(),
     Column("url", Text, nullable=False),
     Column("generation", Integer, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
@@ -80,7 +80,7 @@ deliveries = Table(
     metadata,
     Column("id", BigId, primary_key=True),
     Column("channel", String(40), nullable=False),
-    _owner(),
+    _make_owner_column(),
     # The ID of the webhook; empty on channels whose address follows from the user.
     Column("target", String(40), nullable=False),
     Column("message", JSON, nullable=False),

@@ -19,7 +19,7 @@ from aitne.core.models.notification import (
     Recipient,
 )
 from aitne.core.models.user import Role
-from aitne.host.state_file import state_of
+from aitne.host.state_file import parse_state_document
 from aitne.store import notification_tables as tables
 from aitne.store import paging
 from aitne.store.base import MOST_IDS, Check, StorePart, batched, require_epoch
@@ -41,7 +41,7 @@ values.
 class NotificationStore(StorePart):
     """Storage of notifications, and of users' notification settings."""
 
-    async def cursor(self, name: str) -> int:
+    async def get_event_cursor(self, name: str) -> int:
         """Return the ID of the last event that the reader ``name`` has processed; 0 if it has
         processed none.
         """
@@ -49,7 +49,7 @@ class NotificationStore(StorePart):
         async with self._db.read(brief=True) as connection:
             return (await connection.execute(query)).scalar() or 0
 
-    async def tell(
+    async def add_notifications(
         self,
         notifications: Sequence[NewNotification],
         *,
@@ -69,43 +69,47 @@ class NotificationStore(StorePart):
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             await _move_cursor(tx, cursor, since, until)
-            there = await _existing(tx, {message.owner for message in notifications})
+            there = await _find_existing_users(tx, {message.owner for message in notifications})
             messages = [message for message in notifications if message.owner in there]
             now = self._clock()
             added = 0
             for some in batched([message for message in messages if message.inbox], _AT_ONCE):
-                added += await _add(tx, some, now)
+                added += await _insert_notifications(tx, some, now)
             new = [delivery for message in messages for delivery in message.deliveries]
             if new:
                 await tx.execute(insert(_deliveries), [delivery_row(one, now) for one in new])
         return added
 
-    async def inbox(
-        self, owner: str, *, unread: bool = False, cursor: str | None = None, limit: int = 50
+    async def list_notifications(
+        self, owner: str, *, unread_only: bool = False, cursor: str | None = None, limit: int = 50
     ) -> Page[Notification]:
         """List the owner's notifications, newest first; ``total`` counts all that match."""
         conditions: list[ColumnElement[bool]] = [_notifications.c.owner == owner]
-        if unread:
+        if unread_only:
             conditions.append(_notifications.c.read_at.is_(None))
         query = select(_notifications).where(*conditions).order_by(_notifications.c.id.desc())
         if cursor is not None:
-            query = query.where(_notifications.c.id < paging.after_id("notifications", cursor))
+            query = query.where(
+                _notifications.c.id < paging.decode_id_cursor("notifications", cursor)
+            )
         async with self._db.read() as connection:
             count = select(func.count()).select_from(_notifications).where(*conditions)
             total: int = (await connection.execute(count)).scalar_one()
             rows = (await connection.execute(query.limit(limit + 1))).mappings().all()
         items = tuple(Notification.model_validate(dict(row)) for row in rows[:limit])
         more = len(rows) > limit
-        further = paging.encode("notifications", str(items[-1].id)) if more else None
+        further = paging.encode_cursor("notifications", str(items[-1].id)) if more else None
         return Page(items=items, next_cursor=further, total=total)
 
-    async def unread(self, owner: str) -> int:
+    async def count_unread_notifications(self, owner: str) -> int:
         """Count the notifications that the owner has not read."""
         async with self._db.read() as connection:
-            count: int = (await connection.execute(_unread_of(owner))).scalar_one()
+            count: int = (await connection.execute(_select_unread_count(owner))).scalar_one()
         return count
 
-    async def mark_read(self, owner: str, ids: Sequence[int] | None, now: datetime) -> int:
+    async def mark_notifications_read(
+        self, owner: str, ids: Sequence[int] | None, now: datetime
+    ) -> int:
         """Mark the owner's notifications with these IDs as read (None: all); return the number that
         remain unread.
 
@@ -119,26 +123,28 @@ class NotificationStore(StorePart):
             if ids is not None:
                 query = query.where(_notifications.c.id.in_(ids))
             changed = (await tx.execute(query.values(read_at=now))).rowcount
-            unread_count: int = (await tx.execute(_unread_of(owner))).scalar_one()
+            unread_count: int = (await tx.execute(_select_unread_count(owner))).scalar_one()
             if changed:
                 tx.append_event("notification.read", {"unread": unread_count}, owner=owner)
         return unread_count
 
-    async def choices(self, owner: str) -> NotificationChoices:
+    async def get_notification_choices(self, owner: str) -> NotificationChoices:
         """Return the user's choices of channels; empty if the user has made none."""
-        return (await self.choices_of_many([owner])).get(owner, NotificationChoices())
+        return (await self.list_notification_choices([owner])).get(owner, NotificationChoices())
 
-    async def choices_of_many(self, owners: Sequence[str]) -> Mapping[str, NotificationChoices]:
+    async def list_notification_choices(
+        self, owners: Sequence[str]
+    ) -> Mapping[str, NotificationChoices]:
         """Return the choices of channels of these users; users without choices are missing."""
         choices: dict[str, NotificationChoices] = {}
         async with self._db.read() as connection:
             for some in batched(owners, MOST_IDS):
                 query = select(_settings).where(_settings.c.user_name.in_(some))
                 for row in await connection.execute(query):
-                    choices[row.user_name] = state_of(NotificationChoices, row.data)
+                    choices[row.user_name] = parse_state_document(NotificationChoices, row.data)
         return choices
 
-    async def save_choices(
+    async def save_notification_choices(
         self,
         owner: str,
         choices: NotificationChoices,
@@ -163,12 +169,12 @@ class NotificationStore(StorePart):
                 raise NotFound("user", owner)
             if check is not None:
                 data = (await tx.execute(chosen)).scalar()
-                check((user.mail, state_of(NotificationChoices, data or {})))
+                check((user.mail, parse_state_document(NotificationChoices, data or {})))
             if mail is not None:
                 await tx.execute(update(users).where(condition).values(mail=mail or None))
             await tx.execute(upsert(tx.dialect, _settings, row, ["user_name"]))
 
-    async def people(self, names: Sequence[str] | None = None) -> Sequence[Recipient]:
+    async def list_recipients(self, names: Sequence[str] | None = None) -> Sequence[Recipient]:
         """Return all enabled users; with ``names``, only the enabled users that have one of these
         names.
         """
@@ -185,7 +191,7 @@ class NotificationStore(StorePart):
                 ]
         return recipients
 
-    async def last_told(self, kind: NotificationKind, path: str) -> datetime | None:
+    async def find_last_notified_at(self, kind: NotificationKind, path: str) -> datetime | None:
         """Return the time at which the last notification of this kind with the link ``path`` was
         created; None if there was none.
         """
@@ -196,7 +202,7 @@ class NotificationStore(StorePart):
             created_at: datetime | None = (await connection.execute(query)).scalar()
         return created_at
 
-    async def mark_told_read(self, kind: NotificationKind, path: str) -> None:
+    async def mark_path_notifications_read(self, kind: NotificationKind, path: str) -> None:
         """Mark all users' notifications of this kind with the link ``path`` as read, and add the
         event ``notification.read`` for each of them.
         """
@@ -209,10 +215,10 @@ class NotificationStore(StorePart):
         async with self._db.write() as tx:
             owners = (await tx.execute(statement.returning(_notifications.c.owner))).scalars()
             for owner in sorted(set(owners)):
-                unread: int = (await tx.execute(_unread_of(owner))).scalar_one()
+                unread: int = (await tx.execute(_select_unread_count(owner))).scalar_one()
                 tx.append_event("notification.read", {"unread": unread}, owner=owner)
 
-    async def members_of(self, project: str) -> Sequence[str]:
+    async def list_project_members(self, project: str) -> Sequence[str]:
         """Return the names of a project's members."""
         query = select(members.c.user_name).where(members.c.project == project)
         async with self._db.read() as connection:
@@ -239,7 +245,7 @@ def delivery_row(new: NewDelivery, now: datetime) -> dict[str, Any]:
     }
 
 
-def _unread_of(owner: str) -> Any:
+def _select_unread_count(owner: str) -> Any:
     query = select(func.count()).select_from(_notifications)
     return query.where(_notifications.c.owner == owner, _notifications.c.read_at.is_(None))
 
@@ -256,7 +262,7 @@ async def _move_cursor(tx: Transaction, name: str, since: int, until: int) -> No
         )
 
 
-async def _existing(tx: Transaction, owners: set[str]) -> set[str]:
+async def _find_existing_users(tx: Transaction, owners: set[str]) -> set[str]:
     names: set[str] = set()
     for some in batched(sorted(owners), MOST_IDS):
         query = select(users.c.name).where(users.c.name.in_(some))
@@ -264,7 +270,9 @@ async def _existing(tx: Transaction, owners: set[str]) -> set[str]:
     return names
 
 
-async def _add(tx: Transaction, messages: Sequence[NewNotification], now: datetime) -> int:
+async def _insert_notifications(
+    tx: Transaction, messages: Sequence[NewNotification], now: datetime
+) -> int:
     """Insert notifications, except those that exist already for the same event and user; return the
     number of inserted ones.
     """

@@ -19,9 +19,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job
 from aitne.store import tables
-from aitne.store.base import DueItems, StorePart, require_epoch, take_due
+from aitne.store.base import DueItems, StorePart, lease_due_rows, require_epoch
 from aitne.store.engine import Transaction
-from aitne.store.task_groups import lock_all
+from aitne.store.task_groups import lock_jobs
 
 _outbox = tables.outbox
 _ADD = insert(_outbox)
@@ -59,7 +59,7 @@ class OutboxItem(Frozen):
     created_at: datetime
 
 
-async def queue(
+async def add_outbox_items(
     tx: Transaction,
     kind: OutboxKind,
     jobs: Iterable[Job],
@@ -89,10 +89,10 @@ async def queue(
         for job in jobs
     ]
     if rows:
-        await tx.send(_ADD, rows)
+        await tx.execute_without_result(_ADD, rows)
 
 
-async def drop_submits(tx: Transaction, job_ids: Sequence[UUID]) -> set[UUID]:
+async def delete_submit_items(tx: Transaction, job_ids: Sequence[UUID]) -> set[UUID]:
     """Delete the SUBMIT items of these jobs from the outbox; return the IDs of the jobs that had
     one.
     """
@@ -102,13 +102,15 @@ async def drop_submits(tx: Transaction, job_ids: Sequence[UUID]) -> set[UUID]:
     return set((await tx.execute(statement.returning(_outbox.c.job_id))).scalars())
 
 
-async def queued(tx: Transaction, kind: OutboxKind, job_ids: Sequence[UUID]) -> set[UUID]:
+async def find_queued_jobs(tx: Transaction, kind: OutboxKind, job_ids: Sequence[UUID]) -> set[UUID]:
     """Return the IDs of the jobs that already have an item of this kind in the outbox."""
     query = select(_outbox.c.job_id).where(_outbox.c.kind == kind, _outbox.c.job_id.in_(job_ids))
     return set((await tx.execute(query)).scalars())
 
 
-async def longest_asked(source: Transaction | AsyncConnection, job_id: UUID) -> int | None:
+async def find_longest_requested_limit(
+    source: Transaction | AsyncConnection, job_id: UUID
+) -> int | None:
     """Return the longest time limit in seconds in the job's EXTEND items; None if there are none."""
     query = select(_outbox.c.data).where(
         _outbox.c.kind == OutboxKind.EXTEND, _outbox.c.job_id == job_id
@@ -117,38 +119,38 @@ async def longest_asked(source: Transaction | AsyncConnection, job_id: UUID) -> 
     return max(limits, default=None)
 
 
-async def drop(tx: Transaction, item_ids: Collection[int]) -> None:
+async def delete_outbox_items(tx: Transaction, item_ids: Collection[int]) -> None:
     """Delete items from the outbox; IDs that do not exist are ignored."""
     if item_ids:
-        await tx.send(_DROP, [{"row_id": item_id} for item_id in item_ids])
+        await tx.execute_without_result(_DROP, [{"row_id": item_id} for item_id in item_ids])
 
 
-async def release(tx: Transaction, job_ids: Sequence[UUID]) -> None:
+async def release_outbox_items(tx: Transaction, job_ids: Sequence[UUID]) -> None:
     """Make outbox items due that wait for a change of one of these jobs."""
-    await tx.send(_RELEASE, [{"needed": job_id} for job_id in job_ids])
+    await tx.execute_without_result(_RELEASE, [{"needed": job_id} for job_id in job_ids])
 
 
 @cache
-def _due(kinds: frozenset[OutboxKind], begun: bool) -> DueItems:
+def _make_due_items(kinds: frozenset[OutboxKind], begun: bool) -> DueItems:
     condition = and_(
         _outbox.c.kind.in_(sorted(kinds)),
         _outbox.c.tries >= int(begun),
         _outbox.c.dependency.is_(None),
     )
-    return DueItems.of(_outbox, condition)
+    return DueItems.for_table(_outbox, condition)
 
 
 class OutboxStore(StorePart):
     """Storage of the outbox."""
 
-    async def limit_asked(self, job_id: UUID) -> int | None:
+    async def find_requested_time_limit(self, job_id: UUID) -> int | None:
         """Return the longest time limit in seconds among the job's EXTEND items in the outbox; None
         if there are none.
         """
         async with self._db.read() as connection:
-            return await longest_asked(connection, job_id)
+            return await find_longest_requested_limit(connection, job_id)
 
-    async def lease_outbox(
+    async def lease_outbox_items(
         self,
         *,
         epoch: int,
@@ -166,9 +168,9 @@ class OutboxStore(StorePart):
         Raises ``StaleEpoch`` if another controller is the leader.
         """
         now = self._clock()
-        rows = await take_due(
+        rows = await lease_due_rows(
             self._db,
-            _due(frozenset(kinds), begun),
+            _make_due_items(frozenset(kinds), begun),
             now=now,
             epoch=epoch,
             limit=limit,
@@ -176,13 +178,13 @@ class OutboxStore(StorePart):
         )
         return [OutboxItem.model_validate(dict(row)) for row in rows]
 
-    async def finish_outbox(self, *item_ids: int, epoch: int) -> None:
+    async def finish_outbox_items(self, *item_ids: int, epoch: int) -> None:
         """Mark the items as done. Raises ``StaleEpoch`` if another controller is the leader."""
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
-            await drop(tx, item_ids)
+            await delete_outbox_items(tx, item_ids)
 
-    async def return_outbox(self, *item_ids: int, epoch: int, delay_s: float) -> None:
+    async def return_outbox_items(self, *item_ids: int, epoch: int, delay_s: float) -> None:
         """Return items to the outbox, so that they are due again after ``delay_s`` seconds.
 
         Raises ``StaleEpoch`` if another controller is the leader.
@@ -196,7 +198,7 @@ class OutboxStore(StorePart):
                 .values(available_at=later, leased_in=None)
             )
 
-    async def hold_outbox(self, dependencies: Mapping[int, Job], *, epoch: int) -> None:
+    async def hold_outbox_items(self, dependencies: Mapping[int, Job], *, epoch: int) -> None:
         """Return items to the outbox that must wait for another job; an item becomes due again when
         that job ends or gets another scheduler ID.
 
@@ -211,7 +213,7 @@ class OutboxStore(StorePart):
             await require_epoch(tx, epoch)
             # The lock delays the end of the dependency, which then releases the items held here; a task
             # gets its own row, whose ID that end uses.
-            locked = await lock_all(tx, [*items])
+            locked = await lock_jobs(tx, [*items])
             now = self._clock()
             for job in {job.id: job for job in dependencies.values()}.values():
                 same = job.id in locked and locked[job.id].version == job.version
@@ -221,7 +223,7 @@ class OutboxStore(StorePart):
                     statement.values(dependency=dependency, available_at=now, leased_in=None)
                 )
 
-    async def outbox_depth(self) -> tuple[int, float]:
+    async def get_outbox_depth(self) -> tuple[int, float]:
         """Return the number of pending outbox items and the age of the oldest in seconds (0.0 if
         there are none), without items that wait for another job.
         """

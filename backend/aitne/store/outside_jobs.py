@@ -42,7 +42,7 @@ class OutsideJobStore(StorePart):
     are stored; otherwise they are stored like other jobs.
     """
 
-    async def job_owners(self) -> Mapping[str, JobOwner]:
+    async def list_job_owners(self) -> Mapping[str, JobOwner]:
         """Return all users of the platform by name."""
         users, members = tables.users, tables.members
         projects: dict[str, set[str]] = defaultdict(set)
@@ -87,7 +87,7 @@ class OutsideJobStore(StorePart):
                 added += new
         return added
 
-    async def live_outside_jobs(self) -> Sequence[Job]:
+    async def list_live_outside_jobs(self) -> Sequence[Job]:
         """Return the jobs that were not submitted through the platform and have not ended, oldest
         first.
         """
@@ -97,7 +97,7 @@ class OutsideJobStore(StorePart):
             return [job_of(row) for row in rows.mappings()]
 
 
-async def prune_outside(tx: Transaction, before: datetime) -> None:
+async def prune_outside_jobs(tx: Transaction, before: datetime) -> None:
     """Delete jobs that were not submitted through the platform and ended before this time, and of
     each user all but the ``MOST_ENDED`` newest ended ones, together with their events.
     """

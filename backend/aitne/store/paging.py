@@ -28,13 +28,13 @@ class Page(Frozen, Generic[T]):
     """Number of matching items on all pages."""
 
 
-def encode(kind: str, *key: str) -> str:
+def encode_cursor(kind: str, *key: str) -> str:
     """Return the cursor after an item with the sort key ``key``; ``kind`` names the kind of list."""
     text = json.dumps([kind, *key], separators=(",", ":"))
     return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def decode(kind: str, cursor: str, parts: int) -> Sequence[str]:
+def decode_cursor(kind: str, cursor: str, parts: int) -> Sequence[str]:
     """Return the sort key in a cursor, which has ``parts`` elements. Raises ``InvalidInput`` if the
     cursor is not one of this kind of list.
     """
@@ -42,15 +42,15 @@ def decode(kind: str, cursor: str, parts: int) -> Sequence[str]:
         raw = urlsafe_b64decode((cursor + "=" * (-len(cursor) % 4)).encode("ascii"))
         document = json.loads(raw)
     except ValueError as error:
-        raise not_ours(cursor) from error
+        raise make_foreign_cursor_error(cursor) from error
     match document:
         case [str(of), *key] if of == kind and len(key) == parts:
-            if all(isinstance(part, str) and _storable(part) for part in key):
+            if all(isinstance(part, str) and _is_storable(part) for part in key):
                 return key
-    raise not_ours(cursor)
+    raise make_foreign_cursor_error(cursor)
 
 
-def moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """Convert an element of a cursor to a time. Raises ``ValueError``."""
     timestamp = datetime.fromisoformat(text)
     if timestamp.tzinfo is None:
@@ -61,7 +61,7 @@ def moment(text: str) -> datetime:
         raise ValueError(f"{text} is out of range") from error
 
 
-def number(text: str) -> int:
+def parse_integer(text: str) -> int:
     """Convert an element of a cursor to an integer. Raises ``ValueError`` if it is none, or too
     large for the databases.
     """
@@ -70,21 +70,21 @@ def number(text: str) -> int:
     return int(text)
 
 
-def after_id(kind: str, cursor: str) -> int:
+def decode_id_cursor(kind: str, cursor: str) -> int:
     """Return the ID in a cursor whose sort key is only an ID. Raises ``InvalidInput``."""
-    (text,) = decode(kind, cursor, 1)
+    (text,) = decode_cursor(kind, cursor, 1)
     try:
-        return number(text)
+        return parse_integer(text)
     except ValueError as error:
-        raise not_ours(cursor) from error
+        raise make_foreign_cursor_error(cursor) from error
 
 
-def _storable(text: str) -> bool:
+def _is_storable(text: str) -> bool:
     """Return True if both databases can store the text."""
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def not_ours(cursor: str) -> InvalidInput:
+def make_foreign_cursor_error(cursor: str) -> InvalidInput:
     """Return the error for a cursor that does not belong to this list."""
     return InvalidInput.field(
         "cursor",

@@ -10,7 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
 
 
-def _insert(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
+def _make_insert(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
     return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
 
 
@@ -20,14 +20,14 @@ def insert_if_absent(dialect: str, table: Table) -> Insert:
     If another transaction is inserting the same row, the statement waits until that transaction
     ends.
     """
-    return _insert(dialect, table).on_conflict_do_nothing()
+    return _make_insert(dialect, table).on_conflict_do_nothing()
 
 
 def upsert(dialect: str, table: Table, values: dict[str, Any], key: Sequence[str]) -> Insert:
     """Return an INSERT that overwrites an existing row with the same values of the ``key`` columns."""
     rest = {name: value for name, value in values.items() if name not in key}
     return (
-        _insert(dialect, table)
+        _make_insert(dialect, table)
         .values(values)
         .on_conflict_do_update(index_elements=list(key), set_=rest)
     )
@@ -37,7 +37,7 @@ def upsert_many(dialect: str, table: Table, columns: Sequence[str], key: Sequenc
     """Return an INSERT of many rows with these columns that overwrites existing rows with the same
     values of the ``key`` columns.
     """
-    statement = _insert(dialect, table)
+    statement = _make_insert(dialect, table)
     rest = {name: statement.excluded[name] for name in columns if name not in key}
     return statement.on_conflict_do_update(index_elements=list(key), set_=rest)
 
@@ -54,7 +54,7 @@ def upsert_selected(
     return upsert_many(dialect, table, columns, key).from_select(list(columns), rows)
 
 
-def epoch_s(dialect: str, column: ColumnElement[Any]) -> ColumnElement[Any]:
+def make_unix_seconds(dialect: str, column: ColumnElement[Any]) -> ColumnElement[Any]:
     """Return the SQL expression of a time in whole seconds since 1970."""
     if dialect == "sqlite":
         return cast(func.strftime("%s", cast(column, Text)), BigInteger)

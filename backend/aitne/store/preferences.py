@@ -18,13 +18,15 @@ class PreferenceStore(StorePart):
     (``core.models.preferences``).
     """
 
-    async def preference(self, user: str, key: str) -> dict[str, Any] | None:
+    async def find_preference(self, user: str, key: str) -> dict[str, Any] | None:
         """Return the stored value of the user's preference with this key; None if there is none."""
         async with self._db.read() as connection:
-            document: dict[str, Any] | None = (await connection.execute(_query(user, key))).scalar()
+            document: dict[str, Any] | None = (
+                await connection.execute(_select_preference(user, key))
+            ).scalar()
         return document
 
-    async def put_preference(
+    async def save_preference(
         self,
         user: str,
         key: str,
@@ -37,15 +39,15 @@ class PreferenceStore(StorePart):
         values = {"user_name": user, "key": key, "data": data}
         try:
             async with self._db.write() as tx:
-                await tx.take(f"preference {key} of {user}")
+                await tx.acquire_lock(f"preference {key} of {user}")
                 if check is not None:
-                    check((await tx.execute(_query(user, key))).scalar())
+                    check((await tx.execute(_select_preference(user, key))).scalar())
                 await tx.execute(upsert(tx.dialect, preferences, values, ["user_name", "key"]))
         except IntegrityError as error:
             raise NotFound("user", user) from error
 
 
-def _query(user: str, key: str) -> Select[Any]:
+def _select_preference(user: str, key: str) -> Select[Any]:
     return select(preferences.c.data).where(
         preferences.c.user_name == user, preferences.c.key == key
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from aitne.core.errors import SetupError
-from aitne.store.faults import translated_at_start
-from aitne.store.urls import parse
+from aitne.store.faults import convert_startup_errors
+from aitne.store.urls import parse_address
 
 _WITHIN_S = 10.0
 
 
-async def probe(url: str) -> str:
+async def probe_postgres(url: str) -> str:
     """Connect to a database and return a sentence with its release.
 
     Raises:
@@ -18,10 +18,10 @@ async def probe(url: str) -> str:
     """
     import asyncpg
 
-    address = parse(url)
+    address = parse_address(url)
     if address.path is not None:
         raise SetupError("The setting database is no URL of PostgreSQL.")
-    with translated_at_start(address):
+    with convert_startup_errors(address):
         try:
             connection = await asyncpg.connect(address.dsn, user=address.user, timeout=_WITHIN_S)
         except ValueError as error:

@@ -18,24 +18,24 @@ from aitne.core.models.project import (
     ProjectState,
     ProjectStatus,
     Step,
-    after,
+    compute_next_state,
 )
 from aitne.core.models.user import Project
 from aitne.store import tables
 from aitne.store.base import Check, StorePart, require_epoch
 from aitne.store.engine import Transaction
-from aitne.store.invitations import revoke_invitations_of
+from aitne.store.invitations import revoke_invitations_by
 from aitne.store.portable import upsert
 from aitne.store.project_rows import (
     MANAGERS,
     REQUESTED,
+    append_project_event,
+    columns_of,
     dump_limits,
     lock_project,
-    note,
     project_row,
     read_limits,
     read_project,
-    stored,
 )
 
 _projects = tables.projects
@@ -74,7 +74,7 @@ class ProjectLifeCycleStore(StorePart):
                 await tx.execute(insert(_projects), project_row(project))
                 row = {"user_name": actor, "project": project.name, "role": ProjectRole.MANAGER}
                 await tx.execute(insert(_members), row)
-                note(tx, project.name, actor, "created", state=project.state)
+                append_project_event(tx, project.name, actor, "created", state=project.state)
                 if kind is not None:
                     about = {"title": project.title, "reason": project.note}
                     tx.append_event(
@@ -85,13 +85,13 @@ class ProjectLifeCycleStore(StorePart):
                 f"The project {project.name} already exists. Choose another name."
             ) from error
 
-    async def roles_of(self, user: str) -> Mapping[str, ProjectRole]:
+    async def list_user_roles(self, user: str) -> Mapping[str, ProjectRole]:
         """Return the user's projects, with the user's role in each."""
         async with self._db.read(brief=True) as connection:
             rows = await connection.execute(_ROLES_OF, {"user": user})
             return {row.project: ProjectRole(row.role) for row in rows}
 
-    async def standing(self, name: str) -> ProjectStatus | None:
+    async def find_project_status(self, name: str) -> ProjectStatus | None:
         """Return the state, end and budget of the project, which determine whether it accepts jobs;
         None if there is no such project.
         """
@@ -99,7 +99,7 @@ class ProjectLifeCycleStore(StorePart):
             row = (await connection.execute(_STANDING, {"project": name})).mappings().first()
         return None if row is None else ProjectStatus.model_validate(dict(row), extra="ignore")
 
-    async def step_project(
+    async def apply_project_step(
         self,
         name: str,
         step: Step,
@@ -128,12 +128,12 @@ class ProjectLifeCycleStore(StorePart):
                 check(await read_project(tx, name))
             if due is not None and (present.expires_at is None or present.expires_at > due):
                 return await read_project(tx, name)
-            state = after(step, present.state, name)
-            values = {"state": state, **stored(fields or {})}
+            state = compute_next_state(step, present.state, name)
+            values = {"state": state, **columns_of(fields or {})}
             await tx.execute(update(_projects).where(_projects.c.name == name).values(values))
             if limits is not None:
-                await _put_limits(tx, name, "", limits)
-            note(
+                await _save_limits(tx, name, "", limits)
+            append_project_event(
                 tx,
                 name,
                 actor,
@@ -144,7 +144,7 @@ class ProjectLifeCycleStore(StorePart):
             )
             return await read_project(tx, name)
 
-    async def change_project(
+    async def update_project(
         self, name: str, change: ProjectChange, *, actor: str, check: Check[Project] = None
     ) -> Project:
         """Set fields of the project without changing its state; add an event if a field changed.
@@ -156,23 +156,27 @@ class ProjectLifeCycleStore(StorePart):
             if check is not None:
                 check(await read_project(tx, name))
             if any(getattr(present, field) != value for field, value in change.fields.items()):
-                values = stored(change.fields)
+                values = columns_of(change.fields)
                 await tx.execute(update(_projects).where(_projects.c.name == name).values(values))
-                note(tx, name, actor, change.what)
+                append_project_event(tx, name, actor, change.what)
             return await read_project(tx, name)
 
-    async def ask_for_time(self, name: str, wish: ExtensionRequest) -> Project:
+    async def request_project_extension(self, name: str, request: ExtensionRequest) -> Project:
         """Store a manager's request to extend the project. Raises ``NotFound``."""
-        values = stored({"extension": wish})
-        about = {"what": "extension", "reason": wish.reason, "until": wish.until.isoformat()}
+        values = columns_of({"extension": request})
+        about = {"what": "extension", "reason": request.reason, "until": request.until.isoformat()}
         async with self._db.write() as tx:
             await lock_project(tx, name)
             await tx.execute(update(_projects).where(_projects.c.name == name).values(values))
-            note(tx, name, wish.by, "extension asked for")
-            tx.append_event(REQUESTED, {"actor": wish.by, **about}, owner=wish.by, project=name)
+            append_project_event(tx, name, request.by, "extension asked for")
+            tx.append_event(
+                REQUESTED, {"actor": request.by, **about}, owner=request.by, project=name
+            )
             return await read_project(tx, name)
 
-    async def set_role(self, name: str, user: str, role: ProjectRole, *, actor: str) -> Membership:
+    async def set_member_role(
+        self, name: str, user: str, role: ProjectRole, *, actor: str
+    ) -> Membership:
         """Set the role of a member. If a manager loses that role, the manager's open invitations
         are revoked.
 
@@ -191,14 +195,14 @@ class ProjectLifeCycleStore(StorePart):
                 raise NotFound("member", f"{user} of project {name}")
             if present != role:
                 if role is ProjectRole.MEMBER:
-                    await keep_a_manager(tx, name, user)
-                    await revoke_invitations_of(tx, name, user, self._clock())
+                    await check_manager_remains(tx, name, user)
+                    await revoke_invitations_by(tx, name, user, self._clock())
                 await tx.execute(update(_members).where(condition).values(role=role))
-                note(tx, name, actor, "role", user=user, role=role)
+                append_project_event(tx, name, actor, "role", user=user, role=role)
             limits = read_limits((await tx.execute(limits_query)).scalar())
         return Membership(project=name, user=user, limits=limits, role=role)
 
-    async def own_limits_of(self, project: str) -> Limits:
+    async def get_own_limits(self, project: str) -> Limits:
         """Return the limits that the project's managers have set, which do not exceed those that
         administrators granted.
         """
@@ -212,10 +216,10 @@ class ProjectLifeCycleStore(StorePart):
         """Replace the limits that the project's managers set. Raises ``NotFound``."""
         async with self._db.write() as tx:
             await lock_project(tx, project)
-            await _put_limits(tx, project, MANAGERS, limits)
-            note(tx, project, actor, "own limits", limits=dump_limits(limits))
+            await _save_limits(tx, project, MANAGERS, limits)
+            append_project_event(tx, project, actor, "own limits", limits=dump_limits(limits))
 
-    async def ending_projects(self, before: datetime) -> Sequence[Project]:
+    async def list_ending_projects(self, before: datetime) -> Sequence[Project]:
         """List the active projects that end by ``before``, without their members."""
         query = select(_projects).where(
             _projects.c.state == ProjectState.ACTIVE, _projects.c.expires_at <= before
@@ -224,7 +228,9 @@ class ProjectLifeCycleStore(StorePart):
             rows = (await connection.execute(query.order_by(_projects.c.name))).mappings()
             return [Project.model_validate(dict(row), extra="ignore") for row in rows]
 
-    async def remind(self, name: str, ends: datetime, days: int, *, epoch: int) -> bool:
+    async def record_project_reminder(
+        self, name: str, ends: datetime, days: int, *, epoch: int
+    ) -> bool:
         """Record that the reminder ``days`` days before the project's end ``ends`` was sent.
 
         Returns False if this reminder or a later one was recorded before. Raises ``StaleEpoch`` if
@@ -249,7 +255,7 @@ class ProjectLifeCycleStore(StorePart):
             return True
 
 
-async def keep_a_manager(tx: Transaction, project: str, user: str) -> None:
+async def check_manager_remains(tx: Transaction, project: str, user: str) -> None:
     """Check that ``user`` may cease to be a manager of the project: another manager remains, or the
     project has no other members.
 
@@ -265,6 +271,6 @@ async def keep_a_manager(tx: Transaction, project: str, user: str) -> None:
         )
 
 
-async def _put_limits(tx: Transaction, project: str, whose: str, limits: Limits) -> None:
-    values = {"project": project, "user_name": whose, "data": dump_limits(limits)}
+async def _save_limits(tx: Transaction, project: str, user: str, limits: Limits) -> None:
+    values = {"project": project, "user_name": user, "data": dump_limits(limits)}
     await tx.execute(upsert(tx.dialect, _limits, values, ["project", "user_name"]))

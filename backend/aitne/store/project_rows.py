@@ -14,7 +14,7 @@ from aitne.core.errors import NotFound
 from aitne.core.models.limits import Limits
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Project
-from aitne.host.state_file import state_of
+from aitne.host.state_file import parse_state_document
 from aitne.store import tables
 from aitne.store.engine import Transaction
 
@@ -30,7 +30,7 @@ MANAGERS = "@"
 """
 
 
-def stored(fields: Mapping[str, Any]) -> dict[str, Any]:
+def columns_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Convert fields of a project to values of its columns. A new end date resets the record of
     sent reminders.
     """
@@ -43,13 +43,15 @@ def stored(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def project_row(project: Project) -> dict[str, Any]:
     """Return the columns of a project's row."""
-    return stored({name: getattr(project, name) for name in _COLUMNS})
+    return columns_of({name: getattr(project, name) for name in _COLUMNS})
 
 
 _COLUMNS = [name for name in Project.model_fields if name not in ("members", "managers")]
 
 
-def note(tx: Transaction, project: str, actor: str, what: str, **about: Any) -> None:
+def append_project_event(
+    tx: Transaction, project: str, actor: str, what: str, **about: Any
+) -> None:
     """Append the event ``project.changed``, which says that ``actor`` made the change ``what``."""
     # An event with an owner is only for the project's members and administrators.
     tx.append_event(CHANGED, {"actor": actor, "what": what, **about}, owner=actor, project=project)
@@ -68,20 +70,18 @@ async def read_project(tx: Transaction, name: str) -> Project:
     """Return the project with its members, as visible in this transaction."""
     row = (await tx.execute(select(_projects).where(_projects.c.name == name))).mappings().one()
     query = select(_members.c.user_name, _members.c.role).where(_members.c.project == name)
-    return with_members(
-        row, [(member.user_name, member.role) for member in await tx.execute(query)]
-    )
+    return project_of(row, [(member.user_name, member.role) for member in await tx.execute(query)])
 
 
-def with_members(row: Mapping[str, Any] | RowMapping, people: Sequence[tuple[str, str]]) -> Project:
+def project_of(row: Mapping[str, Any] | RowMapping, members: Sequence[tuple[str, str]]) -> Project:
     """Return a project with its members from its row and pairs of user and role. The order of
     members does not depend on the database's locale.
     """
     return Project.model_validate(
         {
             **row,
-            "members": sorted(user for user, _ in people),
-            "managers": sorted(user for user, role in people if role == ProjectRole.MANAGER),
+            "members": sorted(user for user, _ in members),
+            "managers": sorted(user for user, role in members if role == ProjectRole.MANAGER),
         },
         extra="ignore",
     )
@@ -89,7 +89,7 @@ def with_members(row: Mapping[str, Any] | RowMapping, people: Sequence[tuple[str
 
 def read_limits(data: Mapping[str, Any] | None) -> Limits:
     """Return the stored limits, without what only a later release knows; None: there are none."""
-    return state_of(Limits, data or {})
+    return parse_state_document(Limits, data or {})
 
 
 def dump_limits(limits: Limits) -> dict[str, Any]:

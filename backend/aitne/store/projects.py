@@ -16,18 +16,18 @@ from aitne.core.models.user import Project
 from aitne.store import tables
 from aitne.store.base import Check, StorePart, require_epoch
 from aitne.store.engine import Transaction
-from aitne.store.invitations import revoke_invitations_of
+from aitne.store.invitations import revoke_invitations_by
 from aitne.store.portable import insert_if_absent, upsert
-from aitne.store.project_life_cycle import INVITED, keep_a_manager
+from aitne.store.project_life_cycle import INVITED, check_manager_remains
 from aitne.store.project_rows import (
     MANAGERS,
     WHOLE,
+    append_project_event,
     dump_limits,
     lock_project,
-    note,
+    project_of,
     project_row,
     read_limits,
-    with_members,
 )
 
 _users = tables.users
@@ -53,12 +53,12 @@ class ProjectStore(StorePart):
         try:
             async with self._db.write() as tx:
                 await tx.execute(insert(_projects), project_row(project))
-                if not limits.empty:
-                    await _put_limits(tx, project.name, WHOLE, limits)
+                if not limits.is_empty:
+                    await _save_limits(tx, project.name, WHOLE, limits)
                 if manager is not None:
                     row = {"user_name": manager, "project": project.name}
                     await tx.execute(insert(_members), {**row, "role": ProjectRole.MANAGER})
-                note(tx, project.name, actor, "created")
+                append_project_event(tx, project.name, actor, "created")
         except IntegrityError as error:
             raise Conflict(
                 f"The project {project.name} already exists. Choose another name."
@@ -76,9 +76,9 @@ class ProjectStore(StorePart):
         if not rows:
             raise NotFound("project", name)
         people = [(row["user_name"], row["role"]) for row in rows if row["user_name"] is not None]
-        return with_members(rows[0], people)
+        return project_of(rows[0], people)
 
-    async def put_member(
+    async def save_member(
         self,
         project: str,
         user: str,
@@ -96,7 +96,7 @@ class ProjectStore(StorePart):
             NotFound: there is no such project or user.
         """
         async with self._db.write() as tx:
-            await _require(tx, project)
+            await _require_project(tx, project)
             row = (await tx.execute(select(_users).where(_users.c.name == user))).first()
             if row is None:
                 raise NotFound("user", user)
@@ -105,17 +105,19 @@ class ProjectStore(StorePart):
                 await tx.execute(statement.values(user_name=user, project=project))
             ).rowcount > 0
             if added:
-                note(tx, project, actor, "member added", user=user)
+                append_project_event(tx, project, actor, "member added", user=user)
                 if actor != user:
                     tx.append_event(INVITED, {"actor": actor}, owner=user, project=project)
-            present = await _get_limits(tx, project, user)
+            present = await _read_limits(tx, project, user)
             if limits is not None and limits != present:
-                await _put_limits(tx, project, user, limits)
-                note(tx, project, actor, "limits", user=user, limits=dump_limits(limits))
+                await _save_limits(tx, project, user, limits)
+                append_project_event(
+                    tx, project, actor, "limits", user=user, limits=dump_limits(limits)
+                )
             if default and row.default_project != project:
                 changed = update(_users).where(_users.c.name == user)
                 await tx.execute(changed.values(default_project=project))
-                note(tx, project, actor, "default project", user=user)
+                append_project_event(tx, project, actor, "default project", user=user)
             condition = (_members.c.project == project) & (_members.c.user_name == user)
             role = (await tx.execute(select(_members.c.role).where(condition))).scalar_one()
         return Membership(project=project, user=user, limits=limits or present, role=role)
@@ -137,7 +139,7 @@ class ProjectStore(StorePart):
         async with self._db.write() as tx:
             # Two managers who remove each other concurrently must not both succeed.
             await lock_project(tx, project)
-            await keep_a_manager(tx, project, user)
+            await check_manager_remains(tx, project, user)
             if not (await tx.execute(member_deletion)).rowcount:
                 raise NotFound("member", f"{user} of project {project}")
             if (await tx.execute(default)).scalar() == project:
@@ -146,8 +148,8 @@ class ProjectStore(StorePart):
                     f"`aitne admin member add PROJECT {user} --default`."
                 )
             await tx.execute(limit_deletion)
-            await revoke_invitations_of(tx, project, user, self._clock())
-            note(tx, project, actor, "member removed", user=user)
+            await revoke_invitations_by(tx, project, user, self._clock())
+            append_project_event(tx, project, actor, "member removed", user=user)
 
     async def set_limits(
         self, project: str, limits: Limits, *, actor: str, check: Check[Limits] = None
@@ -155,14 +157,14 @@ class ProjectStore(StorePart):
         """Set the limits of the project as a whole. Raises ``NotFound``."""
         async with self._db.write() as tx:
             await lock_project(tx, project)
-            present = await _get_limits(tx, project, WHOLE)
+            present = await _read_limits(tx, project, WHOLE)
             if check is not None:
                 check(present)
             if limits != present:
-                await _put_limits(tx, project, WHOLE, limits)
-                note(tx, project, actor, "limits", limits=dump_limits(limits))
+                await _save_limits(tx, project, WHOLE, limits)
+                append_project_event(tx, project, actor, "limits", limits=dump_limits(limits))
 
-    async def limits_of(self, project: str) -> Limits:
+    async def get_limits(self, project: str) -> Limits:
         """Return the limits of the project as a whole; no limits if none were set."""
         query = select(_limits.c.data).where(
             _limits.c.project == project, _limits.c.user_name == WHOLE
@@ -170,13 +172,13 @@ class ProjectStore(StorePart):
         async with self._db.read() as connection:
             return read_limits((await connection.execute(query)).scalar())
 
-    async def limit_layers(self) -> Mapping[str, ProjectLayers]:
+    async def list_limit_layers(self) -> Mapping[str, ProjectLayers]:
         """Return all limits that are set, by project; projects without limits are omitted."""
         layers: dict[str, dict[str, Limits]] = {}
         async with self._db.read() as connection:
             for row in await connection.execute(select(_limits)):
                 limits = read_limits(row.data)
-                if not limits.empty:
+                if not limits.is_empty:
                     layers.setdefault(row.project, {})[row.user_name] = limits
         return {
             project: ProjectLayers(
@@ -187,7 +189,7 @@ class ProjectStore(StorePart):
             for project, by_user in layers.items()
         }
 
-    async def memberships(self, project: str | None = None) -> Sequence[Membership]:
+    async def list_memberships(self, project: str | None = None) -> Sequence[Membership]:
         """List the memberships of one project, or of all, by project and user."""
         same = (_limits.c.project == _members.c.project) & (
             _limits.c.user_name == _members.c.user_name
@@ -210,14 +212,16 @@ class ProjectStore(StorePart):
                 for row in await connection.execute(query)
             ]
 
-    async def note_synced(self, changes: Sequence[Mapping[str, Any]], *, actor: str) -> None:
+    async def append_accounting_sync_event(
+        self, changes: Sequence[Mapping[str, Any]], *, actor: str
+    ) -> None:
         """Add the event ``accounting.synced`` for administrators, with the changes that were made
         in Slurm.
         """
         async with self._db.write() as tx:
             tx.append_event(SYNCED, {"actor": actor, "changes": list(changes)}, owner=actor)
 
-    async def save_in_use(self, in_use: LimitUsage, taken_at: datetime, *, epoch: int) -> None:
+    async def save_limit_usage(self, in_use: LimitUsage, taken_at: datetime, *, epoch: int) -> None:
         """Replace the stored use of all limits by ``in_use``, which accounting reported at
         ``taken_at``.
 
@@ -229,7 +233,7 @@ class ProjectStore(StorePart):
             await require_epoch(tx, epoch)
             await tx.execute(upsert(tx.dialect, _in_use, values, ["cluster"]))
 
-    async def in_use(self) -> tuple[LimitUsage, datetime] | None:
+    async def find_limit_usage(self) -> tuple[LimitUsage, datetime] | None:
         """Return the stored use of all limits and the time at which accounting reported it; None if
         none was stored yet.
         """
@@ -239,17 +243,17 @@ class ProjectStore(StorePart):
         return None if row is None else (LimitUsage.model_validate(row.data), row.taken_at)
 
 
-async def _require(tx: Transaction, project: str) -> None:
+async def _require_project(tx: Transaction, project: str) -> None:
     if (await tx.execute(select(_projects.c.name).where(_projects.c.name == project))).first():
         return
     raise NotFound("project", project)
 
 
-async def _get_limits(tx: Transaction, project: str, user: str) -> Limits:
+async def _read_limits(tx: Transaction, project: str, user: str) -> Limits:
     query = select(_limits.c.data).where(_limits.c.project == project, _limits.c.user_name == user)
     return read_limits((await tx.execute(query)).scalar())
 
 
-async def _put_limits(tx: Transaction, project: str, user: str, limits: Limits) -> None:
+async def _save_limits(tx: Transaction, project: str, user: str, limits: Limits) -> None:
     values = {"project": project, "user_name": user, "data": dump_limits(limits)}
     await tx.execute(upsert(tx.dialect, _limits, values, ["project", "user_name"]))

@@ -50,7 +50,7 @@ def row_of(job: Job) -> dict[str, Any]:
     values = {name: getattr(job, name) for name in Job.model_fields if name != "spec"}
     return columns_of(values) | {
         "spec": job.spec.model_dump(mode="json"),
-        "name_folded": fold(job.name),
+        "name_folded": fold_case(job.name),
         "is_array": job.is_array,
         "task_count": job.array_task_ids and len(parse_array(job.array_task_ids).indices),
         "gpus": job.spec.resources.nodes * job.spec.resources.gpu.count,
@@ -72,7 +72,7 @@ def columns_of(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def fold(text: str) -> str:
+def fold_case(text: str) -> str:
     """Return the text in the case-folded form that searches compare."""
     return text.casefold()
 
@@ -85,7 +85,7 @@ def event_data(job: Job, previous: Job | None) -> dict[str, Any]:
     if previous is not None and previous.state is not job.state:
         data["previous"] = previous.state
     times = {
-        name: _time(getattr(job, name))
+        name: _format_time(getattr(job, name))
         for name in (
             "submitted_at",
             "allocated_at",
@@ -117,7 +117,7 @@ def event_data(job: Job, previous: Job | None) -> dict[str, Any]:
     }
 
 
-def _time(value: datetime | None) -> str | None:
+def _format_time(value: datetime | None) -> str | None:
     return None if value is None else value.isoformat().replace("+00:00", "Z")
 
 

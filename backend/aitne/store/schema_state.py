@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, inspect, text
 
 from aitne.store.engine import Database
-from aitne.store.faults import translated_at_start
-from aitne.store.migrate import SCRIPTS, revision
+from aitne.store.faults import convert_startup_errors
+from aitne.store.migrate import SCRIPTS, read_revision
 from aitne.store.migrations import HEAD
 
 _VACUUM = text(
@@ -34,19 +34,19 @@ class SchemaState:
     """Number of tables. If there is no revision, they may belong to another program."""
 
 
-async def schema_state(database: Database) -> SchemaState:
+async def read_schema_state(database: Database) -> SchemaState:
     """Return the schema of the database.
 
     Raises:
         SetupError: the database cannot be read until an administrator repairs it.
         StoreUnavailable: the database does not answer.
     """
-    with translated_at_start(database.address):
+    with convert_startup_errors(database.address):
         async with database.raw_read() as connection:
             return await connection.run_sync(_schema)
 
 
-async def integrity_problems(database: Database) -> list[str]:
+async def find_integrity_problems(database: Database) -> list[str]:
     """Check the integrity of the database, and return its problems as sentences: damaged pages on
     SQLite; tables that were not vacuumed, or rows that were not frozen, on PostgreSQL. SQLite reads
     the whole file for this, which can take minutes.
@@ -55,7 +55,7 @@ async def integrity_problems(database: Database) -> list[str]:
         SetupError: the database cannot be read until an administrator repairs it.
         StoreUnavailable: the database does not answer.
     """
-    with translated_at_start(database.address):
+    with convert_startup_errors(database.address):
         async with database.raw_read() as connection:
             if connection.dialect.name == "sqlite":
                 rows = await connection.execute(text("PRAGMA quick_check(5)"))
@@ -73,7 +73,7 @@ async def integrity_problems(database: Database) -> list[str]:
 
 
 def _schema(connection: Connection) -> SchemaState:
-    present = revision(connection)
+    present = read_revision(connection)
     known = present is not None and any(
         path.name.startswith(f"{present}_") for path in (SCRIPTS / "versions").glob("*.py")
     )

@@ -13,7 +13,7 @@ from aitne.core.models.sign_in import LoginAttempt, SecondFactor
 from aitne.store.base import StorePart
 from aitne.store.engine import Transaction
 from aitne.store.portable import insert_if_absent
-from aitne.store.security_events import note_security
+from aitne.store.security_events import append_security_event
 from aitne.store.sign_in_tables import lockouts, recovery_codes, second_factors
 
 _MOST_DOUBLINGS = 32
@@ -25,13 +25,13 @@ the maximum duration.
 class SecondFactorStore(StorePart):
     """Storage of second factors, and of lockouts after failed logins."""
 
-    async def begin_attempt(
-        self, key: str, now: datetime, *, most: int, window_s: float, longest_s: float
+    async def begin_login_attempt(
+        self, key: str, now: datetime, *, max_failures: int, window_s: float, longest_s: float
     ) -> LoginAttempt:
         """Count a login with a password or code under ``key`` before it is checked, unless ``key``
         is locked; the result says which.
 
-        Attempt number ``most`` locks ``key`` for ``window_s`` seconds, and each further one for
+        Attempt number ``max_failures`` locks ``key`` for ``window_s`` seconds, and each further one for
         twice as long, at most ``longest_s`` seconds. The count starts again after a pause of
         ``window_s`` or, after a lock, of ``longest_s`` seconds.
         """
@@ -51,32 +51,32 @@ class SecondFactorStore(StorePart):
             since = row.locked_until or row.failed_at
             failures = 1 if now - since > forgotten_after else row.failures + 1
             locked_until = None
-            if failures >= most:
-                doublings = min(failures - most, _MOST_DOUBLINGS)
+            if failures >= max_failures:
+                doublings = min(failures - max_failures, _MOST_DOUBLINGS)
                 locked_until = now + timedelta(seconds=min(window_s * 2**doublings, longest_s))
             values = {"failures": failures, "failed_at": now, "locked_until": locked_until}
             await tx.execute(update(lockouts).where(condition).values(values))
         return LoginAttempt(failures=failures, locked_until=locked_until, counted=True)
 
-    async def take_back_attempt(self, key: str, now: datetime, *, most: int) -> None:
-        """Undo the last ``begin_attempt`` under ``key`` and the lock that it caused."""
+    async def undo_login_attempt(self, key: str, now: datetime, *, max_failures: int) -> None:
+        """Undo the last ``begin_login_attempt`` under ``key`` and the lock that it caused."""
         condition = (lockouts.c.key == key) & (lockouts.c.failures > 0)
         failures = lockouts.c.failures - 1
         # A lockout that had expired before that attempt is kept.
-        over = case((failures >= most, now), else_=None)
+        over = case((failures >= max_failures, now), else_=None)
         async with self._db.write() as tx:
             await tx.execute(
                 update(lockouts).where(condition).values(failures=failures, locked_until=over)
             )
 
-    async def locked_until(self, key: str, now: datetime) -> datetime | None:
+    async def find_lockout_end(self, key: str, now: datetime) -> datetime | None:
         """Return the time at which the lock of ``key`` ends; None if it is not locked."""
         query = select(lockouts.c.locked_until).where(lockouts.c.key == key)
         async with self._db.read() as connection:
             until: datetime | None = (await connection.execute(query)).scalar()
         return until if until is not None and until > now else None
 
-    async def clear_lockout(self, key: str, *, below: bool = False) -> bool:
+    async def delete_lockout(self, key: str, *, below: bool = False) -> bool:
         """Delete the count and lock of ``key`` and, with ``below``, of keys that begin with ``key``
         and ``/``. Return whether there were any.
         """
@@ -87,7 +87,7 @@ class SecondFactorStore(StorePart):
             result = await tx.execute(delete(lockouts).where(which))
         return result.rowcount > 0
 
-    async def second_factor(self, owner: str) -> SecondFactor | None:
+    async def find_second_factor(self, owner: str) -> SecondFactor | None:
         """Return the user's second factor, which may not be confirmed yet; None if there is
         none.
         """
@@ -137,7 +137,7 @@ class SecondFactorStore(StorePart):
             await _replace_codes(tx, owner, code_hashes)
         return True
 
-    async def use_step(self, owner: str, step: int) -> bool:
+    async def use_time_step(self, owner: str, step: int) -> bool:
         """Mark the time step of a one-time code, and all earlier ones, as used; return False if it
         was used before.
         """
@@ -147,7 +147,7 @@ class SecondFactorStore(StorePart):
         async with self._db.write() as tx:
             return (await tx.execute(unused.values(last_step=step))).rowcount > 0
 
-    async def put_recovery_codes(self, owner: str, code_hashes: Collection[str]) -> None:
+    async def replace_recovery_codes(self, owner: str, code_hashes: Collection[str]) -> None:
         """Replace all recovery codes of the owner."""
         async with self._db.write() as tx:
             await _replace_codes(tx, owner, code_hashes)
@@ -175,7 +175,7 @@ class SecondFactorStore(StorePart):
             await tx.execute(delete(recovery_codes).where(recovery_codes.c.owner == owner))
             result = await tx.execute(delete(second_factors).where(second_factors.c.owner == owner))
             if result.rowcount:
-                note_security(tx, owner, {"change": "second_factor"})
+                append_security_event(tx, owner, {"change": "second_factor"})
         return result.rowcount > 0
 
 

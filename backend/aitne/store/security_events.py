@@ -10,7 +10,7 @@ from aitne.store.engine import Transaction
 ACCOUNT_SECURITY = "account.security"
 
 
-def note_security(tx: Transaction, owner: str, data: Mapping[str, Any]) -> None:
+def append_security_event(tx: Transaction, owner: str, data: Mapping[str, Any]) -> None:
     """Append the event about a change to the owner's credentials; ``data["change"]`` is
     ``sign_in``, ``token``, ``password`` or ``second_factor``.
     """

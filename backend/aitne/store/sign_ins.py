@@ -31,7 +31,7 @@ from aitne.store.base import StorePart
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.portable import upsert_selected
 from aitne.store.rows import user_of
-from aitne.store.security_events import note_security
+from aitne.store.security_events import append_security_event
 
 _users = tables.users
 _sessions = sign_in_tables.web_sessions
@@ -52,14 +52,14 @@ def valid_at(now: datetime) -> ColumnElement[bool]:
     return and_(_sessions.c.expires_at > now, idle > now)
 
 
-def hub_logout(owner: str) -> Update:
+def make_hub_logout_update(owner: str) -> Update:
     """Return the statement that increments the owner's counter of logins that must be ended at
     JupyterHub.
     """
     return update(_users).where(_users.c.name == owner).values(hub_logouts=_users.c.hub_logouts + 1)
 
 
-def end_session_tokens(dialect: str, owner: str) -> Insert:
+def make_session_token_revocation(dialect: str, owner: str) -> Insert:
     """Return the statement that revokes the tokens of all sessions of the owner, and prevents that
     those that have none yet, or start again, get one.
     """
@@ -91,11 +91,11 @@ class SignInStore(StorePart):
                 await tx.execute(login.values(last_login_at=sign_in.created_at))
                 if notify:
                     about = {"change": "sign_in", "device": sign_in.device}
-                    note_security(tx, sign_in.owner, {**about, "address": sign_in.address})
+                    append_security_event(tx, sign_in.owner, {**about, "address": sign_in.address})
         except IntegrityError as error:
             raise NotFound("user", sign_in.owner) from error
 
-    async def open_sign_in(
+    async def find_sign_in(
         self,
         token_hash: str,
         now: datetime,
@@ -153,7 +153,7 @@ class SignInStore(StorePart):
             values["idle_ends_at"] = idle_ends_at
         if values:
             used = update(_sessions).where(_sessions.c.token_hash == token_hash)
-            await self._db.note(used.values(values))
+            await self._db.execute_nonessential(used.values(values))
             sign_in = sign_in.model_copy(update=values)
         user = other if acts and other is not None else owner
         return OpenSignIn(
@@ -202,7 +202,7 @@ class SignInStore(StorePart):
             rows = (await connection.execute(query)).mappings()
             return [SignIn.model_validate(dict(row)) for row in rows]
 
-    async def sign_in_id(self, token_hash: str) -> str | None:
+    async def find_sign_in_id(self, token_hash: str) -> str | None:
         """Return the public ID of the sign-in with this sign-in token; None if there is none."""
         query = select(_sessions.c.id).where(_sessions.c.token_hash == token_hash)
         async with self._db.read() as connection:
@@ -221,7 +221,7 @@ class SignInStore(StorePart):
                 raise NotFound("sign-in", sign_in_id)
             # It is unknown which browser has a code.
             await tx.execute(delete(_secrets).where(_secrets.c.owner == owner))
-            await tx.execute(hub_logout(owner))
+            await tx.execute(make_hub_logout_update(owner))
 
     async def revoke_sign_ins(self, owner: str, *, keep: str | None = None) -> int:
         """Revoke all sign-ins of the owner, and delete unused login links and OAuth codes; return
@@ -235,11 +235,11 @@ class SignInStore(StorePart):
         async with self._db.write() as tx:
             count = (await tx.execute(statement)).rowcount
             await tx.execute(delete(_secrets).where(_secrets.c.owner == owner))
-            await tx.execute(end_session_tokens(tx.dialect, owner))
-            await tx.execute(hub_logout(owner))
+            await tx.execute(make_session_token_revocation(tx.dialect, owner))
+            await tx.execute(make_hub_logout_update(owner))
         return count
 
-    async def note_authentication(self, token_hash: str, now: datetime) -> None:
+    async def record_authentication(self, token_hash: str, now: datetime) -> None:
         """Record that the user has authenticated again in the browser at ``now``. Raises
         ``NotFound``.
         """
@@ -248,7 +248,7 @@ class SignInStore(StorePart):
             if not (await tx.execute(statement.values(authenticated_at=now))).rowcount:
                 raise NotFound("sign-in", "of this browser")
 
-    async def act_as(
+    async def set_impersonation(
         self, token_hash: str, csrf: str, name: str | None, until: datetime | None
     ) -> None:
         """Let requests of a sign-in act as the user ``name`` until ``until``; None: as its owner
@@ -287,11 +287,11 @@ class SignInStore(StorePart):
                 of_token = _sessions.c.token_id.is_not(None)
                 await tx.execute(delete(_sessions).where(_sessions.c.owner == name, of_token))
                 await tx.execute(delete(_tokens).where(_tokens.c.owner == name))
-            note_security(tx, name, {"change": "password"})
-            await tx.execute(end_session_tokens(tx.dialect, name))
-            await tx.execute(hub_logout(name))
+            append_security_event(tx, name, {"change": "password"})
+            await tx.execute(make_session_token_revocation(tx.dialect, name))
+            await tx.execute(make_hub_logout_update(name))
 
-    async def user_of_subject(self, source: str, subject: str) -> User | None:
+    async def find_user_by_subject(self, source: str, subject: str) -> User | None:
         """Return the user whose account in ``source`` has the identifier ``subject``; None if there
         is none.
         """
@@ -300,7 +300,7 @@ class SignInStore(StorePart):
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else user_of(row)
 
-    async def subject_of(self, name: str) -> str | None:
+    async def find_subject(self, name: str) -> str | None:
         """Return the identifier that the account has in its identity source; None if none is
         stored.
         """
@@ -309,7 +309,7 @@ class SignInStore(StorePart):
             subject: str | None = (await connection.execute(query)).scalar()
         return subject
 
-    async def tie_user(self, name: str, source: str | None, subject: str | None) -> User:
+    async def set_identity_source(self, name: str, source: str | None, subject: str | None) -> User:
         """Set the account's identity source and its identifier in that source. With a source, its
         password is deleted.
 

@@ -55,7 +55,7 @@ class SnapshotStore(StorePart):
     earlier one of the same kind.
     """
 
-    async def put_snapshot(self, job_id: UUID, snapshot: dict[str, Any]) -> None:
+    async def save_snapshot(self, job_id: UUID, snapshot: dict[str, Any]) -> None:
         """Store the snapshot of the job's environment and code, and replace the job's event
         ``job.snapshot``.
 
@@ -73,9 +73,9 @@ class SnapshotStore(StorePart):
                 await tx.execute(insert_if_absent(tx.dialect, snapshot_parts), [row])
             values = {"job_id": job_id, "data": document, "attempt": attempt}
             await tx.execute(upsert(tx.dialect, snapshots, values, ["job_id"]))
-            await _append_event(tx, SNAPSHOT, job_id, owner, project)
+            await _replace_job_event(tx, SNAPSHOT, job_id, owner, project)
 
-    async def snapshot(self, job_id: UUID) -> dict[str, Any] | None:
+    async def find_snapshot(self, job_id: UUID) -> dict[str, Any] | None:
         """Return the stored snapshot, or None if there is none."""
         query = _of_current_attempt(select(snapshots.c.data), snapshots).where(
             snapshots.c.job_id == job_id
@@ -90,7 +90,7 @@ class SnapshotStore(StorePart):
         document = {name: value for name, value in document.items() if name != _COUNT}
         return {**document, **{name: parts[digest] for name, digest in named.items()}}
 
-    async def put_document(self, job_id: UUID, kind: DocumentKind, data: dict[str, Any]) -> None:
+    async def save_document(self, job_id: UUID, kind: DocumentKind, data: dict[str, Any]) -> None:
         """Store a document about the job.
 
         ``VALUES`` of an array task also replace the array's event ``sweep.changed``, and a
@@ -101,11 +101,11 @@ class SnapshotStore(StorePart):
             values = {"job_id": job_id, "kind": kind.value, "data": data, "attempt": attempt}
             await tx.execute(upsert(tx.dialect, job_documents, values, ["job_id", "kind"]))
             if kind is DocumentKind.PLACEMENT:
-                await _append_event(tx, PLACEMENT, job_id, owner, project)
+                await _replace_job_event(tx, PLACEMENT, job_id, owner, project)
             if array is not None and kind is DocumentKind.VALUES:
-                await _append_event(tx, SWEEP, array, owner, project)
+                await _replace_job_event(tx, SWEEP, array, owner, project)
 
-    async def document(self, job_id: UUID, kind: DocumentKind) -> dict[str, Any] | None:
+    async def find_document(self, job_id: UUID, kind: DocumentKind) -> dict[str, Any] | None:
         """Return the stored document, or None if there is none."""
         query = _of_current_attempt(select(job_documents.c.data), job_documents).where(
             job_documents.c.job_id == job_id, job_documents.c.kind == kind.value
@@ -114,7 +114,7 @@ class SnapshotStore(StorePart):
             document: dict[str, Any] | None = (await connection.execute(query)).scalar()
         return document
 
-    async def values_of_tasks(self, array_job_id: UUID) -> Mapping[UUID, dict[str, Any]]:
+    async def list_task_values(self, array_job_id: UUID) -> Mapping[UUID, dict[str, Any]]:
         """Return the documents of the kind ``DocumentKind.VALUES`` of an array's tasks, by task ID.
         Tasks without one are omitted.
         """
@@ -147,7 +147,9 @@ async def _job_identity(tx: Transaction, job_id: UUID) -> tuple[str, str, UUID |
     return row.owner, row.project, row.array_job_id, row.attempt
 
 
-async def _append_event(tx: Transaction, kind: str, job_id: UUID, owner: str, project: str) -> None:
+async def _replace_job_event(
+    tx: Transaction, kind: str, job_id: UUID, owner: str, project: str
+) -> None:
     # Clients fetch the newest values: a thousand tasks must not fill the event log with theirs.
     events = tables.events.c
     await tx.execute(delete(tables.events).where(events.job_id == job_id, events.kind == kind))

@@ -46,10 +46,12 @@ class OneTripCursor:
         """Run one statement and fetch all its rows."""
         if statement == BEGIN or self._connection.deferring:
             self._connection.defer("execute", statement, parameters)
-        elif self._connection.stays:
-            self._connection.run_here(self._run, "execute", statement, parameters)
+        elif self._connection.can_run_in_caller:
+            self._connection.run_in_calling_thread(self._run, "execute", statement, parameters)
         else:
-            await self._connection.call(self._run, "execute", statement, parameters)
+            await self._connection.run_in_connection_thread(
+                self._run, "execute", statement, parameters
+            )
         return self
 
     async def executemany(self, statement: str, parameters: Any) -> Self:
@@ -57,7 +59,9 @@ class OneTripCursor:
         if self._connection.deferring:
             self._connection.defer("executemany", statement, parameters)
         else:
-            await self._connection.call(self._run, "executemany", statement, parameters)
+            await self._connection.run_in_connection_thread(
+                self._run, "executemany", statement, parameters
+            )
         return self
 
     def _run(self, method: str, statement: str, parameters: Any) -> None:
@@ -99,14 +103,14 @@ class OneTripConnection(aiosqlite.Connection):
         self._trips = 0
 
     @property
-    def stays(self) -> bool:
+    def can_run_in_caller(self) -> bool:
         """Return whether a statement can run in the calling thread. It can if it is brief, does not
         have to begin a write transaction first, and the connection's thread is idle (it may still
         run a statement of a cancelled task).
         """
         return self.brief and not self._trips and (not self._deferred or self.in_transaction)
 
-    def run_here(self, function: Callable[..., None], *arguments: Any) -> None:
+    def run_in_calling_thread(self, function: Callable[..., None], *arguments: Any) -> None:
         """Run the deferred statements and then ``function`` in the calling thread."""
         deferred, self._deferred = self._deferred, []
         self._run_deferred(deferred)
@@ -126,7 +130,9 @@ class OneTripConnection(aiosqlite.Connection):
         """
         self._deferred.append((method, statement, parameters))
 
-    async def call(self, function: Callable[..., None], *arguments: Any) -> None:
+    async def run_in_connection_thread(
+        self, function: Callable[..., None], *arguments: Any
+    ) -> None:
         """Run the deferred statements and then ``function`` in the connection's thread."""
         deferred, self._deferred = self._deferred, []
         self._trips += 1
@@ -137,13 +143,13 @@ class OneTripConnection(aiosqlite.Connection):
         if [statement for _, statement, _ in self._deferred] == [BEGIN]:
             self._deferred = []
         elif self._deferred or self.in_transaction:
-            await self.call(self._conn.commit)
+            await self.run_in_connection_thread(self._conn.commit)
 
     async def rollback(self) -> None:
         """Roll back the transaction, if one is open."""
         self._deferred = []
         if self.in_transaction:
-            await self.call(self._conn.rollback)
+            await self.run_in_connection_thread(self._conn.rollback)
 
     def _run_all(
         self,
@@ -193,7 +199,7 @@ class SqliteConnector:
         await connection
         return connection
 
-    async def ended(self, within_s: float) -> None:
+    async def wait_for_threads(self, within_s: float) -> None:
         """Wait at most ``within_s`` seconds for the threads of aborted connections, which still
         report to this event loop.
         """

@@ -37,13 +37,13 @@ from aitne.store.outside_jobs import OutsideJobStore
 from aitne.store.preferences import PreferenceStore
 from aitne.store.project_life_cycle import ProjectLifeCycleStore
 from aitne.store.projects import ProjectStore
-from aitne.store.schema_state import SchemaState, integrity_problems, schema_state
+from aitne.store.schema_state import SchemaState, find_integrity_problems, read_schema_state
 from aitne.store.second_factors import SecondFactorStore
 from aitne.store.sign_ins import SignInStore
 from aitne.store.snapshots import SnapshotStore
 from aitne.store.topologies import TopologyStore
 from aitne.store.transitions import TransitionStore
-from aitne.store.urls import parse
+from aitne.store.urls import parse_address
 from aitne.store.usage import UsageStore
 from aitne.store.user_secrets import UserSecretStore
 from aitne.store.users import UserStore
@@ -108,7 +108,7 @@ class Store(
         self._clock = clock or _now
         # Leases are measured by the database's clock: the clocks of its clients may differ.
         self._by_own_clock = clock is not None
-        self._db = Database(parse(url), self._clock, outlived=outlived)
+        self._db = Database(parse_address(url), self._clock, outlived=outlived)
 
     async def start(self) -> None:
         """Open the database and migrate it to the schema of this release.
@@ -123,17 +123,17 @@ class Store(
         """Load the modules of a migration, which ``start`` otherwise loads if one is necessary."""
         importlib.import_module("alembic.command")
 
-    async def schema_state(self) -> SchemaState:
+    async def read_schema_state(self) -> SchemaState:
         """Return the schema of the database, which may be foreign or of another release. Raises
         ``SetupError`` if it is damaged, and ``StoreUnavailable``.
         """
-        return await schema_state(self._db)
+        return await read_schema_state(self._db)
 
-    async def integrity_problems(self) -> list[str]:
+    async def find_integrity_problems(self) -> list[str]:
         """Return what is wrong inside the database, as sentences. Raises ``SetupError`` if it cannot
         be read, and ``StoreUnavailable``.
         """
-        return await integrity_problems(self._db)
+        return await find_integrity_problems(self._db)
 
     async def close(self) -> None:
         """Close every connection to the database. A second call does nothing."""

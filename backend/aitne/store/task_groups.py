@@ -2,7 +2,7 @@
 
 Slurm stores the pending tasks of an array in the same way. A task gets a row of its own with the
 first change that applies to it alone; until then its record is derived from that of the group
-(``Job.task``).
+(``Job.make_task``).
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def indices_of(group: Job) -> tuple[int, ...]:
 
 def tasks_of(group: Job) -> Iterator[Job]:
     """Yield the tasks of a task group in the order of their indices."""
-    return map(group.task, indices_of(group))
+    return map(group.make_task, indices_of(group))
 
 
-def expanded(rows: Iterable[Job]) -> list[Job]:
+def expand_rows(rows: Iterable[Job]) -> list[Job]:
     """Return all array tasks that these database rows of an array represent, in the order of their
     indices. A row stands for one task or for a task group.
     """
@@ -67,17 +67,17 @@ async def find_tasks(
     """Return those of the jobs with these IDs that are array tasks stored in the row of a task
     group, instead of in rows of their own.
     """
-    indices = _by_group(job_ids)
+    indices = _index_by_group(job_ids)
     tasks: list[Job] = []
     for some in batched(sorted(indices), MOST_IDS):
         query = select(*JOB_COLUMNS).where(_jobs.c.id.in_(some))
         for group in map(job_of, (await connection.execute(query)).mappings()):
             there = set(indices_of(group))
-            tasks += (group.task(index) for index in indices[group.id] if index in there)
+            tasks += (group.make_task(index) for index in indices[group.id] if index in there)
     return tasks
 
 
-async def lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
+async def lock_jobs(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
     """Lock and return these jobs, together with the array jobs of those that are tasks. Tasks of a
     task group are first given rows of their own.
 
@@ -97,33 +97,35 @@ async def lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
         for some in batched(ids, MOST_IDS):
             for job in map(job_of, (await tx.execute(_LOCK, {"ids": some})).mappings()):
                 jobs[job.id] = job
-    for task in await split(tx, absent.difference(jobs)):
+    for task in await split_tasks(tx, absent.difference(jobs)):
         jobs[task.id] = task
     return jobs
 
 
-async def split(tx: Transaction, job_ids: Collection[UUID]) -> list[Job]:
+async def split_tasks(tx: Transaction, job_ids: Collection[UUID]) -> list[Job]:
     """Give database rows of their own to those of the jobs that are stored in the row of a task
     group, and return the new rows.
 
     The array jobs' rows must be locked already.
     """
     tasks: list[Job] = []
-    for group_id, group_indices in sorted(_by_group(job_ids).items()):
+    for group_id, group_indices in sorted(_index_by_group(job_ids).items()):
         query = select(*JOB_COLUMNS).where(_jobs.c.id == group_id)
         row = (await tx.execute(query.with_for_update(key_share=True))).mappings().first()
         if row is not None:
-            tasks += await _split(tx, job_of(row), group_indices)
+            tasks += await _split_group(tx, job_of(row), group_indices)
     return tasks
 
 
-async def _split(tx: Transaction, group: Job, requested_indices: Collection[int]) -> list[Job]:
+async def _split_group(
+    tx: Transaction, group: Job, requested_indices: Collection[int]
+) -> list[Job]:
     indices = indices_of(group)
     split_indices = sorted(set(requested_indices).intersection(indices))
     if not split_indices:
         return []
-    tasks = [group.task(index) for index in split_indices]
-    rest = ArrayRange.of(set(indices).difference(split_indices))
+    tasks = [group.make_task(index) for index in split_indices]
+    rest = ArrayRange.from_indices(set(indices).difference(split_indices))
     # The event tells readers of the group that it has changed or was deleted.
     version = group.version + 1
     if rest.indices:
@@ -135,7 +137,10 @@ async def _split(tx: Transaction, group: Job, requested_indices: Collection[int]
     changed = group.model_copy(update={"array_task_ids": str(rest), "version": version})
     tx.append_event(
         SPLIT,
-        {**event_data(changed, group), "split_task_ids": str(ArrayRange.of(split_indices))},
+        {
+            **event_data(changed, group),
+            "split_task_ids": str(ArrayRange.from_indices(split_indices)),
+        },
         job_id=group.id,
         owner=group.owner,
         project=group.project,
@@ -143,7 +148,7 @@ async def _split(tx: Transaction, group: Job, requested_indices: Collection[int]
     return tasks
 
 
-def _by_group(job_ids: Iterable[UUID]) -> Mapping[UUID, list[int]]:
+def _index_by_group(job_ids: Iterable[UUID]) -> Mapping[UUID, list[int]]:
     indices: dict[UUID, list[int]] = defaultdict(list)
     for job_id in job_ids:
         index = task_index(job_id)

@@ -18,7 +18,7 @@ TOPOLOGY_CHANGED = "topology.changed"
 class TopologyStore(StorePart):
     """Storage of what each source says about the topology, one row for each."""
 
-    async def topologies_after(self, version: int) -> Sequence[StoredTopology]:
+    async def list_topologies_after(self, version: int) -> Sequence[StoredTopology]:
         """Return the rows that changed after ``version``, in the order of their changes."""
         columns = _topologies.c
         query = select(_topologies).where(columns.version > version).order_by(columns.version)
@@ -26,7 +26,7 @@ class TopologyStore(StorePart):
             rows = (await connection.execute(query)).mappings()
             return [StoredTopology.model_validate(dict(row)) for row in rows]
 
-    async def topology(self, origin: TopologyOrigin, name: str) -> StoredTopology | None:
+    async def find_topology(self, origin: TopologyOrigin, name: str) -> StoredTopology | None:
         """Return one row; None if the source was never read."""
         query = select(_topologies).where(
             _topologies.c.origin == origin, _topologies.c.name == name
@@ -51,7 +51,7 @@ class TopologyStore(StorePart):
         stored = None if content is None else dict(content)
         await self._save(origin, name, {"content": stored, "problem": None}, epoch)
 
-    async def note_topology_problem(
+    async def record_topology_problem(
         self, origin: TopologyOrigin, name: str, problem: str, *, epoch: int | None = None
     ) -> None:
         """Store why a source could not be read. What it said before is kept.
@@ -67,7 +67,7 @@ class TopologyStore(StorePart):
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             # Versions increase in the order of the commits, so that a reader misses none.
-            await tx.take("topologies")
+            await tx.acquire_lock("topologies")
             key = {"origin": origin.value, "name": name}
             query = select(_topologies).where(columns.origin == origin, columns.name == name)
             before = (await tx.execute(query)).mappings().first()

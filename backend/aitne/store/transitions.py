@@ -19,11 +19,17 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.store import tables
 from aitne.store.base import MOST_IDS, StorePart, batched, require_epoch
 from aitne.store.engine import Transaction
-from aitne.store.job_writes import change, change_all, check_is, lock_job, roll_up
-from aitne.store.outbox import OutboxKind, drop, queue
+from aitne.store.job_writes import (
+    check_attempt_and_version,
+    lock_job,
+    update_array_job,
+    update_job,
+    update_jobs,
+)
+from aitne.store.outbox import OutboxKind, add_outbox_items, delete_outbox_items
 from aitne.store.portable import upsert_many
 from aitne.store.rows import JOB_COLUMNS, job_of
-from aitne.store.task_groups import lock_all
+from aitne.store.task_groups import lock_jobs
 
 _jobs = tables.jobs
 _secrets = tables.job_secrets
@@ -38,7 +44,7 @@ _FRESH: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class TransitionRequest:
-    """Change of the state or of fields of one job. ``TransitionStore.apply`` makes many of them in one
+    """Change of the state or of fields of one job. ``TransitionStore.apply_transitions`` makes many of them in one
     transaction.
     """
 
@@ -64,7 +70,7 @@ class TransitionRequest:
 class TransitionStore(StorePart):
     """Storage of changes of the state and of other fields of jobs."""
 
-    async def transition(
+    async def transition_job(
         self,
         job_id: UUID,
         to: JobState,
@@ -88,17 +94,17 @@ class TransitionStore(StorePart):
             Conflict: ``attempt`` or ``version`` was given and differs from that of the row.
             StaleEpoch: ``epoch`` was given and another controller is the leader.
         """
-        values = _values(to, changes, message)
+        values = _make_column_values(to, changes, message)
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             job, array = await lock_job(tx, job_id)
-            check_is(job, attempt, version)
-            changed, _ = await _move(tx, job, array, values)
+            check_attempt_and_version(job, attempt, version)
+            changed, _ = await _write_transition(tx, job, array, values)
         return changed
 
-    async def apply(
+    async def apply_transitions(
         self,
-        moves: Sequence[TransitionRequest],
+        requests: Sequence[TransitionRequest],
         *,
         epoch: int,
         tokens: Mapping[UUID, str] | None = None,
@@ -106,34 +112,36 @@ class TransitionStore(StorePart):
     ) -> Sequence[Job | None]:
         """Make many transitions of different jobs in one transaction.
 
-        ``tokens`` are the hashes of new job tokens, by ID of jobs in ``moves``; the tasks of an
+        ``tokens`` are the hashes of new job tokens, by ID of jobs in ``requests``; the tasks of an
         array share one. No token is stored for a job that has ended. ``done`` are the IDs of outbox
         items that these transitions complete.
 
-        Returns for each transition the job afterwards; None where ``transition`` would have raised
+        Returns for each transition the job afterwards; None where ``transition_job`` would have raised
         ``NotFound`` or ``Conflict``. Raises ``StaleEpoch``; then nothing was changed.
         """
         async with self._db.write(brief=True) as tx:
             await require_epoch(tx, epoch)
             if done:
-                await drop(tx, done)
-            jobs = await lock_all(tx, [move.job_id for move in moves])
-            of_tasks = await _moves_of_tasks(tx, moves, jobs)
-            wishes = [_wished(move, jobs.get(move.job_id)) for move in [*moves, *of_tasks]]
-            results = iter(await change_all(tx, [wish for wish in wishes if wish is not None]))
+                await delete_outbox_items(tx, done)
+            jobs = await lock_jobs(tx, [move.job_id for move in requests])
+            of_tasks = await _make_task_transitions(tx, requests, jobs)
+            wishes = [
+                _resolve_transition(move, jobs.get(move.job_id)) for move in [*requests, *of_tasks]
+            ]
+            results = iter(await update_jobs(tx, [wish for wish in wishes if wish is not None]))
             after = [None if wish is None else next(results) for wish in wishes]
-            await _roll_up_all(tx, jobs, [job for job in after if job is not None])
-            live = {job.id for job in after if job is not None and not job.state.terminal}
+            await _update_array_jobs(tx, jobs, [job for job in after if job is not None])
+            live = {job.id for job in after if job is not None and not job.state.is_terminal}
             rows = [
                 {"job_id": job_id, "token_hash": token}
                 for job_id, token in (tokens or {}).items()
                 if job_id in live
             ]
             if rows:
-                await tx.send(_put_tokens(tx.dialect), rows)
+                await tx.execute_without_result(_make_token_upsert(tx.dialect), rows)
         return after
 
-    async def retry(
+    async def retry_job(
         self,
         job_id: UUID,
         to: JobState | None = None,
@@ -147,18 +155,20 @@ class TransitionStore(StorePart):
 
         The job becomes PENDING_SUBMIT with attempt + 1 and a new outbox item; the fields of the old
         attempt are cleared. If a user has requested the cancellation of the job, it ends and is not
-        retried. Raises the same errors as ``transition``.
+        retried. Raises the same errors as ``transition_job``.
         """
         # For an array, the tasks are retried individually.
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             job, array = await lock_job(tx, job_id)
-            check_is(job, attempt, None)
+            check_attempt_and_version(job, attempt, None)
             if job.is_array:
                 raise IllegalTransition(f"Job {job_id} is an array: retry its tasks one by one.")
             if to is not None:
-                job, array = await _move(tx, job, array, _values(to, changes, None))
-            if not job.state.terminal:
+                job, array = await _write_transition(
+                    tx, job, array, _make_column_values(to, changes, None)
+                )
+            if not job.state.is_terminal:
                 raise IllegalTransition(
                     f"Job {job_id} has not ended (it is {job.state}), so it cannot be retried."
                 )
@@ -167,14 +177,16 @@ class TransitionStore(StorePart):
             if job.delete_requested_at is not None:
                 raise IllegalTransition(f"Job {job_id} is being deleted, so it is not retried.")
             values = {"state": JobState.PENDING_SUBMIT, "attempt": job.attempt + 1, **_FRESH}
-            changed = await change(tx, job, values)
-            await queue(tx, OutboxKind.SUBMIT, [changed], self._clock())
+            changed = await update_job(tx, job, values)
+            await add_outbox_items(tx, OutboxKind.SUBMIT, [changed], self._clock())
             if array is not None:
-                await roll_up(tx, array, [changed])
+                await update_array_job(tx, array, [changed])
         return changed
 
 
-def _values(to: JobState, changes: JobChanges | None, message: str | None) -> dict[str, Any]:
+def _make_column_values(
+    to: JobState, changes: JobChanges | None, message: str | None
+) -> dict[str, Any]:
     """Return the column values of a transition to ``to`` with ``changes`` (None: no others)."""
     values: dict[str, Any] = {"state": to}
     if changes is not None:
@@ -184,52 +196,58 @@ def _values(to: JobState, changes: JobChanges | None, message: str | None) -> di
     return values
 
 
-def _check_move(job: Job, to: JobState) -> None:
+def _check_transition(job: Job, to: JobState) -> None:
     """Check that the job may change to the state ``to``. Raises ``IllegalTransition``."""
     check_transition(job.state, to)
-    if job.state.terminal and to is not job.state:
+    if job.state.is_terminal and to is not job.state:
         raise IllegalTransition(
             f"Job {job.id} has ended ({job.state}); only a retry, which is a new attempt, "
             "leaves that state."
         )
 
 
-async def _move(
+async def _write_transition(
     tx: Transaction, job: Job, array: Job | None, values: Mapping[str, Any]
 ) -> tuple[Job, Job | None]:
     """Execute a transition; return the job and its array job (None: none) after the change."""
-    _check_move(job, values["state"])
-    changed = await change(tx, job, values)
+    _check_transition(job, values["state"])
+    changed = await update_job(tx, job, values)
     if array is not None and changed is not job:
-        array = await roll_up(tx, array, [changed])
+        array = await update_array_job(tx, array, [changed])
     return changed, array
 
 
-def _wished(move: TransitionRequest, job: Job | None) -> tuple[Job, dict[str, Any]] | None:
+def _resolve_transition(
+    request: TransitionRequest, job: Job | None
+) -> tuple[Job, dict[str, Any]] | None:
     """Return the job and the new column values of a transition; None if the job does not exist, has
     another attempt or version, or its state does not permit the transition.
     """
-    if job is None or (move.since is not None and not move.anyway and job.state not in move.since):
+    if job is None or (
+        request.since is not None and not request.anyway and job.state not in request.since
+    ):
         return None
-    stays = move.to is None or (move.since is not None and job.state not in move.since)
-    values = _values(job.state if stays or move.to is None else move.to, move.changes, None)
+    stays = request.to is None or (request.since is not None and job.state not in request.since)
+    values = _make_column_values(
+        job.state if stays or request.to is None else request.to, request.changes, None
+    )
     try:
-        check_is(job, move.attempt, move.version)
-        _check_move(job, values["state"])
+        check_attempt_and_version(job, request.attempt, request.version)
+        _check_transition(job, values["state"])
     except Conflict:
         return None
     return job, values
 
 
-async def _moves_of_tasks(
-    tx: Transaction, moves: Sequence[TransitionRequest], jobs: dict[UUID, Job]
+async def _make_task_transitions(
+    tx: Transaction, requests: Sequence[TransitionRequest], jobs: dict[UUID, Job]
 ) -> list[TransitionRequest]:
     """Return the transitions of tasks that follow from transitions of their arrays, whose rows are
     locked.
 
     The tasks' rows are locked and added to ``jobs``.
     """
-    arrays = {move.job_id: move for move in moves if move.with_tasks and move.job_id in jobs}
+    arrays = {move.job_id: move for move in requests if move.with_tasks and move.job_id in jobs}
     result: list[TransitionRequest] = []
     for some in batched(sorted(arrays), MOST_IDS):
         query = (
@@ -251,7 +269,9 @@ async def _moves_of_tasks(
     return result
 
 
-async def _roll_up_all(tx: Transaction, jobs: Mapping[UUID, Job], after: Sequence[Job]) -> None:
+async def _update_array_jobs(
+    tx: Transaction, jobs: Mapping[UUID, Job], after: Sequence[Job]
+) -> None:
     """Update the database rows of all array jobs whose tasks have changed."""
     changed = {job.id: job for job in after}
     of: dict[UUID, list[Job]] = defaultdict(list)
@@ -259,10 +279,10 @@ async def _roll_up_all(tx: Transaction, jobs: Mapping[UUID, Job], after: Sequenc
         if job.array_job_id is not None and job is not jobs[job.id]:
             of[job.array_job_id].append(job)
     for array_id, tasks in of.items():
-        await roll_up(tx, changed.get(array_id, jobs[array_id]), tasks)
+        await update_array_job(tx, changed.get(array_id, jobs[array_id]), tasks)
 
 
 @cache
-def _put_tokens(dialect: str) -> Insert:
+def _make_token_upsert(dialect: str) -> Insert:
     columns = ("job_id", "token_hash")
     return upsert_many(dialect, _secrets, columns, columns[:1])

@@ -55,7 +55,7 @@ class Address:
             return None
 
 
-def parse(url: str) -> Address:
+def parse_address(url: str) -> Address:
     """Parse ``sqlite:////absolute/path`` or ``postgresql://user@host:5432,other:5432/name``.
 
     Raises:

@@ -15,7 +15,7 @@ from aitne.core.ports.accounting import JobEnergy
 from aitne.store import tables
 from aitne.store.base import MOST_IDS, StorePart, batched, require_epoch
 from aitne.store.group_tables import deleted_runs, usage_months
-from aitne.store.job_writes import change_all
+from aitne.store.job_writes import update_jobs
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.portable import upsert
 from aitne.store.rows import JOB_COLUMNS, job_of
@@ -64,7 +64,7 @@ class WaitTime(NamedTuple):
 class UsageStore(StorePart):
     """Storage of usage by month, and queries of the times from which it is computed."""
 
-    async def usage_months(self, months: Sequence[str]) -> Mapping[str, StoredMonth]:
+    async def list_usage_months(self, months: Sequence[str]) -> Mapping[str, StoredMonth]:
         """Return the stored usage of these months by month (``YYYY-MM``); months without stored
         usage are missing.
         """
@@ -77,18 +77,18 @@ class UsageStore(StorePart):
                 for row in await connection.execute(query)
             }
 
-    async def keep_usage(self, month: str, found: StoredMonth) -> None:
-        """Replace the stored usage of the month (``YYYY-MM``) by ``found``."""
+    async def save_month_usage(self, month: str, month_usage: StoredMonth) -> None:
+        """Replace the stored usage of the month (``YYYY-MM``) by ``month_usage``."""
         values = {
             "month": month,
-            "taken_at": found.taken_at,
-            "source": found.source,
-            "data": [usage.model_dump(mode="json") for usage in found.rows],
+            "taken_at": month_usage.taken_at,
+            "source": month_usage.source,
+            "data": [usage.model_dump(mode="json") for usage in month_usage.rows],
         }
         async with self._db.write() as tx:
             await tx.execute(upsert(tx.dialect, usage_months, values, ["month"]))
 
-    async def job_times(self, start: datetime, end: datetime) -> Sequence[JobTime]:
+    async def list_job_times(self, start: datetime, end: datetime) -> Sequence[JobTime]:
         """Return the periods in which jobs of the platform had allocations, as far as they overlap
         with the time from ``start`` to ``end``.
         """
@@ -116,7 +116,9 @@ class UsageStore(StorePart):
                 times += [JobTime._make(row) for row in await connection.execute(query)]
         return times
 
-    async def waits(self, project: str, start: datetime, end: datetime) -> Sequence[WaitTime]:
+    async def list_wait_times(
+        self, project: str, start: datetime, end: datetime
+    ) -> Sequence[WaitTime]:
         """List the waiting times of those jobs of the project that got their nodes between
         ``start`` and ``end``.
         """
@@ -138,7 +140,9 @@ class UsageStore(StorePart):
                 for row in await connection.execute(part)
             ]
 
-    async def outcomes(self, project: str, start: datetime, end: datetime) -> Mapping[str, int]:
+    async def count_ended_jobs(
+        self, project: str, start: datetime, end: datetime
+    ) -> Mapping[str, int]:
         """Count the project's jobs that ended between ``start`` and ``end``, by state."""
         query = (
             select(_jobs.c.state, func.sum(func.coalesce(_jobs.c.task_count, 1)).label("jobs"))
@@ -163,12 +167,12 @@ class UsageStore(StorePart):
                     counts[row.state] += row.jobs
         return counts
 
-    async def save_energy(self, found: Sequence[JobEnergy], *, epoch: int) -> None:
+    async def save_energy(self, records: Sequence[JobEnergy], *, epoch: int) -> None:
         """Store the energy of ended jobs. Raises ``StaleEpoch`` if another controller is the
         leader.
         """
         # In parts, so that other writers need not wait for all.
-        for some in batched(found, MOST_IDS):
+        for some in batched(records, MOST_IDS):
             ends = {energy.scheduler_id: energy for energy in some}
             query = (
                 select(*JOB_COLUMNS)
@@ -184,22 +188,22 @@ class UsageStore(StorePart):
                 await require_epoch(tx, epoch)
                 jobs = map(job_of, (await tx.execute(query)).mappings())
                 pairs = [(job, ends[job.scheduler_id or ""]) for job in jobs]
-                await change_all(
+                await update_jobs(
                     tx,
                     [
                         (job, {"energy_j": energy.energy_j})
                         for job, energy in pairs
-                        if _is_end_of(energy, job)
+                        if _is_energy_of(energy, job)
                     ],
                 )
 
 
-def _is_end_of(energy: JobEnergy, job: Job) -> bool:
+def _is_energy_of(energy: JobEnergy, job: Job) -> bool:
     """Return whether a record of accounting belongs to the job: the scheduler may reuse an ID, so
     the end times must agree.
     """
     return (
-        job.state.terminal
+        job.state.is_terminal
         and job.ended_at is not None
         and abs(job.ended_at - energy.ended_at) <= _SAME_END
     )

@@ -19,13 +19,13 @@ _COLUMNS = [user_secrets.c[name] for name in UserSecret.model_fields]
 class UserSecretStore(StorePart):
     """Storage of users' secrets: for each owner, names with encrypted values."""
 
-    async def put_user_secret(
-        self, owner: str, name: str, encrypted: str, now: datetime, *, most: int
+    async def save_user_secret(
+        self, owner: str, name: str, encrypted: str, now: datetime, *, max_secrets: int
     ) -> UserSecret:
         """Store a secret, or replace its value.
 
         Raises ``NotFound`` if there is no such user, and ``Conflict`` if the owner already has
-        ``most`` other secrets.
+        ``max_secrets`` other secrets.
         """
         this = (user_secrets.c.owner == owner, user_secrets.c.name == name)
         values = {"encrypted": encrypted, "updated_at": now}
@@ -33,12 +33,12 @@ class UserSecretStore(StorePart):
         row = {"owner": owner, "name": name, "created_at": now, **values}
         try:
             async with self._db.write() as tx:
-                await tx.take(f"secrets of {owner}")
+                await tx.acquire_lock(f"secrets of {owner}")
                 replaced = await tx.execute(update(user_secrets).where(*this).values(**values))
                 if not replaced.rowcount:
-                    if ((await tx.execute(count)).scalar() or 0) >= most:
+                    if ((await tx.execute(count)).scalar() or 0) >= max_secrets:
                         raise Conflict(
-                            f"You already have {most} secrets. Delete one that you no longer use."
+                            f"You already have {max_secrets} secrets. Delete one that you no longer use."
                         )
                     await tx.execute(insert(user_secrets).values(**row))
                 record = (await tx.execute(select(*_COLUMNS).where(*this))).mappings().one()
@@ -53,7 +53,9 @@ class UserSecretStore(StorePart):
             rows = (await connection.execute(query)).mappings()
             return [UserSecret.model_validate(dict(row)) for row in rows]
 
-    async def encrypted_user_secrets(self, owner: str, names: Collection[str]) -> Mapping[str, str]:
+    async def list_encrypted_user_secrets(
+        self, owner: str, names: Collection[str]
+    ) -> Mapping[str, str]:
         """Return the encrypted values of the owner's secrets among ``names``, by name."""
         query = select(user_secrets.c.name, user_secrets.c.encrypted).where(
             user_secrets.c.owner == owner, user_secrets.c.name.in_(names)

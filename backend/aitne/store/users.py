@@ -16,8 +16,8 @@ from aitne.store.engine import Transaction
 from aitne.store.portable import insert_if_absent
 from aitne.store.project_rows import project_row
 from aitne.store.rows import user_of
-from aitne.store.security_events import note_security
-from aitne.store.sign_ins import end_session_tokens, hub_logout
+from aitne.store.security_events import append_security_event
+from aitne.store.sign_ins import make_hub_logout_update, make_session_token_revocation
 
 _users = tables.users
 _projects = tables.projects
@@ -63,7 +63,7 @@ class UserStore(StorePart):
             raise NotFound("user", name)
         return user_of(row)
 
-    async def user_alike(self, name: str) -> User | None:
+    async def find_user_ignoring_case(self, name: str) -> User | None:
         """Return the user whose name is ``name`` but for capital letters, of whom there is at most
         one; None if there is none.
         """
@@ -109,7 +109,7 @@ class UserStore(StorePart):
         demotes = role is Role.USER or disabled is True
         async with self._db.write() as tx:
             if demotes:
-                await tx.take("administrators")
+                await tx.acquire_lock("administrators")
             row = (await tx.execute(query.with_for_update())).mappings().first()
             if row is None:
                 raise NotFound("user", name)
@@ -123,10 +123,10 @@ class UserStore(StorePart):
             if disabled or password_hash is not None:
                 await tx.execute(delete(_sessions).where(_sessions.c.owner == name))
                 await tx.execute(delete(_secrets).where(_secrets.c.owner == name))
-                await tx.execute(end_session_tokens(tx.dialect, name))
-                await tx.execute(hub_logout(name))
+                await tx.execute(make_session_token_revocation(tx.dialect, name))
+                await tx.execute(make_hub_logout_update(name))
             if password_hash is not None:
-                note_security(tx, name, {"change": "password"})
+                append_security_event(tx, name, {"change": "password"})
         return user_of(row)
 
     async def list_administrators(self) -> Sequence[User]:
@@ -135,7 +135,7 @@ class UserStore(StorePart):
         async with self._db.read() as connection:
             return [user_of(row) for row in (await connection.execute(query)).mappings()]
 
-    async def password_hash(self, name: str) -> str | None:
+    async def find_password_hash(self, name: str) -> str | None:
         """Return the hash of the user's password; None if there is no such user or the user has no
         password.
         """

@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     mode = next(iter(options), "")
     replaces = "--replace" in options
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    if not replaces and not _locked(lock, LOCKED_WITHIN_S):
+    if not replaces and not _acquire_lock(lock, LOCKED_WITHIN_S):
         return HELD
     (folder / "failure").unlink(missing_ok=True)
     if mode in (DETACH, MAIN_PROCESS):
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     sys.modules["ssl"] = None  # type: ignore[assignment]
     import asyncio
 
-    from aitne.supervisor.child import die_with
+    from aitne.supervisor.child import set_parent_death_signal
     from aitne.supervisor.errors import PlatformStartError
     from aitne.supervisor.identity import acting_as
     from aitne.supervisor.plan import SupervisorPlan
@@ -57,9 +57,9 @@ def main(arguments: list[str]) -> int:
         with acting_as(plan.account):
             # A change of the account would clear it.
             if mode == "--with-parent":
-                die_with(int(options[1]), signal.SIGTERM)
+                set_parent_death_signal(int(options[1]), signal.SIGTERM)
             supervisor = Supervisor(plan)
-            lock_when_free = (lambda: _locked(lock, 0.0)) if replaces else None
+            lock_when_free = (lambda: _acquire_lock(lock, 0.0)) if replaces else None
             main_process = mode == MAIN_PROCESS
             asyncio.run(supervisor.run(replaces=lock_when_free, main_process=main_process))
     except PlatformStartError as error:
@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _locked(descriptor: int, within_s: float) -> bool:
+def _acquire_lock(descriptor: int, within_s: float) -> bool:
     give_up = time.monotonic() + within_s
     while True:
         try:

@@ -20,13 +20,13 @@ VARIABLE = "AITNE_BUNDLE"
 """Environment variable with the bundle's folder, while environments are created from it."""
 
 
-def kind() -> dict[str, str]:
+def get_bundle_kind() -> dict[str, str]:
     """Return the properties that a bundle and the host that uses it must have in common."""
     return {"python": f"{sys.version_info[0]}.{sys.version_info[1]}", "machine": os.uname().machine}
 
 
 @contextmanager
-def used(folder: Path | None) -> Iterator[None]:
+def use_bundle(folder: Path | None) -> Iterator[None]:
     """Restrict pip, uv and the creation of environments to the bundle in ``folder`` during the
     ``with`` block. None: restrict nothing.
 
@@ -37,7 +37,7 @@ def used(folder: Path | None) -> Iterator[None]:
         yield
         return
     folder = folder.expanduser().absolute()
-    _check(folder)
+    _check_bundle(folder)
     variables = {
         "PIP_NO_INDEX": "1",
         "PIP_FIND_LINKS": str(folder / WHEELS),
@@ -54,7 +54,7 @@ def used(folder: Path | None) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def wheel_of(folder: Path) -> Path:
+def get_wheel(folder: Path) -> Path:
     """Return the platform's wheel in the bundle. Raises ``SetupError`` if there is none."""
     wheels = sorted((folder / WHEELS).glob("aitne-*.whl"))
     if len(wheels) != 1:
@@ -62,7 +62,7 @@ def wheel_of(folder: Path) -> Path:
     return wheels[0]
 
 
-def proxy_packages() -> Path | None:
+def find_proxy_packages() -> Path | None:
     """Return the folder with the proxy's packages in the bundle in use; None if no bundle is in
     use.
     """
@@ -70,7 +70,7 @@ def proxy_packages() -> Path | None:
     return None if folder is None else Path(folder) / PROXY
 
 
-def variables_in_use() -> dict[str, str]:
+def get_bundle_variables() -> dict[str, str]:
     """Return the environment variables that make another program use the bundle in use; empty if no
     bundle is in use.
     """
@@ -78,7 +78,7 @@ def variables_in_use() -> dict[str, str]:
     return {name: os.environ[name] for name in names} if VARIABLE in os.environ else {}
 
 
-def _check(folder: Path) -> None:
+def _check_bundle(folder: Path) -> None:
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
     except (OSError, ValueError) as error:
@@ -86,7 +86,7 @@ def _check(folder: Path) -> None:
             f"{folder} is not an unpacked bundle: it has no readable {MANIFEST}. Unpack the file of "
             "`aitne admin bundle` with `tar -xf`, and name the folder."
         ) from error
-    for name, value in kind().items():
+    for name, value in get_bundle_kind().items():
         if manifest.get(name) != value:
             raise SetupError(
                 f"The bundle {folder} is for {name} {manifest.get(name)}; this is {name} {value}. Make one "

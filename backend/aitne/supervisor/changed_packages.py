@@ -13,7 +13,7 @@ from pathlib import Path
 _METADATA = re.compile(r"(?P<name>[^-]+)-(?P<version>.+)\.dist-info")
 
 
-def changed_packages(folder: Path, lock: Path, *, files: bool = False) -> list[str]:
+def list_changed_packages(folder: Path, lock: Path, *, files: bool = False) -> list[str]:
     """Return the lines of the lock file whose packages are missing in the environment or have
     another version; with ``files`` also those of which a file is missing or has another size.
     Packages that the lock file does not name are ignored.
@@ -22,11 +22,13 @@ def changed_packages(folder: Path, lock: Path, *, files: bool = False) -> list[s
     for path in folder.glob("lib/python*/site-packages/*.dist-info"):
         match = _METADATA.fullmatch(path.name)
         if match is not None:
-            metadata.setdefault(_plain(match["name"]), []).append(path)
+            metadata.setdefault(_normalize_name(match["name"]), []).append(path)
     return [
         line
         for line in lock.read_text().split()
-        if not _is_intact(metadata.get(_plain(line.partition("==")[0]), []), line, files=files)
+        if not _is_intact(
+            metadata.get(_normalize_name(line.partition("==")[0]), []), line, files=files
+        )
     ]
 
 
@@ -51,6 +53,6 @@ def _has_its_files(metadata: Path) -> bool:
     return True
 
 
-def _plain(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """Return a package's name in the form in which equal names are equal texts."""
     return re.sub(r"[-_.]+", "-", name).lower()

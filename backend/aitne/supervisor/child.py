@@ -18,7 +18,7 @@ from aitne.host import held_start
 from aitne.host.held_start import HeldStart
 from aitne.host.hung_processes import HEARTBEAT_VARIABLE
 from aitne.host.process_status import ProcessStatus
-from aitne.supervisor.identity import ProcessAccount, acting_as, become
+from aitne.supervisor.identity import ProcessAccount, acting_as, become_account
 from aitne.supervisor.plan import ChildPlan
 from aitne.supervisor.progress import ProgressWatch
 from aitne.supervisor.silence import HangDetector
@@ -36,7 +36,7 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def die_with(parent: int, number: int) -> None:
+def set_parent_death_signal(parent: int, number: int) -> None:
     """Make the kernel send the signal ``number`` to this process when its parent ends; ``parent``
     is the parent's PID.
     """
@@ -73,8 +73,8 @@ def launch(
     def prepare() -> None:
         # A change of the account clears the signal of the parent's death, so it comes first.
         if account is not None:
-            become(account)
-        die_with(parent, signal.SIGKILL)
+            become_account(account)
+        set_parent_death_signal(parent, signal.SIGKILL)
 
     process = subprocess.Popen(
         argv,
@@ -100,7 +100,7 @@ def open_log(log: Path, account: ProcessAccount | None) -> IO[bytes]:
 
 
 class Child:
-    """Process that the supervisor starts and restarts. The caller waits ``delay_s`` seconds before
+    """Process that the supervisor starts and restarts. The caller waits ``get_restart_delay_s`` seconds before
     each restart.
     """
 
@@ -135,8 +135,8 @@ class Child:
         self._began = 0.0
 
     @property
-    def alive(self) -> bool:
-        """Return True if the process was running when ``died`` was last called."""
+    def is_alive(self) -> bool:
+        """Return True if the process was running when ``poll_exit_status`` was last called."""
         return self.process is not None
 
     def start(self, *, held: bool = False) -> None:
@@ -181,26 +181,28 @@ class Child:
         finally:
             os.close(writer)
 
-    def heartbeat(self) -> bool:
+    def has_new_heartbeat(self) -> bool:
         """Return True if the process has written a heartbeat since the last call."""
         try:
             return self._heartbeat is not None and bool(os.read(self._heartbeat, 65_536))
         except BlockingIOError:
             return False
 
-    def note(self, answered: bool) -> None:
+    def record_probe(self, answered: bool) -> None:
         """Record the result of one probe: True if the process has answered it."""
-        starting = self.silence.starting and not answered
-        self.silence.note(answered, works=starting and self._progress.works())
+        starting = self.silence.is_starting and not answered
+        self.silence.record_probe(
+            answered, has_progressed=starting and self._progress.has_progressed()
+        )
 
     def kill_hung(self) -> None:
         """Kill the process because it does not answer. The supervisor then restarts it like any
         process that has exited.
         """
         self.killed_after_s = self.silence.seconds
-        self.signal(signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
-    def died(self) -> int | None:
+    def poll_exit_status(self) -> int | None:
         """Return the exit status if the process has exited since the last call; otherwise None."""
         status = None if self.process is None else self.process.poll()
         if status is not None:
@@ -208,7 +210,7 @@ class Child:
             self.answers = False
         return status
 
-    def delay_s(self) -> float:
+    def get_restart_delay_s(self) -> float:
         """Return the number of seconds to wait before the next restart. The number grows with
         consecutive restarts, until a process has run for more than ``STEADY_S`` seconds.
         """
@@ -218,12 +220,12 @@ class Child:
         self._in_a_row += 1
         return delay
 
-    def signal(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         """Send a signal to the process, if it is running."""
         if self.process is not None:
             self.process.send_signal(number)
 
-    def published(self) -> ProcessStatus:
+    def get_published_status(self) -> ProcessStatus:
         """Return the status of the process that the API's metrics contain."""
         return ProcessStatus(
             name=self.plan.name,
@@ -233,7 +235,7 @@ class Child:
             answers=self.answers,
         )
 
-    def status(self, *, brief: bool) -> dict[str, Any]:
+    def get_status(self, *, brief: bool) -> dict[str, Any]:
         """Return the entry of the process in the supervisor's response to ``status``.
 
         Args:
@@ -244,14 +246,14 @@ class Child:
             "name": self.plan.name,
             "pid": pid,
             "port": self.plan.port,
-            "memory_bytes": None if brief else proportional_memory(pid),
+            "memory_bytes": None if brief else read_proportional_memory(pid),
             "restarts": max(self.restarts, 0),
             "since": self.since.isoformat(timespec="seconds"),
             "answers": self.answers,
         }
 
 
-def proportional_memory(pid: int) -> int | None:
+def read_proportional_memory(pid: int) -> int | None:
     """Return the proportional set size (PSS) of a process in bytes; None if the kernel does not
     report it. The size of each shared page is divided among the processes that share it.
     """
@@ -262,7 +264,7 @@ def proportional_memory(pid: int) -> int | None:
         return None
 
 
-def rotate(log: Path) -> None:
+def rotate_log(log: Path) -> None:
     """Rotate the log file and keep a few old ones.
 
     The content is copied and the file truncated, so that processes can continue to append to their
@@ -282,7 +284,7 @@ def rotate(log: Path) -> None:
     os.truncate(log, 0)
 
 
-def tail(log: Path, lines: int = 15) -> str:
+def read_last_lines(log: Path, lines: int = 15) -> str:
     """Return the last ``lines`` lines of a log file, for an error message."""
     try:
         with log.open("rb") as file:

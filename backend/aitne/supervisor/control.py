@@ -1,12 +1,12 @@
-"""Functions of ``aitne up``, ``down``, ``status`` and ``restart``, which start and control a
+"""Functions of ``aitne up``, ``stop_platform``, ``status`` and ``restart_process``, which start and control a
 platform through its supervisor.
 
-``up`` and ``down`` never prompt. All functions raise ``SetupError`` with a sentence that says what
+``start_platform`` and ``stop_platform`` never prompt. All functions raise ``SetupError`` with a sentence that says what
 to do if the platform cannot be started or reached.
 
-There are two ways to end a platform. ``down`` and Ctrl-C in the foreground also end its sessions
-and jobs (a second Ctrl-C kills the processes). ``down`` with ``keep_jobs``, SIGTERM and a closed
-terminal leave them running, and the next ``up`` manages them again.
+There are two ways to end a platform. ``stop_platform`` and Ctrl-C in the foreground also end its sessions
+and jobs (a second Ctrl-C kills the processes). ``stop_platform`` with ``keep_jobs``, SIGTERM and a closed
+terminal leave them running, and the next ``start_platform`` manages them again.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from aitne.host import notify
 from aitne.services.platform.certificates import ensure_certificates
 from aitne.supervisor import bundles, environments, own_accounts, preflight, software
 from aitne.supervisor.__main__ import DETACH, HELD, MAIN_PROCESS
-from aitne.supervisor.child import open_log, tail
+from aitne.supervisor.child import open_log, read_last_lines
 from aitne.supervisor.identity import ProcessAccount, acting_as
-from aitne.supervisor.left_jobs import end_left_jobs
+from aitne.supervisor.left_jobs import end_remaining_jobs
 from aitne.supervisor.pages import write_pages
 from aitne.supervisor.plan import END_WITHIN_S, FAILURE, SOCKET, plan_dir
 from aitne.supervisor.planning import envs_root, make_plan
@@ -46,7 +46,7 @@ has never been ready.
 ANSWER_WITHIN_S = 10.0
 LOOK_EVERY_S = 0.1
 NOTES_WITHIN_S = 5.0
-"""Seconds for which ``up`` waits for the scheduler's notes; later ones are only in the controller's
+"""Seconds for which ``start_platform`` waits for the scheduler's notes; later ones are only in the controller's
 log.
 """
 
@@ -59,7 +59,7 @@ class _Terminated(BaseException):
     """
 
 
-def up(
+def start_platform(
     settings: Settings,
     *,
     detach: bool,
@@ -85,23 +85,23 @@ def up(
     """
     data_dir = settings.data_dir
     ready = on_ready or (lambda: None)
-    running = status(data_dir)
-    replaced, unit = None, notify.reloaded_unit() if replace else None
+    running = get_status(data_dir)
+    replaced, unit = None, notify.find_reloaded_unit() if replace else None
     if unit is not None and (running is None or running["state"] == "stopping"):
         raise SetupError("The platform does not run, or is being stopped. Start its unit instead.")
     if running is not None and running["state"] != "stopping" and replace:
-        replaced = _replaceable(running, unit)
+        replaced = _get_replaceable_pid(running, unit)
     elif running is not None and running["state"] != "stopping":
         progress(f"The platform in {data_dir} already runs at {running['url']}.")
-        _wait_ready(data_dir, progress)
+        _wait_until_ready(data_dir, progress)
         ready()
         return
     elif running is not None:
         progress("The platform is being stopped; waiting for its end.")
-        _wait_gone(data_dir)
+        _wait_until_stopped(data_dir)
     began = time.monotonic()
-    account = preflight.check(settings, replaces=replaced is not None)
-    with bundles.used(bundle):
+    account = preflight.check_requirements(settings, replaces=replaced is not None)
+    with bundles.use_bundle(bundle):
         ensure_software(settings, progress)
     with acting_as(account):
         ensure_secrets(settings.secrets_dir)
@@ -111,31 +111,31 @@ def up(
             settings.run_dir / "pages", platform=settings.title, portal_url=settings.portal_url
         )
         settings.notes_file.unlink(missing_ok=True)
-    if settings.own_accounts:
+    if settings.uses_user_accounts:
         own_accounts.write_broker_config(settings)
     make_plan(settings, account).write(plan_dir(data_dir))
     (plan_dir(data_dir) / FAILURE).unlink(missing_ok=True)
     progress(f"Starting the platform in {data_dir}.")
-    for note in preflight.notes(settings):
+    for note in preflight.list_notes(settings):
         progress(note)
     options = [DETACH] if detach else ["--with-parent", str(os.getpid())]
     if unit is not None:
         options, detach = [MAIN_PROCESS], True
     options += ["--replace"] if replaced is not None else []
-    supervisor = _launch(data_dir, options, account)
+    supervisor = _launch_supervisor(data_dir, options, account)
     if detach:
-        _refuse_second(supervisor.wait(), data_dir)
-    with _signals_end(data_dir, progress, enabled=not detach):
-        _wait_ready(data_dir, progress, supervisor, replaced=replaced)
-        _remember(data_dir)
-        _tell_notes(settings, progress)
+        _raise_if_failed(supervisor.wait(), data_dir)
+    with _stop_on_signals(data_dir, progress, enabled=not detach):
+        _wait_until_ready(data_dir, progress, supervisor, replaced_pid=replaced)
+        _store_last_data_dir(data_dir)
+        _report_notes(settings, progress)
         progress(f"Ready at {settings.portal_url} after {time.monotonic() - began:.1f} s.")
         ready()
         if not detach:
-            _wait_end(supervisor, data_dir)
+            _wait_for_end(supervisor, data_dir)
 
 
-def _replaceable(running: dict[str, Any], unit: int | None) -> int:
+def _get_replaceable_pid(running: dict[str, Any], unit: int | None) -> int:
     """Return the PID of the running supervisor, which is to be replaced.
 
     Args:
@@ -153,7 +153,7 @@ def _replaceable(running: dict[str, Any], unit: int | None) -> int:
             "Only a platform that `aitne up --detach` started can be replaced. This one runs in the "
             "foreground, where it is restarted, or as a unit of systemd: `systemctl reload aitne`."
         )
-    if unit is not None and unit not in (pid, parent_of(pid)):
+    if unit is not None and unit not in (pid, get_parent_pid(pid)):
         raise SetupError(
             f"The process {unit}, the main process of the unit, is not the platform that runs in "
             f"{running['data_dir']}. End that with `aitne down --keep-jobs`, and restart the unit."
@@ -161,7 +161,7 @@ def _replaceable(running: dict[str, Any], unit: int | None) -> int:
     return pid
 
 
-def parent_of(pid: int) -> int:
+def get_parent_pid(pid: int) -> int:
     """Return the PID of a process's parent. Raises ``OSError`` if the process has ended."""
     # The second field, the name, may contain any character.
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
@@ -174,14 +174,16 @@ def is_detached(pid: int) -> bool:
 
 def ensure_software(settings: Settings, progress: Progress) -> None:
     """Create the missing environments of the platform and of its jobs. Raises ``SetupError``."""
-    if not settings.capabilities.trusted:
-        software.ensure(settings, progress)
-        environments.ensure(progress, ("hub", "proxy"), envs_root(settings))
+    if not settings.capabilities.trusts_agents:
+        software.ensure_node_software(settings, progress)
+        environments.ensure_environments(progress, ("hub", "proxy"), envs_root(settings))
     else:
-        environments.ensure(progress)
+        environments.ensure_environments(progress)
 
 
-def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: None) -> bool:
+def stop_platform(
+    data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: None
+) -> bool:
     """Stop the platform and, unless ``keep_jobs``, its sessions and jobs. Returns False if there
     was nothing to stop.
 
@@ -189,48 +191,48 @@ def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: N
     unless ``keep_jobs``. Jobs on a Slurm cluster always continue, because they do not depend on
     this machine.
     """
-    lines = _talk(data_dir, {"verb": "down", "keep_jobs": keep_jobs}, patience_s=None)
+    lines = _send_request(data_dir, {"verb": "down", "keep_jobs": keep_jobs}, patience_s=None)
     spoke = False
     for line in lines:
         spoke = True
         if "progress" in line:
             progress(line["progress"])
     if spoke:
-        _wait_gone(data_dir)
+        _wait_until_stopped(data_dir)
         progress("The platform has ended.")
         return True
-    return not keep_jobs and end_left_jobs(data_dir, progress)
+    return not keep_jobs and end_remaining_jobs(data_dir, progress)
 
 
-def status(data_dir: Path) -> dict[str, Any] | None:
+def get_status(data_dir: Path) -> dict[str, Any] | None:
     """Return the status of the supervisor and its processes; None if the supervisor is not running.
 
     ``{"state": "starting" | "ready" | "degraded" | "stopping", "url", "sessions_url", "data_dir",
     "supervisor_pid", "since", "processes": [{"name", "pid", "port", "memory_bytes", "restarts",
     "since"}]}``
     """
-    return next(_talk(data_dir, {"verb": "status"}), None)
+    return next(_send_request(data_dir, {"verb": "status"}), None)
 
 
-def _where(data_dir: Path) -> dict[str, Any] | None:
-    return next(_talk(data_dir, {"verb": "where"}), None)
+def _query_addresses(data_dir: Path) -> dict[str, Any] | None:
+    return next(_send_request(data_dir, {"verb": "where"}), None)
 
 
-def restart(data_dir: Path, name: str) -> None:
+def restart_process(data_dir: Path, name: str) -> None:
     """End one of the platform's processes; the supervisor then starts it again.
 
     Raises:
         SetupError: the platform is not running, or has no process of that name.
     """
-    answer = next(_talk(data_dir, {"verb": "restart", "name": name}), None)
+    answer = next(_send_request(data_dir, {"verb": "restart", "name": name}), None)
     if answer is None or "error" in answer:
         raise SetupError(
             f"{name} cannot be restarted: {(answer or {}).get('error', 'the platform is not running')}"
         )
 
 
-def current() -> Path | None:
-    """Return the data directory of the platform that ``up`` last started; None if there is none."""
+def find_last_data_dir() -> Path | None:
+    """Return the data directory of the platform that ``start_platform`` last started; None if there is none."""
     try:
         return Path(_current_file().read_text().strip())
     except FileNotFoundError:
@@ -242,7 +244,7 @@ def _current_file() -> Path:
     return Path(base) / "aitne" / "current"
 
 
-def _remember(data_dir: Path) -> None:
+def _store_last_data_dir(data_dir: Path) -> None:
     path = _current_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}")
@@ -250,7 +252,7 @@ def _remember(data_dir: Path) -> None:
     temporary.replace(path)
 
 
-def _launch(
+def _launch_supervisor(
     data_dir: Path, options: list[str], account: ProcessAccount | None
 ) -> subprocess.Popen[bytes]:
     with open_log(data_dir / "logs" / "supervisor.log", account) as log:
@@ -266,23 +268,25 @@ def _launch(
         )
 
 
-def _refuse_second(exit_status: int, data_dir: Path) -> None:
+def _raise_if_failed(exit_status: int, data_dir: Path) -> None:
     if exit_status not in (0, HELD):
-        raise SetupError(f"The supervisor did not start.\n{_tail(data_dir, 'supervisor')}")
+        raise SetupError(
+            f"The supervisor did not start.\n{_read_last_log_lines(data_dir, 'supervisor')}"
+        )
 
 
-def _wait_ready(
+def _wait_until_ready(
     data_dir: Path,
     progress: Progress,
     supervisor: subprocess.Popen[bytes] | None = None,
     *,
-    replaced: int | None = None,
+    replaced_pid: int | None = None,
 ) -> None:
     """Wait until the platform is ready.
 
     Args:
         supervisor: process of the supervisor, whose end is an error; None: not known.
-        replaced: PID of the supervisor that is being replaced, whose responses do not count; None:
+        replaced_pid: PID of the supervisor that is being replaced, whose responses do not count; None:
             the platform replaces no other.
 
     Raises:
@@ -293,23 +297,25 @@ def _wait_ready(
     ready_names: set[str] = set()
     spoke = time.monotonic()
     while True:
-        answer = next(_talk(data_dir, {"verb": "status", "brief": True}), None)
+        answer = next(_send_request(data_dir, {"verb": "status", "brief": True}), None)
         if answer is None:
             if failure.exists():
                 raise SetupError(failure.read_text().strip())
             exited = supervisor is not None and supervisor.poll() not in (None, 0, HELD)
             if exited or time.monotonic() - spoke > ANSWER_WITHIN_S:
-                raise SetupError(f"The supervisor ended.\n{_tail(data_dir, 'supervisor')}")
+                raise SetupError(
+                    f"The supervisor ended.\n{_read_last_log_lines(data_dir, 'supervisor')}"
+                )
             time.sleep(LOOK_EVERY_S)
             continue
         spoke = time.monotonic()
-        if replaced is not None and answer["supervisor_pid"] == replaced:
+        if replaced_pid is not None and answer["supervisor_pid"] == replaced_pid:
             if failure.exists():
                 raise SetupError(failure.read_text().strip())
             if time.monotonic() > give_up:
                 raise SetupError(
                     "The running platform was not replaced and continues.\n"
-                    + _tail(data_dir, "supervisor")
+                    + _read_last_log_lines(data_dir, "supervisor")
                 )
             time.sleep(LOOK_EVERY_S)
             continue
@@ -320,10 +326,10 @@ def _wait_ready(
                 ready_names.add(process["name"])
                 progress(f"{process['name']} is up.")
             if process["restarts"] >= TRIES and answer["state"] == "starting":
-                down(data_dir, keep_jobs=True)
+                stop_platform(data_dir, keep_jobs=True)
                 raise SetupError(
                     f"{process['name']} does not start. Its log ends with:\n"
-                    f"{_tail(data_dir, process['name'])}"
+                    f"{_read_last_log_lines(data_dir, process['name'])}"
                 )
         if time.monotonic() > give_up:
             missing = {"api", "controller", "hub", "proxy"} - ready_names
@@ -331,12 +337,12 @@ def _wait_ready(
             raise SetupError(
                 f"The platform is not ready after {READY_WITHIN_S:.0f} s: no answer of "
                 f"{', '.join(sorted(missing)) or 'its API'}. It continues to try; `aitne down` "
-                f"ends it. The log of {name} ends with:\n{_tail(data_dir, name)}"
+                f"ends it. The log of {name} ends with:\n{_read_last_log_lines(data_dir, name)}"
             )
         time.sleep(LOOK_EVERY_S)
 
 
-def _tell_notes(settings: Settings, progress: Progress) -> None:
+def _report_notes(settings: Settings, progress: Progress) -> None:
     """Report the controller's notes for administrators to ``progress``: about the scheduler, and
     about users that share an account.
     """
@@ -349,28 +355,28 @@ def _tell_notes(settings: Settings, progress: Progress) -> None:
         time.sleep(LOOK_EVERY_S)
 
 
-def _wait_end(supervisor: subprocess.Popen[bytes], data_dir: Path) -> None:
+def _wait_for_end(supervisor: subprocess.Popen[bytes], data_dir: Path) -> None:
     status = supervisor.wait()
     if status != 0:
         raise SetupError(
             f"The supervisor ended with status {status}, and all processes of the platform with it. "
-            f"Its log ends with:\n{_tail(data_dir, 'supervisor')}"
+            f"Its log ends with:\n{_read_last_log_lines(data_dir, 'supervisor')}"
         )
 
 
-def _wait_gone(data_dir: Path) -> None:
+def _wait_until_stopped(data_dir: Path) -> None:
     give_up = time.monotonic() + 2 * END_WITHIN_S
-    while _where(data_dir) is not None and time.monotonic() < give_up:
+    while _query_addresses(data_dir) is not None and time.monotonic() < give_up:
         time.sleep(LOOK_EVERY_S)
 
 
-def _tail(data_dir: Path, name: str) -> str:
+def _read_last_log_lines(data_dir: Path, name: str) -> str:
     log = data_dir / "logs" / f"{name}.log"
-    return f"{tail(log)}\n(all of it: {log})"
+    return f"{read_last_lines(log)}\n(all of it: {log})"
 
 
 @contextmanager
-def _signals_end(data_dir: Path, progress: Progress, *, enabled: bool) -> Iterator[None]:
+def _stop_on_signals(data_dir: Path, progress: Progress, *, enabled: bool) -> Iterator[None]:
     """Handle Ctrl-C and SIGTERM in the foreground during the ``with`` block.
 
     Ctrl-C ends the platform and its jobs, a second one kills the processes; SIGTERM ends the
@@ -389,18 +395,18 @@ def _signals_end(data_dir: Path, progress: Progress, *, enabled: bool) -> Iterat
         yield
     except KeyboardInterrupt:
         try:
-            down(data_dir, keep_jobs=False, progress=progress)
+            stop_platform(data_dir, keep_jobs=False, progress=progress)
         except KeyboardInterrupt:
             progress("Ending all processes at once.")
-            next(_talk(data_dir, {"verb": "hurry"}), None)
-            _wait_gone(data_dir)
+            next(_send_request(data_dir, {"verb": "hurry"}), None)
+            _wait_until_stopped(data_dir)
     except _Terminated:
-        down(data_dir, keep_jobs=True, progress=progress)
+        stop_platform(data_dir, keep_jobs=True, progress=progress)
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _talk(
+def _send_request(
     data_dir: Path, request: dict[str, Any], *, patience_s: float | None = ANSWER_WITHIN_S
 ) -> Iterator[dict[str, Any]]:
     """Send a request to the supervisor and yield its responses. Yields nothing if the supervisor is

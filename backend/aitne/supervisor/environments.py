@@ -24,13 +24,13 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
-from aitne.adapters.once import only_builder
+from aitne.adapters.once import lock_folder_creation
 from aitne.core.errors import SetupError
 from aitne.core.sizes import describe_bytes
 from aitne.host.folders import cache_dir
 from aitne.supervisor import bundles, uv
-from aitne.supervisor.changed_packages import changed_packages
-from aitne.supervisor.node import find_node
+from aitne.supervisor.changed_packages import list_changed_packages
+from aitne.supervisor.node import find_nodejs
 
 LOCKS = Path(__file__).parent / "envs"
 NAMES = ("session", "hub", "proxy")
@@ -68,19 +68,21 @@ def proxy_command(root: Path | None = None) -> list[str]:
     script = (
         _env_dir("proxy", root) / "node_modules/configurable-http-proxy/bin/configurable-http-proxy"
     )
-    return [str(find_node().program), str(script)]
+    return [str(find_nodejs().program), str(script)]
 
 
 def is_complete(name: str, root: Path | None = None) -> bool:
     """Return True if the environment is complete and its program can be executed."""
     folder = _env_dir(name, root)
-    if os.environ.get(_override(name)):
+    if os.environ.get(_get_override_name(name)):
         return folder.is_dir()
     probe = folder / ("node_modules" if name == "proxy" else "bin/python")
     return (folder / ".complete").exists() and os.access(probe, os.X_OK)
 
 
-def ensure(progress: Progress, names: Sequence[str] = NAMES, root: Path | None = None) -> None:
+def ensure_environments(
+    progress: Progress, names: Sequence[str] = NAMES, root: Path | None = None
+) -> None:
     """Create the missing environments in parallel, and install changed packages of the others again;
     ``progress`` is called with one line per step. ``root`` is the folder that contains the environments; None: this user's default folder.
 
@@ -90,37 +92,37 @@ def ensure(progress: Progress, names: Sequence[str] = NAMES, root: Path | None =
     """
     missing = [name for name in names if not is_complete(name, root)]
     for name in names:
-        if name not in (*missing, "proxy") and not os.environ.get(_override(name)):
+        if name not in (*missing, "proxy") and not os.environ.get(_get_override_name(name)):
             folder = _env_dir(name, root)
             repair_venv(name, folder, [sys.executable], progress)
     if not missing:
         return
     for name in missing:
-        if os.environ.get(_override(name)):
+        if os.environ.get(_get_override_name(name)):
             raise SetupError(
-                f"{_override(name)} names {_env_dir(name, root)}, which is not a folder. "
+                f"{_get_override_name(name)} names {_env_dir(name, root)}, which is not a folder. "
                 "Correct the variable, or unset it to have the environment created."
             )
     folder = _root(root)
     _check_space(folder)
     progress(
-        f"Creating the {_list(missing)} environment{'s' if len(missing) > 1 else ''} in "
+        f"Creating the {_format_names(missing)} environment{'s' if len(missing) > 1 else ''} in "
         f"{folder}; this is done once and takes a few minutes."
     )
-    progress(f"Packages come from {_sources(missing)}.")
+    progress(f"Packages come from {_describe_sources(missing)}.")
     with ThreadPoolExecutor(len(missing)) as pool:
-        for result in [pool.submit(_make, name, root, progress) for name in missing]:
+        for result in [pool.submit(_ensure_environment, name, root, progress) for name in missing]:
             result.result()
 
 
-def _make(name: str, root: Path | None, progress: Progress) -> None:
+def _ensure_environment(name: str, root: Path | None, progress: Progress) -> None:
     began = time.monotonic()
 
     def say(step: str) -> None:
         progress(f"{name} environment: {step} ({time.monotonic() - began:.0f} s)")
 
     folder = _env_dir(name, root)
-    with only_builder(folder, lambda: say("another process creates it; waiting")):
+    with lock_folder_creation(folder, lambda: say("another process creates it; waiting")):
         if is_complete(name, root):
             return
         shutil.rmtree(folder, ignore_errors=True)
@@ -147,7 +149,7 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
     lock = LOCKS / f"{name}.txt"
     total = len(lock.read_text().split())
     say("creating")
-    own_pip = _own_pip(python)
+    own_pip = _can_use_own_pip(python)
     without_pip = ["--without-pip"] if own_pip else []
     _run(name, [*python, "-m", "venv", *without_pip, str(folder)], lambda line: None)
     # Another root file system does not have the lock file.
@@ -168,7 +170,7 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
             last = time.monotonic()
             say(f"fetching, {min(collected, total)} of {total} packages")
 
-    _run(name, _pip_install(python, folder, packages), watch)
+    _run(name, _make_pip_command(python, folder, packages), watch)
 
 
 def repair_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> bool:
@@ -178,10 +180,10 @@ def repair_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -
     installed: a platform without a way to a package index starts with what still works.
     """
     lock = LOCKS / f"{name}.txt"
-    if not changed_packages(folder, lock):
+    if not list_changed_packages(folder, lock):
         return True
     try:
-        with only_builder(folder, lambda: say("another process repairs it; waiting")):
+        with lock_folder_creation(folder, lambda: say("another process repairs it; waiting")):
             _install_changed(name, folder, python, say)
     except (SetupError, OSError) as error:
         say(
@@ -193,7 +195,7 @@ def repair_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -
 
 
 def _install_changed(name: str, folder: Path, python: Sequence[str], say: Progress) -> None:
-    lines = changed_packages(folder, LOCKS / f"{name}.txt")
+    lines = list_changed_packages(folder, LOCKS / f"{name}.txt")
     if not lines:
         return
     say(
@@ -202,44 +204,50 @@ def _install_changed(name: str, folder: Path, python: Sequence[str], say: Progre
         "own: `python3 -m venv FOLDER`, and `environment.venv` in the job file."
     )
     packages = ["--no-deps", "--force-reinstall", *lines]
-    if not _own_pip(python) or not _install_with_uv(name, folder, packages, lambda: None, say):
-        _run(name, _pip_install(python, folder, packages), lambda line: None)
+    if not _can_use_own_pip(python) or not _install_with_uv(
+        name, folder, packages, lambda: None, say
+    ):
+        _run(name, _make_pip_command(python, folder, packages), lambda line: None)
 
 
 def repair_command(folder: Path, lines: Sequence[str]) -> str:
     """Return the command that installs packages of a virtual environment on this machine again."""
     packages = ["--no-deps", "--force-reinstall", *lines]
-    return shlex.join(_pip_install([sys.executable], folder, packages))
+    return shlex.join(_make_pip_command([sys.executable], folder, packages))
 
 
-def _own_pip(python: Sequence[str]) -> bool:
+def _can_use_own_pip(python: Sequence[str]) -> bool:
     """Return whether the platform's own pip installs packages for the interpreter: it serves any
     that runs here, also one without pip.
     """
     return find_spec("pip") is not None and len(python) == 1
 
 
-def _pip_install(python: Sequence[str], folder: Path, packages: Sequence[str]) -> list[str]:
+def _make_pip_command(python: Sequence[str], folder: Path, packages: Sequence[str]) -> list[str]:
     """Return the command with which pip installs packages in the virtual environment."""
     made = str(folder / "bin/python")
     own = [sys.executable, "-m", "pip", "--python", made]
-    pip = own if _own_pip(python) else [*python[:-1], made, "-m", "pip"]
+    pip = own if _can_use_own_pip(python) else [*python[:-1], made, "-m", "pip"]
     # pip compiles what it installs: without the compiled files a session starts in twice the time.
     options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
     return [*pip, "install", *options, "--prefer-binary", *packages]
 
 
 def _install_with_uv(
-    name: str, folder: Path, packages: Sequence[str], begin: Callable[[], None], say: Progress
+    name: str,
+    folder: Path,
+    packages: Sequence[str],
+    report_start: Callable[[], None],
+    say: Progress,
 ) -> bool:
-    """Install packages with uv; return False if that failed and pip should be used. ``begin`` is
+    """Install packages with uv; return False if that failed and pip should be used. ``report_start`` is
     called before uv starts.
     """
-    prepared = uv.install_command(str(folder / "bin/python"), packages, compiled=True)
+    prepared = uv.make_install_command(str(folder / "bin/python"), packages, compiled=True)
     if prepared is None:
         return False
     argv, environ = prepared
-    begin()
+    report_start()
     try:
         _run(name, argv, lambda line: None, environ=environ)
     except SetupError:
@@ -251,7 +259,7 @@ def _install_with_uv(
 
 def install_proxy(folder: Path) -> None:
     """Install the packages of the proxy in ``folder``, which may exist. Raises ``SetupError``."""
-    packed = bundles.proxy_packages()
+    packed = bundles.find_proxy_packages()
     if packed is not None:
         shutil.copytree(packed, folder, dirs_exist_ok=True)
         return
@@ -259,7 +267,7 @@ def install_proxy(folder: Path) -> None:
     for file in ("package.json", "package-lock.json"):
         shutil.copy(LOCKS / "proxy" / file, folder)
     options = ["--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev"]
-    argv = find_node().npm_argv(["ci", "--prefix", str(folder), *options])
+    argv = find_nodejs().npm_argv(["ci", "--prefix", str(folder), *options])
     _run("proxy", argv, lambda line: None, cwd=folder)
 
 
@@ -293,24 +301,24 @@ def _run(
             f"{Path(argv[0]).name} {' '.join(argv[1:3])} ended with status {process.returncode}. "
             "Its output:\n  " + "\n  ".join(tail) + "\nCheck that this machine reaches its package "
             "indexes (pip and npm settings) and that the disk is not full, then try again; "
-            f"or set {_override(name)} to an environment with the packages of "
+            f"or set {_get_override_name(name)} to an environment with the packages of "
             f"{LOCKS / (name if name == 'proxy' else name + '.txt')}."
         )
 
 
-def _sources(names: Sequence[str]) -> str:
+def _describe_sources(names: Sequence[str]) -> str:
     """Return a description of the places from which the packages of these environments are
     downloaded.
     """
-    packed = bundles.proxy_packages()
+    packed = bundles.find_proxy_packages()
     if packed is not None:
         return f"the bundle {packed.parent}"
     sources = uv.package_sources() if set(names) - {"proxy"} else []
     if "proxy" in names:
-        argv = find_node().npm_argv(["config", "get", "registry"])
+        argv = find_nodejs().npm_argv(["config", "get", "registry"])
         answer = subprocess.run(argv, capture_output=True, text=True, check=False)
         sources.append(answer.stdout.strip() or "the registry of npm")
-    return _list([uv.without_password(source) for source in sources])
+    return _format_names([uv.without_password(source) for source in sources])
 
 
 def _check_space(root: Path) -> None:
@@ -333,12 +341,12 @@ def _root(root: Path | None) -> Path:
     return root or cache_dir() / "envs"
 
 
-def _override(name: str) -> str:
+def _get_override_name(name: str) -> str:
     return f"AITNE_{name.upper()}_ENV"
 
 
 def _env_dir(name: str, root: Path | None = None) -> Path:
-    override = os.environ.get(_override(name))
+    override = os.environ.get(_get_override_name(name))
     if override:
         return Path(override).expanduser().absolute()
     digest = hashlib.sha256(f"{os.uname().machine}\n".encode())
@@ -349,5 +357,5 @@ def _env_dir(name: str, root: Path | None = None) -> Path:
     return _root(root) / f"{name}-{digest.hexdigest()[:12]}"
 
 
-def _list(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -29,7 +29,7 @@ class ProcessAccount:
     """GIDs of all groups, including the primary one."""
 
     @classmethod
-    def of(cls, entry: pwd.struct_passwd) -> Self:
+    def from_passwd(cls, entry: pwd.struct_passwd) -> Self:
         """Return the account of an entry in the user database, with all its groups."""
         return cls(entry.pw_uid, entry.pw_gid, os.getgrouplist(entry.pw_name, entry.pw_gid))
 
@@ -37,7 +37,7 @@ class ProcessAccount:
 ROOT = ProcessAccount(0, 0, [0])
 
 
-def as_account(account: ProcessAccount | None) -> dict[str, Any]:
+def make_popen_arguments(account: ProcessAccount | None) -> dict[str, Any]:
     """Return the arguments with which ``subprocess`` starts a program under ``account``; None: under
     that of this process.
     """
@@ -46,7 +46,7 @@ def as_account(account: ProcessAccount | None) -> dict[str, Any]:
     return {"user": account.uid, "group": account.gid, "extra_groups": account.groups}
 
 
-def act_as(account: ProcessAccount) -> None:
+def set_effective_account(account: ProcessAccount) -> None:
     """Make ``account`` the effective account of this process, whose real account is root. Raises
     ``OSError``.
     """
@@ -64,19 +64,19 @@ def acting_as(account: ProcessAccount | None) -> Iterator[None]:
     if account is None:
         yield
         return
-    act_as(account)
+    set_effective_account(account)
     try:
         yield
     finally:
-        act_as(ROOT)
+        set_effective_account(ROOT)
 
 
-def become(account: ProcessAccount) -> None:
+def become_account(account: ProcessAccount) -> None:
     """Change this process from root to ``account`` permanently and without capabilities; with
     ``ROOT``, make root the effective account again. Raises ``OSError``.
     """
-    act_as(ROOT)
+    set_effective_account(ROOT)
     if account.uid == 0:
         os.setresuid(0, 0, 0)
     else:
-        privileges.become(account.uid, account.gid, account.groups)
+        privileges.become_account(account.uid, account.gid, account.groups)

@@ -12,11 +12,11 @@ from pathlib import Path
 from aitne.core.errors import SetupError
 from aitne.host.state_file import DamagedState
 from aitne.supervisor.child import launch, open_log
-from aitne.supervisor.identity import ROOT, acting_as, become
+from aitne.supervisor.identity import ROOT, acting_as, become_account
 from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, FILE, LIVE, SupervisorPlan, plan_dir
 
 
-def end_left_jobs(data_dir: Path, progress: Callable[[str], None]) -> bool:
+def end_remaining_jobs(data_dir: Path, progress: Callable[[str], None]) -> bool:
     """End the jobs that the platform in ``data_dir`` left running. Returns False if there are none,
     or if they run on a cluster and continue.
 
@@ -26,12 +26,12 @@ def end_left_jobs(data_dir: Path, progress: Callable[[str], None]) -> bool:
     live = data_dir / "run" / LIVE
     if not live.exists():
         return False
-    plan = _plan(data_dir)
+    plan = _read_plan(data_dir)
     if not plan.drain:
         return False
     progress("The platform is not running; ending the jobs that it left running.")
     try:
-        with _broker(plan):
+        with _run_broker(plan):
             process = subprocess.run(
                 plan.drain,
                 env=plan.base_env,
@@ -41,7 +41,7 @@ def end_left_jobs(data_dir: Path, progress: Callable[[str], None]) -> bool:
                 text=True,
                 timeout=DRAIN_WITHIN_S,
                 check=False,
-                preexec_fn=None if plan.account is None else partial(become, plan.account),
+                preexec_fn=None if plan.account is None else partial(become_account, plan.account),
             )
     except subprocess.TimeoutExpired as error:
         raise SetupError(
@@ -58,7 +58,7 @@ def end_left_jobs(data_dir: Path, progress: Callable[[str], None]) -> bool:
     return True
 
 
-def _plan(data_dir: Path) -> SupervisorPlan:
+def _read_plan(data_dir: Path) -> SupervisorPlan:
     folder = plan_dir(data_dir)
     try:
         plan = SupervisorPlan.read(folder)
@@ -79,7 +79,7 @@ def _plan(data_dir: Path) -> SupervisorPlan:
 
 
 @contextmanager
-def _broker(plan: SupervisorPlan) -> Iterator[None]:
+def _run_broker(plan: SupervisorPlan) -> Iterator[None]:
     """Run the broker of the plan during the ``with`` block, because its jobs are ended through it.
     Does nothing if the plan has no broker.
     """

@@ -34,14 +34,14 @@ class NodeJsInstallation:
         return [str(self.program), str(self.npm), *arguments]
 
 
-def find_node() -> NodeJsInstallation:
+def find_nodejs() -> NodeJsInstallation:
     """Return the first installation of Node.js whose version is at least ``OLDEST_MAJOR``.
 
     Raises:
         SetupError: there is none; the message says how to install one.
     """
     for program, npm in _candidates():
-        if program.is_file() and npm.is_file() and _major(program) >= OLDEST_MAJOR:
+        if program.is_file() and npm.is_file() and _read_major_version(program) >= OLDEST_MAJOR:
             return NodeJsInstallation(program, npm)
     raise SetupError(
         f"No Node of version {OLDEST_MAJOR} or newer was found. "
@@ -66,7 +66,7 @@ def _candidates() -> list[tuple[Path, Path]]:
     return candidates
 
 
-def _major(program: Path) -> int:
+def _read_major_version(program: Path) -> int:
     answer = subprocess.run(
         [str(program), "--version"], capture_output=True, text=True, timeout=20, check=False
     ).stdout

@@ -23,8 +23,8 @@ from aitne.adapters.accounts import UnixUser, permitted_user, unix_user
 from aitne.core.errors import NotAllowed, SetupError
 from aitne.core.settings import Settings
 from aitne.core.toml import render_toml
-from aitne.host.settings import config_path
-from aitne.supervisor.identity import ProcessAccount, acting_as, become
+from aitne.host.settings import find_config_path
+from aitne.supervisor.identity import ProcessAccount, acting_as, become_account
 
 CONFIG = "broker.toml"
 AUDIT = "broker.jsonl"
@@ -41,14 +41,14 @@ def platform_account(settings: Settings) -> ProcessAccount | None:
     Raises:
         SetupError: the account does not exist, or jobs may run under it, which is not permitted.
     """
-    if not settings.own_accounts:
+    if not settings.uses_user_accounts:
         return None
     user = _platform_user(settings)
     return ProcessAccount(user.uid, user.gid, list(user.groups))
 
 
 @contextmanager
-def as_platform(settings: Settings) -> Iterator[None]:
+def acting_as_platform(settings: Settings) -> Iterator[None]:
     """Make the platform's account the effective account during the ``with`` block, so that it owns
     files that are created. Do nothing unless this process is root and users have accounts of their
     own. Raises ``SetupError``.
@@ -57,7 +57,7 @@ def as_platform(settings: Settings) -> Iterator[None]:
         yield
 
 
-def prepare(settings: Settings) -> ProcessAccount:
+def prepare_own_accounts(settings: Settings) -> ProcessAccount:
     """Check the requirements of this mode, create root's folder and the data directory, and return
     the platform's account. A data directory that belongs to root is given to the platform's
     account.
@@ -74,12 +74,12 @@ def prepare(settings: Settings) -> ProcessAccount:
     os.umask(0o022)  # other accounts read the environments and the software
     account = platform_account(settings)
     assert account is not None  # noqa: S101 (the mode is own)
-    make_folders(settings, account)
+    create_folders(settings, account)
     _check_installation(settings, account)
     return account
 
 
-def make_folders(settings: Settings, account: ProcessAccount) -> None:
+def create_folders(settings: Settings, account: ProcessAccount) -> None:
     """Create root's folder and the data directory. A data directory that belongs to root is given
     to the platform's account.
 
@@ -87,7 +87,7 @@ def make_folders(settings: Settings, account: ProcessAccount) -> None:
         SetupError: accounts other than root could change files that root uses, or the data
             directory belongs to another account.
     """
-    _check_config(config_path(settings.data_dir))
+    _check_config(find_config_path(settings.data_dir))
     _make_broker_dir(settings)
     _make_data_dir(settings, account)
 
@@ -102,7 +102,7 @@ def write_broker_config(settings: Settings) -> Path:
     return path
 
 
-def environment(settings: Settings) -> dict[str, str]:
+def make_process_environment(settings: Settings) -> dict[str, str]:
     """Return the environment of the platform's processes: harmless variables of root's environment,
     with the home folder of the platform's account.
     """
@@ -121,7 +121,7 @@ def plain_environment() -> dict[str, str]:
     }
 
 
-def starter(settings: Settings) -> str | None:
+def find_starting_account(settings: Settings) -> str | None:
     """Return the account that started the platform with sudo, which becomes the first
     administrator; None if sudo was not used or jobs may not run under the account.
     """
@@ -216,13 +216,13 @@ def _make_data_dir(settings: Settings, account: ProcessAccount) -> None:
         for _, folders, files, descriptor in os.fwalk(folder, topdown=False):
             for name in (*folders, *files):
                 os.chown(name, account.uid, account.gid, dir_fd=descriptor, follow_symlinks=False)
-        own = config_path(folder)
+        own = find_config_path(folder)
         if own.parent == folder and own.exists():
             os.chown(own, 0, account.gid)
         os.chown(folder, account.uid, account.gid)
     elif owner != account.uid:
         raise SetupError(
-            f"The data directory {folder} belongs to {_name(owner)}, not to "
+            f"The data directory {folder} belongs to {_get_account_name(owner)}, not to "
             f"{settings.accounts.platform}. Give it away with `chown -R "
             f"{settings.accounts.platform}: {folder}`, or choose another with --data-dir."
         )
@@ -247,7 +247,7 @@ def _check_installation(settings: Settings, account: ProcessAccount) -> None:
             env=plain_environment(),
             timeout=_PROBE_WITHIN_S,
             check=False,
-            preexec_fn=lambda: become(account),
+            preexec_fn=lambda: become_account(account),
         )
         problem = probe.stderr.strip().splitlines()[-1:] if probe.returncode else None
     except (OSError, subprocess.SubprocessError) as error:
@@ -257,7 +257,7 @@ def _check_installation(settings: Settings, account: ProcessAccount) -> None:
             f"{name} cannot run {sys.executable} with this installation: {''.join(problem)}. {advice}"
         )
     with acting_as(account):
-        for path in (config_path(settings.data_dir), *settings.templates):
+        for path in (find_config_path(settings.data_dir), *settings.templates):
             if path.exists() and not os.access(path, os.R_OK, effective_ids=True):
                 raise SetupError(f"{name} cannot read {path}. `chmod o+r {path}` corrects this.")
         for path in (package, Path(sys.executable)):
@@ -293,7 +293,7 @@ def _broker_config(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _name(uid: int) -> str:
+def _get_account_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -63,7 +63,7 @@ def write_pages(folder: Path, *, platform: str, portal_url: str) -> None:
     shown = html.escape(platform).replace("{", "&#123;")
     link = html.escape(portal_url).replace("{", "%7B")
 
-    def put(name: str, title: str, text: str, *, head: str = "", code: str = "") -> None:
+    def write_page(name: str, title: str, text: str, *, head: str = "", code: str = "") -> None:
         page = _PAGE.format(
             platform=shown,
             link=link,
@@ -74,7 +74,7 @@ def write_pages(folder: Path, *, platform: str, portal_url: str) -> None:
         )
         (folder / name).write_text(page, encoding="utf-8")
 
-    put(
+    write_page(
         "404.html",
         "This session is not running",
         "It has ended or does not exist. Files that you saved are not affected; the portal lists "
@@ -82,7 +82,7 @@ def write_pages(folder: Path, *, platform: str, portal_url: str) -> None:
         code=" · 404",
     )
     for name, code in (("503.html", " · 503"), ("error.html", "")):
-        put(
+        write_page(
             name,
             "This session does not answer",
             "It is starting, ending, or very busy. Reload this page in a moment; the portal shows "
@@ -90,14 +90,14 @@ def write_pages(folder: Path, *, platform: str, portal_url: str) -> None:
             code=code,
         )
     # JupyterHub fills in the braces and escapes what it puts there.
-    put(
+    write_page(
         "hub/error.html",
         "{{ status_message | default('The request failed') }}",
         "{{ message | default('') }}",
         code=" · {{ status_code }}",
     )
     for name in ("home", "not_running", "spawn", "spawn_pending", "stop_pending", "logout"):
-        put(
+        write_page(
             f"hub/{name}.html",
             "Your sessions are in the portal",
             "You are redirected there now.",

@@ -106,7 +106,7 @@ class SupervisorPlan:
     """
 
     @property
-    def mode(self) -> str:
+    def accounts_mode(self) -> str:
         """Return the setting ``accounts.mode`` with which the plan was made, which is written to
         the file ``LIVE``.
         """

@@ -13,7 +13,7 @@ import aitne
 from aitne.core.settings import Settings
 from aitne.host import notify, settings_source
 from aitne.host.http_status import PROBE_SOCKET
-from aitne.host.settings import config_path
+from aitne.host.settings import find_config_path
 from aitne.services.platform.certificates import (
     proxy_files,
     sessions_authority_file,
@@ -32,7 +32,7 @@ def make_plan(settings: Settings, account: ProcessAccount | None = None) -> Supe
     (None: the supervisor's own). Raises ``SetupError`` if Node.js is missing.
     """
     python = sys.executable
-    starter = own_accounts.starter(settings) if settings.own_accounts else None
+    starter = own_accounts.find_starting_account(settings) if settings.uses_user_accounts else None
     return SupervisorPlan(
         data_dir=str(settings.data_dir),
         url=settings.portal_url,
@@ -58,16 +58,16 @@ def make_plan(settings: Settings, account: ProcessAccount | None = None) -> Supe
                 argv=[python, "-m", "aitne.controller", "run"],
                 heartbeat=True,
             ),
-            hub_child(settings),
-            proxy_child(settings),
-            *([broker_child(settings)] if settings.own_accounts else []),
+            make_hub_child(settings),
+            make_proxy_child(settings),
+            *([make_broker_child(settings)] if settings.uses_user_accounts else []),
         ],
         held=("init", "api", "controller"),
         account=account,
     )
 
 
-def broker_child(settings: Settings) -> ChildPlan:
+def make_broker_child(settings: Settings) -> ChildPlan:
     """Return the plan of the broker, through which each job runs under its user's account on this
     machine.
     """
@@ -86,10 +86,10 @@ def envs_root(settings: Settings) -> Path | None:
     """Return the folder that contains the environments of JupyterHub and the proxy; None: the
     default folder of the user that starts the platform.
     """
-    return environments.SYSTEM_ENVS if settings.own_accounts else None
+    return environments.SYSTEM_ENVS if settings.uses_user_accounts else None
 
 
-def hub_child(settings: Settings) -> ChildPlan:
+def make_hub_child(settings: Settings) -> ChildPlan:
     """Return the plan of the JupyterHub process, which runs in a virtual environment of its own.
 
     It cannot import the platform's settings, so they are passed as environment variables.
@@ -98,7 +98,7 @@ def hub_child(settings: Settings) -> ChildPlan:
     env = {
         "AITNE_HUB_BIND_URL": f"http://127.0.0.1:{settings.port_of_hub}",
         "AITNE_HUB_SESSIONS_URL": settings.sessions_origin,
-        "AITNE_HUB_USER_DOMAINS": "1" if settings.user_domains else "0",
+        "AITNE_HUB_USER_DOMAINS": "1" if settings.has_user_domains else "0",
         "AITNE_HUB_PORTAL_URL": settings.portal_url,
         "AITNE_HUB_API_URL": settings.internal_url,
         "AITNE_HUB_PROXY_API_URL": f"http://127.0.0.1:{settings.port_of_proxy_api}",
@@ -126,7 +126,7 @@ def hub_child(settings: Settings) -> ChildPlan:
     )
 
 
-def proxy_child(settings: Settings) -> ChildPlan:
+def make_proxy_child(settings: Settings) -> ChildPlan:
     """Return the plan of the proxy, through which browsers access sessions. Raises ``SetupError``
     if Node.js is missing.
     """
@@ -141,14 +141,14 @@ def proxy_child(settings: Settings) -> ChildPlan:
             *("--require", str(HUB / "proxy_headers.cjs")),
             *("--require", str(HUB / "proxy_certificates.cjs")),
             *script,
-            *(["--host-routing"] if settings.user_domains else []),
+            *(["--host-routing"] if settings.has_user_domains else []),
             *(_tls_options(settings) if settings.tls.enabled else []),
             *("--ip", settings.bind, "--port", str(settings.port_of_sessions)),
             *("--api-ip", "127.0.0.1", "--api-port", str(api)),
             *("--error-path", str(settings.run_dir / "pages"), "--log-level", "warn"),
         ],
         env={
-            "AITNE_PROXY_SHARED_ORIGIN": "0" if settings.user_domains else "1",
+            "AITNE_PROXY_SHARED_ORIGIN": "0" if settings.has_user_domains else "1",
             "AITNE_PROXY_HSTS": _hsts(settings),
         },
         secret_env={"CONFIGPROXY_AUTH_TOKEN": "proxy_auth_token"},
@@ -166,7 +166,7 @@ def _hsts(settings: Settings) -> str:
         return ""
     # Browsers would use https for other programs of this machine, too.
     local = urlsplit(settings.sessions_origin).hostname == "localhost"
-    covers_users = settings.user_domains and not local
+    covers_users = settings.has_user_domains and not local
     return f"max-age=31536000{'; includeSubDomains' if covers_users else ''}"
 
 
@@ -180,24 +180,28 @@ def _tls_options(settings: Settings) -> list[str]:
     ]
 
 
-def settings_env(settings: Settings) -> dict[str, str]:
+def make_settings_env(settings: Settings) -> dict[str, str]:
     """Return the settings as environment variables ``AITNE_*``, from which ``load_settings``
     restores them.
     """
-    values = settings_source.with_units(settings)
-    return {f"AITNE_{name.upper()}": _text(value) for name, value in values.items()}
+    values = settings_source.format_quantities(settings)
+    return {f"AITNE_{name.upper()}": _format_value(value) for name, value in values.items()}
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
 
 
 def _base_env(settings: Settings) -> dict[str, str]:
-    env = own_accounts.environment(settings) if settings.own_accounts else _inherited_env()
-    env |= settings_env(settings)
-    env[settings_source.VARIABLE] = settings_source.written(settings)
-    env["AITNE_CONFIG"] = str(config_path(settings.data_dir).absolute())
-    env["AITNE_SESSION_ENV"] = str(session_env(settings))
+    env = (
+        own_accounts.make_process_environment(settings)
+        if settings.uses_user_accounts
+        else _inherited_env()
+    )
+    env |= make_settings_env(settings)
+    env[settings_source.VARIABLE] = settings_source.format_sources(settings)
+    env["AITNE_CONFIG"] = str(find_config_path(settings.data_dir).absolute())
+    env["AITNE_SESSION_ENV"] = str(get_session_env_dir(settings))
     env["PYTHONUNBUFFERED"] = "1"
     return env
 
@@ -210,10 +214,10 @@ def _inherited_env() -> dict[str, str]:
     }
 
 
-def session_env(settings: Settings) -> Path:
+def get_session_env_dir(settings: Settings) -> Path:
     """Return the folder of the environment in which the sessions of this platform run."""
-    if not settings.capabilities.trusted:
-        return software.session_env(settings)
+    if not settings.capabilities.trusts_agents:
+        return software.get_node_session_env(settings)
     return environments.session_env_dir()
 
 

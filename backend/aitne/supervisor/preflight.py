@@ -21,8 +21,8 @@ from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
 from aitne.core.users.settings import is_loopback
 from aitne.host.account import own_account_name
-from aitne.host.dev_cluster import find_dev_cluster, running_dev_clusters
-from aitne.services.platform.restoration import refuse_half_restored
+from aitne.host.dev_cluster import find_dev_cluster, list_dev_clusters
+from aitne.services.platform.restoration import check_no_interrupted_restoration
 from aitne.supervisor import own_accounts
 from aitne.supervisor.identity import ProcessAccount, acting_as
 from aitne.supervisor.plan import LIVE
@@ -34,7 +34,7 @@ PORT_PATIENCE_S = 3.0
 """
 
 
-def check(settings: Settings, *, replaces: bool = False) -> ProcessAccount | None:
+def check_requirements(settings: Settings, *, replaces: bool = False) -> ProcessAccount | None:
     """Create the data directory and check what the platform requires.
 
     Args:
@@ -55,26 +55,26 @@ def check(settings: Settings, *, replaces: bool = False) -> ProcessAccount | Non
             f"{sys.version.split()[0]} ({sys.executable})."
         )
     _check_mode(settings)
-    account = own_accounts.prepare(settings) if settings.own_accounts else None
+    account = own_accounts.prepare_own_accounts(settings) if settings.uses_user_accounts else None
     with acting_as(account):
-        refuse_half_restored(settings.data_dir)
-        _data_dir(settings.data_dir)
+        check_no_interrupted_restoration(settings.data_dir)
+        _prepare_data_dir(settings.data_dir)
         if not replaces:
             check_ports(settings)
     return account
 
 
-def notes(settings: Settings) -> list[str]:
+def list_notes(settings: Settings) -> list[str]:
     """Return notes about the settings for the user who starts the platform. They do not prevent the
     start.
     """
-    messages = [*_dev_cluster(settings), *behind_a_proxy(settings)]
+    messages = [*_list_dev_cluster_notes(settings), *list_reverse_proxy_notes(settings)]
     if settings.capabilities.remote:
-        messages += unreachable(settings)
-    if settings.own_accounts:
+        messages += list_unreachable_notes(settings)
+    if settings.uses_user_accounts:
         return messages
     if settings.capabilities.runs_as_users:
-        messages += _as_whom(settings)
+        messages += _list_account_notes(settings)
     elif os.geteuid() == 0:
         messages.append(
             "All jobs run as root. To run them as each user's own Unix account, set "
@@ -83,18 +83,18 @@ def notes(settings: Settings) -> list[str]:
     return messages
 
 
-def _dev_cluster(settings: Settings) -> list[str]:
+def _list_dev_cluster_notes(settings: Settings) -> list[str]:
     """Return a note with the name of the development cluster that the platform uses, if it uses
     one; otherwise an empty list.
     """
-    for name in running_dev_clusters():
+    for name in list_dev_clusters():
         cluster = find_dev_cluster(name)
         if cluster is not None and cluster.slurm_conf == settings.slurm.conf:
             return [f"Slurm: development cluster {name} ({len(cluster.nodes)} nodes)."]
     return []
 
 
-def behind_a_proxy(settings: Settings) -> list[str]:
+def list_reverse_proxy_notes(settings: Settings) -> list[str]:
     """Return a note if the platform is behind a reverse proxy and cannot determine the addresses of
     browsers; otherwise an empty list.
     """
@@ -107,7 +107,7 @@ def behind_a_proxy(settings: Settings) -> list[str]:
     ]
 
 
-def unreachable(settings: Settings) -> list[str]:
+def list_unreachable_notes(settings: Settings) -> list[str]:
     """Return a note if the portal does not listen at the address to which the nodes connect;
     otherwise an empty list.
     """
@@ -120,7 +120,7 @@ def unreachable(settings: Settings) -> list[str]:
     ]
 
 
-def _as_whom(settings: Settings) -> list[str]:
+def _list_account_notes(settings: Settings) -> list[str]:
     if settings.broker.socket is not None:
         if os.getuid() != 0:
             return []
@@ -169,7 +169,7 @@ def _mode_of_jobs(live: Path) -> str | None:
         return None
 
 
-def _data_dir(folder: Path) -> None:
+def _prepare_data_dir(folder: Path) -> None:
     other = "Choose another data directory with --data-dir or AITNE_DATA_DIR"
     if folder.exists() and not folder.is_dir():
         raise SetupError(f"The data directory {folder} is a file. {other}.")
@@ -184,7 +184,7 @@ def _data_dir(folder: Path) -> None:
             os.fsync(probe.fileno())
         free = shutil.disk_usage(folder).free
     except OSError as error:
-        raise SetupError(_why(folder, error, other)) from error
+        raise SetupError(_explain_failure(folder, error, other)) from error
     if free < NEEDED_BYTES:
         raise SetupError(
             f"The disk of the data directory {folder} is full: {describe_bytes(free, 'down')} are free, "
@@ -192,7 +192,7 @@ def _data_dir(folder: Path) -> None:
         )
 
 
-def _why(folder: Path, error: OSError, other: str) -> str:
+def _explain_failure(folder: Path, error: OSError, other: str) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return (
             f"The disk or quota of the data directory {folder} is full. Make room. Or: "
@@ -235,7 +235,7 @@ def check_ports(settings: Settings) -> None:
                 f"Port {port} is set for more than one part of the platform. Set another one for "
                 f"{whose} with {setting}."
             )
-        problem = _until_free(bind, port)
+        problem = _wait_until_free(bind, port)
         if problem is None:
             continue
         if problem.errno == errno.EADDRINUSE:
@@ -250,16 +250,16 @@ def check_ports(settings: Settings) -> None:
         )
 
 
-def _until_free(bind: str, port: int) -> OSError | None:
+def _wait_until_free(bind: str, port: int) -> OSError | None:
     give_up = time.monotonic() + PORT_PATIENCE_S
     while True:
-        problem = _listen(bind, port)
+        problem = _try_listen(bind, port)
         if problem is None or problem.errno != errno.EADDRINUSE or time.monotonic() > give_up:
             return problem
         time.sleep(0.1)
 
 
-def _listen(bind: str, port: int) -> OSError | None:
+def _try_listen(bind: str, port: int) -> OSError | None:
     family = socket.AF_INET6 if ":" in bind else socket.AF_INET
     with contextlib.closing(socket.socket(family, socket.SOCK_STREAM)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -11,25 +11,25 @@ _BUSY = frozenset("RD")
 
 class ProgressWatch:
     """Observer of the CPU time that a process, its threads and its descendants use between two
-    calls of ``works``.
+    calls of ``has_progressed``.
     """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._before: dict[str, int] = {}
 
-    def works(self) -> bool:
+    def has_progressed(self) -> bool:
         """Return whether a thread of the process or its descendants has used CPU time since the
         last call, or is running or waiting for a disk now. Also True if the kernel does not report
         this.
         """
         used: dict[str, int] = {}
-        busy = _look(self._pid, used, _DEPTH)
+        busy = _add_cpu_times(self._pid, used, _DEPTH)
         before, self._before = self._before, used
         return busy or not used or used != before
 
 
-def _look(pid: int, used: dict[str, int], depth: int) -> bool:
+def _add_cpu_times(pid: int, used: dict[str, int], depth: int) -> bool:
     """Add the CPU time in nanoseconds of each thread of the process and its descendants to
     ``used``, by thread ID; return True if a thread is running or waiting for a disk. ``depth`` is
     the number of generations of descendants to include.
@@ -44,5 +44,5 @@ def _look(pid: int, used: dict[str, int], depth: int) -> bool:
             continue  # the thread has ended
         if depth:
             for child in children:
-                busy |= _look(int(child), used, depth - 1)
+                busy |= _add_cpu_times(int(child), used, depth - 1)
     return busy

@@ -19,15 +19,16 @@ import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from aitne.host import hung_processes, notify, process_status
 from aitne.host.held_start import HeldStart
-from aitne.host.http_status import http_status
+from aitne.host.http_status import poll_http_status
 from aitne.host.hung_processes import HungRestart
 from aitne.host.process_status import ProcessStatus
-from aitne.supervisor.child import Child, launch, rotate, tail
+from aitne.supervisor.child import Child, launch, read_last_lines, rotate_log
 from aitne.supervisor.errors import PlatformStartError
 from aitne.supervisor.identity import ROOT
 from aitne.supervisor.plan import (
@@ -44,7 +45,6 @@ SETTLING_S = 0.15
 STEADY_S = 3.0
 INIT_LOG = "init.log"
 DRAIN_LOG = "drain.log"
-PROBE_WITHIN_S = 3.0
 INIT_WITHIN_S = 120.0
 LOADED_WITHIN_S = 90.0
 """Seconds within which the processes must be loaded that replace those of a running platform."""
@@ -65,7 +65,7 @@ class Supervisor:
         self.data_dir = Path(plan.data_dir)
         self.run_dir = self.data_dir / "run"
         self.logs = self.data_dir / "logs"
-        self.children = {child.name: self._child(child) for child in plan.children}
+        self.children = {child.name: self._make_child(child) for child in plan.children}
         self._run_fd = os.open(self.run_dir, os.O_PATH | os.O_DIRECTORY)
         self._since = datetime.now(UTC)
         self._init: subprocess.Popen[bytes] | None = None
@@ -105,19 +105,19 @@ class Supervisor:
             PlatformStartError: the data directory could not be prepared, or a program is missing.
         """
         if replaces is not None:
-            await self._load()
+            await self._load_held()
             if main_process:
                 # The unit would end with its main process.
-                _notify(f"MAINPID={os.getpid()}")
-            await stop_replaced_platform(self._socket(), replaces)
+                _notify_systemd(f"MAINPID={os.getpid()}")
+            await stop_replaced_platform(self._get_socket_path(), replaces)
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGCHLD, self._reap)
+        loop.add_signal_handler(signal.SIGCHLD, self._handle_exits)
         for number in (signal.SIGTERM, signal.SIGINT):
             # A service manager sends these before it restarts the platform: jobs continue.
-            loop.add_signal_handler(number, lambda: self.end(keep_jobs=True))
+            loop.add_signal_handler(number, lambda: self.begin_shutdown(keep_jobs=True))
         server = await self._listen()
-        watch = asyncio.create_task(self._watch())
-        starting = asyncio.create_task(self._start())
+        watch = asyncio.create_task(self._watch_children())
+        starting = asyncio.create_task(self._start_children())
         ending = asyncio.create_task(self._ended.wait())
         try:
             await asyncio.wait((starting, ending), return_when=asyncio.FIRST_COMPLETED)
@@ -133,25 +133,27 @@ class Supervisor:
             for task in (watch, starting, ending):
                 task.cancel()
             server.close()
-            self._socket().unlink(missing_ok=True)
+            self._get_socket_path().unlink(missing_ok=True)
 
-    def end(self, *, keep_jobs: bool, say: Say | None = None) -> asyncio.Task[None]:
+    def begin_shutdown(self, *, keep_jobs: bool, say: Say | None = None) -> asyncio.Task[None]:
         """Begin to end the platform, together with its jobs unless ``keep_jobs``; return the task
         to wait for. ``say`` is called with a line per step. A second call returns the same task.
         """
         if self._ending is None:
-            _notify("STOPPING=1")
-            self._ending = asyncio.create_task(self._end(keep_jobs=keep_jobs, say=say or _silent))
+            _notify_systemd("STOPPING=1")
+            self._ending = asyncio.create_task(
+                self._shut_down(keep_jobs=keep_jobs, say=say or _discard_line)
+            )
         return self._ending
 
-    def status(self, *, brief: bool = False) -> dict[str, Any]:
+    def get_status(self, *, brief: bool = False) -> dict[str, Any]:
         """Return the response to the request ``status``: the platform's addresses and its
         processes.
 
         ``brief`` omits the processes' memory usage.
         """
-        self._reap()
-        live = [child for child in self.children.values() if child.alive]
+        self._handle_exits()
+        live = [child for child in self.children.values() if child.is_alive]
         return {
             "state": self.state,
             "url": self.plan.url,
@@ -159,16 +161,16 @@ class Supervisor:
             "data_dir": self.plan.data_dir,
             "supervisor_pid": os.getpid(),
             "since": self._since.isoformat(timespec="seconds"),
-            "processes": [child.status(brief=brief) for child in live],
+            "processes": [child.get_status(brief=brief) for child in live],
         }
 
-    def _child(self, child: ChildPlan) -> Child:
+    def _make_child(self, child: ChildPlan) -> Child:
         if child.as_root:
             return Child(child, child.env, self.logs, Path("/"), ROOT)
         env = self._env(child.env, child.secret_env)
         return Child(child, env, self.logs, self.data_dir, self.plan.account)
 
-    async def _start(self) -> None:
+    async def _start_children(self) -> None:
         # None of them needs the database, and the Hub takes longest.
         if "broker" in self.children:
             self._start_child(self.children["broker"])
@@ -177,23 +179,23 @@ class Supervisor:
         for name in _OF_DATABASE:
             if name in self.plan.held:
                 self._start_child(self.children[name])
-        process = self._init or self._launch(self.plan.init, INIT_LOG)
+        process = self._init or self._launch_program(self.plan.init, INIT_LOG)
         if self._init_hold is not None:
             self._init_hold.release()
-        status = await self._wait(process, INIT_WITHIN_S)
+        status = await self._wait_for_program(process, INIT_WITHIN_S)
         if status != 0:
             raise PlatformStartError(
-                tail(self.logs / INIT_LOG, 5) or f"`init` ended with status {status}."
+                read_last_lines(self.logs / INIT_LOG, 5) or f"`init` ended with status {status}."
             )
         if self._ending is None:
-            (self.run_dir / LIVE).write_text(f"{self.plan.mode}\n")
+            (self.run_dir / LIVE).write_text(f"{self.plan.accounts_mode}\n")
             self._database_ready = True
             for name in _OF_DATABASE:
                 self._start_child(self.children[name])
                 self.children[name].release()
             self._look_now.set()
 
-    async def _load(self) -> None:
+    async def _load_held(self) -> None:
         """Start the held processes, and return when all of them are loaded and wait.
 
         Raises:
@@ -206,24 +208,28 @@ class Supervisor:
                 holds[name] = hold
         if "init" in self.plan.held:
             self._init_hold = holds["init"] = HeldStart()
-            self._init = self._launch(self.plan.init, INIT_LOG, self._init_hold)
+            self._init = self._launch_program(self.plan.init, INIT_LOG, self._init_hold)
         give_up = asyncio.get_running_loop().time() + LOADED_WITHIN_S
-        while not all(hold.loaded for hold in holds.values()):
-            exited = [name for name in holds if self._status_while_held(name) is not None]
+        while not all(hold.is_loaded for hold in holds.values()):
+            exited = [name for name in holds if self._poll_held(name) is not None]
             late = asyncio.get_running_loop().time() > give_up
             if exited or late:
-                name = next(iter(exited), min(n for n in holds if not holds[n].loaded))
-                reason = tail(self.logs / f"{name}.log", 5)
+                name = next(iter(exited), min(n for n in holds if not holds[n].is_loaded))
+                reason = read_last_lines(self.logs / f"{name}.log", 5)
                 raise PlatformStartError(reason or f"{name} could not be loaded.")
             await asyncio.sleep(0.02)
 
-    def _status_while_held(self, name: str) -> int | None:
-        return self._init.poll() if name == "init" and self._init else self.children[name].died()
+    def _poll_held(self, name: str) -> int | None:
+        return (
+            self._init.poll()
+            if name == "init" and self._init
+            else self.children[name].poll_exit_status()
+        )
 
     def _start_child(self, child: Child) -> None:
-        if self._ending is not None or child.alive:
+        if self._ending is not None or child.is_alive:
             return
-        rotate(child.log)
+        rotate_log(child.log)
         try:
             child.start(held=child.plan.name in self.plan.held and not self._database_ready)
         except OSError as error:
@@ -236,43 +242,43 @@ class Supervisor:
         self._routes_due |= child.plan.name in ("hub", "proxy")
         self._look_now.set()
 
-    def _reap(self) -> None:
+    def _handle_exits(self) -> None:
         for child in self.children.values():
-            status = child.died()
+            status = child.poll_exit_status()
             if status is not None and self._ending is None:
                 _log(f"{child.plan.name} ended with status {status}; it is restarted")
                 self._restart_later(child)
-                self._note_hung(child)
+                self._record_hung(child)
             if status is not None:
                 self._ready = False
                 self._look_now.set()
 
-    def _note_hung(self, child: Child) -> None:
+    def _record_hung(self, child: Child) -> None:
         if child.killed_after_s is None:
             return
         now = datetime.now(UTC).isoformat(timespec="seconds")
         restart = HungRestart(child.plan.name, now, child.killed_after_s)
         try:
-            hung_processes.leave(self.run_dir, restart)
+            hung_processes.record_restart(self.run_dir, restart)
         except OSError as error:
             _log(f"the restart of {child.plan.name} could not be recorded: {error}")
 
     def _restart_later(self, child: Child) -> None:
         loop = asyncio.get_running_loop()
-        handle = loop.call_later(child.delay_s(), lambda: self._start_child(child))
+        handle = loop.call_later(child.get_restart_delay_s(), lambda: self._start_child(child))
         self._restarts = {timer for timer in self._restarts if timer.when() > loop.time()} | {
             handle
         }
 
-    async def _watch(self) -> None:
+    async def _watch_children(self) -> None:
         while True:
-            await self._look()
-            self._publish()
-            _notify("WATCHDOG=1")
+            await self._check_children()
+            self._publish_status()
+            _notify_systemd("WATCHDOG=1")
             for log in [child.log for child in self.children.values()] + [
                 self.logs / "supervisor.log"
             ]:
-                rotate(log)
+                rotate_log(log)
             try:
                 settled = self._ready and not self._routes_due
                 async with asyncio.timeout(STEADY_S if settled else SETTLING_S):
@@ -281,33 +287,33 @@ class Supervisor:
                 pass
             self._look_now.clear()
 
-    async def _look(self) -> None:
+    async def _check_children(self) -> None:
         await asyncio.gather(*(self._probe(child) for child in self.children.values()))
         self._kill_hung()
-        answering = all(child.alive and child.answers for child in self.children.values())
+        answering = all(child.is_alive and child.answers for child in self.children.values())
         if answering and self._routes_due:
             # A restarted proxy has no routes until the Hub sends them.
             token = self._secret("hub_api_token")
             url = f"{self.plan.hub_url}/api/proxy"
-            status = await _status_of(url, method="POST", token=token)
+            status = await _poll_status(url, method="POST", token=token)
             self._routes_due = status is None or status >= 300
         socket = self._probe_socket(self.children["api"])
-        ready = answering and await _status_of(self.plan.ready_url, socket=socket) == 200
-        self._ready = ready and all(child.alive for child in self.children.values())
+        ready = answering and await _poll_status(self.plan.ready_url, socket=socket) == 200
+        self._ready = ready and all(child.is_alive for child in self.children.values())
         if self._ready and not self._was_ready:
-            _notify("READY=1")
+            _notify_systemd("READY=1")
             self._was_ready = True
 
-    def _publish(self) -> None:
+    def _publish_status(self) -> None:
         """Write the status of all processes to the file that the API's metrics read, if it has
         changed.
         """
         own = ProcessStatus("supervisor", os.getpid(), 0, self._since.timestamp(), answers=True)
-        processes = [own, *(child.published() for child in self.children.values())]
+        processes = [own, *(child.get_published_status() for child in self.children.values())]
         if processes == self._published:
             return
         try:
-            process_status.write(self.run_dir, processes)
+            process_status.write_process_status(self.run_dir, processes)
             self._published = processes
         except OSError as error:
             _log(f"the status of the processes could not be stored: {error}")
@@ -315,7 +321,7 @@ class Supervisor:
     def _kill_hung(self) -> None:
         for child in self.children.values():
             killed = child.killed_after_s is not None
-            if child.alive and child.silence.hung and not killed and self._ending is None:
+            if child.is_alive and child.silence.is_hung and not killed and self._ending is None:
                 silent = f"{child.silence.seconds:.0f} s"
                 _log(f"{child.plan.name} has not answered for {silent}; it is killed")
                 child.kill_hung()
@@ -324,23 +330,23 @@ class Supervisor:
         if child.hold is not None:
             return
         if child.plan.heartbeat:
-            child.note(child.heartbeat())
-            child.answers = child.alive and not child.silence.late
+            child.record_probe(child.has_new_heartbeat())
+            child.answers = child.is_alive and not child.silence.is_late
             return
         if child.plan.probe is None:
-            child.answers = child.alive
+            child.answers = child.is_alive
             return
         process = child.process
         token = None if child.plan.probe_secret is None else self._secret(child.plan.probe_secret)
         socket = self._probe_socket(child)
-        alive = child.alive
-        status = await _status_of(child.plan.probe, token=token, socket=socket) if alive else None
+        alive = child.is_alive
+        status = await _poll_status(child.plan.probe, token=token, socket=socket) if alive else None
         if child.process is process:
             child.answers = status is not None and status < 500
             # An error is an answer, too: its cause may be elsewhere, and a restart would not help.
-            child.note(status is not None)
+            child.record_probe(status is not None)
 
-    async def _end(self, *, keep_jobs: bool, say: Say) -> None:
+    async def _shut_down(self, *, keep_jobs: bool, say: Say) -> None:
         for timer in self._restarts:
             timer.cancel()
         keep_jobs = keep_jobs or not self.plan.drain
@@ -349,38 +355,38 @@ class Supervisor:
         await self._end_children([self.children["controller"]])
         if not keep_jobs:
             await say("Ending sessions and jobs.")
-            drain = self._launch(self.plan.drain, DRAIN_LOG)
-            if await self._wait(drain, DRAIN_WITHIN_S) == 0:
+            drain = self._launch_program(self.plan.drain, DRAIN_LOG)
+            if await self._wait_for_program(drain, DRAIN_WITHIN_S) == 0:
                 (self.run_dir / LIVE).unlink(missing_ok=True)
             else:
-                await say(f"Not all jobs have ended: {tail(self.logs / DRAIN_LOG, 2)}")
+                await say(f"Not all jobs have ended: {read_last_lines(self.logs / DRAIN_LOG, 2)}")
         # The API ends last: the portal is away as briefly as possible when the platform is restarted.
         await self._end_children([self.children["hub"], self.children["proxy"]])
         await self._end_children(self.children.values())
         self._ended.set()
 
     async def _end_children(self, children: Iterable[Child]) -> None:
-        waiting = [child for child in children if child.alive]
+        waiting = [child for child in children if child.is_alive]
         for child in waiting:
-            child.signal(signal.SIGTERM)
+            child.send_signal(signal.SIGTERM)
         deadline = asyncio.get_running_loop().time() + END_WITHIN_S
         while waiting:
             if asyncio.get_running_loop().time() > deadline or self._hurry.is_set():
                 for child in waiting:
-                    child.signal(signal.SIGKILL)
+                    child.send_signal(signal.SIGKILL)
             await asyncio.sleep(0.02)
             for child in waiting:
-                child.died()
-            waiting = [child for child in waiting if child.alive]
+                child.poll_exit_status()
+            waiting = [child for child in waiting if child.is_alive]
 
-    def _launch(
+    def _launch_program(
         self, argv: list[str], log: str, hold: HeldStart | None = None
     ) -> subprocess.Popen[bytes]:
         with (self.logs / log).open("wb") as output:
             env, account = self._env({}, {}), self.plan.account
             return launch(argv, env, self.data_dir, output, (), account, hold)
 
-    async def _wait(self, process: subprocess.Popen[bytes], within_s: float) -> int:
+    async def _wait_for_program(self, process: subprocess.Popen[bytes], within_s: float) -> int:
         """Wait until a program has ended and return its exit status; -9 if it was killed after
         ``within_s`` seconds.
         """
@@ -392,21 +398,21 @@ class Supervisor:
         return process.wait()
 
     async def _listen(self) -> asyncio.AbstractServer:
-        self._socket().unlink(missing_ok=True)
+        self._get_socket_path().unlink(missing_ok=True)
         mask = os.umask(0o177)
         try:
-            return await asyncio.start_unix_server(self._serve, self._socket())
+            return await asyncio.start_unix_server(self._serve, self._get_socket_path())
         finally:
             os.umask(mask)
 
-    def _socket(self) -> Path:
-        return self._in_run_dir(SOCKET)
+    def _get_socket_path(self) -> Path:
+        return self._get_run_dir_path(SOCKET)
 
     def _probe_socket(self, child: Child) -> Path | None:
         socket = child.plan.probe_socket
-        return None if socket is None else self._in_run_dir(socket)
+        return None if socket is None else self._get_run_dir_path(socket)
 
-    def _in_run_dir(self, name: str) -> Path:
+    def _get_run_dir_path(self, name: str) -> Path:
         # A socket path has at most 107 bytes, and data directories may be deeply nested.
         return Path(f"/proc/self/fd/{self._run_fd}/{name}")
 
@@ -424,19 +430,19 @@ class Supervisor:
 
         try:
             while line := await reader.readline():
-                await self._obey(line, answer, say)
+                await self._handle_request(line, answer, say)
         except (ConnectionError, ValueError) as error:
             _log(f"a request on the socket was not understood: {error}")
         finally:
             writer.close()
 
-    async def _obey(
+    async def _handle_request(
         self, line: bytes, answer: Callable[[dict[str, Any]], Awaitable[None]], say: Say
     ) -> None:
         request = json.loads(line)
         match request.get("verb") if isinstance(request, dict) else None:
             case "status":
-                await answer(self.status(brief=bool(request.get("brief"))))
+                await answer(self.get_status(brief=bool(request.get("brief"))))
             case "where":
                 url = self.plan.ready_url.removesuffix("/readyz")
                 await answer({"url": self.plan.url, "api_url": url})
@@ -444,13 +450,15 @@ class Supervisor:
                 variables = {k: v for k, v in self.plan.base_env.items() if k.startswith("AITNE_")}
                 await answer({"url": self.plan.url, "settings": variables})
             case "down":
-                await asyncio.shield(self.end(keep_jobs=bool(request.get("keep_jobs")), say=say))
+                await asyncio.shield(
+                    self.begin_shutdown(keep_jobs=bool(request.get("keep_jobs")), say=say)
+                )
                 await answer({"done": True})
             case "hurry":
                 self._hurry.set()
                 await answer({"done": True})
             case "restart" if request.get("name") in self.children:
-                self.children[request["name"]].signal(signal.SIGTERM)
+                self.children[request["name"]].send_signal(signal.SIGTERM)
                 await answer({"done": True})
             case "restart":
                 names = ", ".join(self.children)
@@ -466,13 +474,16 @@ class Supervisor:
         return (self.data_dir / "secrets" / name).read_text().strip()
 
 
-async def _silent(line: str) -> None:
+_poll_status = partial(poll_http_status, within_s=3.0)
+
+
+async def _discard_line(line: str) -> None:
     _log(line)
 
 
-def _notify(state: str) -> None:
+def _notify_systemd(state: str) -> None:
     try:
-        notify.notify(state)
+        notify.notify_systemd(state)
     except OSError as error:
         _log(f"the service manager did not accept {state}: {error}")
 
@@ -482,17 +493,3 @@ def _log(line: str) -> None:
         print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {line}", flush=True)  # noqa: T201 (its log)
     except OSError:
         return  # a full disk: the platform continues without logging
-
-
-async def _status_of(
-    url: str, *, method: str = "GET", token: str | None = None, socket: Path | None = None
-) -> int | None:
-    """Return the HTTP status of a response from ``url``, or from ``socket`` if it is not None; None
-    if the server does not answer in time.
-    """
-    try:
-        return await http_status(
-            url, within_s=PROBE_WITHIN_S, method=method, token=token, socket=socket
-        )
-    except (OSError, TimeoutError, ValueError):
-        return None

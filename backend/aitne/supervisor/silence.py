@@ -29,27 +29,27 @@ class HangDetector:
         self._answered = False
 
     @property
-    def starting(self) -> bool:
+    def is_starting(self) -> bool:
         """Return True until the process has answered for the first time."""
         return not self._answered
 
-    def note(self, answered: bool, *, works: bool = False) -> None:
+    def record_probe(self, answered: bool, *, has_progressed: bool = False) -> None:
         """Record the result of one probe.
 
         Args:
             answered: whether the process has answered.
-            works: whether the process is still working on its start; only used before the first
+            has_progressed: whether the process is still working on its start; only used before the first
                 answer.
         """
         now = self._clock()
         between = min(now - self._noted, MOST_BETWEEN_S)
         self.seconds = 0.0 if answered else self.seconds + between
-        self._idle_s = 0.0 if answered or works else self._idle_s + between
+        self._idle_s = 0.0 if answered or has_progressed else self._idle_s + between
         self._noted = now
         self._answered |= answered
 
     @property
-    def hung(self) -> bool:
+    def is_hung(self) -> bool:
         """Return whether the process has not answered for so long that it should be killed."""
         if self._answered:
             return self.seconds >= self._hung_after_s
@@ -57,7 +57,7 @@ class HangDetector:
         return idle or self.seconds >= START_WITHIN_S
 
     @property
-    def late(self) -> bool:
+    def is_late(self) -> bool:
         """Return whether the process has never answered, or not within the last ``LATE_AFTER_S``
         seconds.
         """

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aitne.adapters.node_software import SoftwareFolder
-from aitne.adapters.once import only_builder
+from aitne.adapters.once import lock_folder_creation
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
@@ -28,7 +28,7 @@ ANSWER_WITHIN_S = 30.0
 _SAY_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 
 
-def session_env(settings: Settings) -> Path:
+def get_node_session_env(settings: Settings) -> Path:
     """Return the path of the environment with JupyterLab on the nodes: ``AITNE_SESSION_ENV`` if it
     is set, otherwise the one in the shared folder.
 
@@ -38,7 +38,7 @@ def session_env(settings: Settings) -> Path:
     return Path(override).absolute() if override else SoftwareFolder(settings).session_env
 
 
-def ensure(settings: Settings, progress: Progress) -> bool:
+def ensure_node_software(settings: Settings, progress: Progress) -> bool:
     """Create the environments that are missing or were made with another Python, and install changed
     packages again; ``progress`` is called with one line per step. Return False if changed packages
     could not be installed.
@@ -60,15 +60,17 @@ def ensure(settings: Settings, progress: Progress) -> bool:
             )
         return True
     python = [*settings.slurm.command_prefix, settings.slurm.python]
-    version = _version(python)
-    if _made_by(folder.session_env) == version:
+    version = _query_python_version(python)
+    if _read_python_version(folder.session_env) == version:
         return repair_venv("session", folder.session_env, python, progress)
     _check_version(settings, version)
-    _make(folder, python, version, progress)
+    _make_session_env(folder, python, version, progress)
     return True
 
 
-def _make(folder: SoftwareFolder, python: Sequence[str], version: str, progress: Progress) -> None:
+def _make_session_env(
+    folder: SoftwareFolder, python: Sequence[str], version: str, progress: Progress
+) -> None:
     began = time.monotonic()
     env = folder.session_env
 
@@ -76,8 +78,8 @@ def _make(folder: SoftwareFolder, python: Sequence[str], version: str, progress:
         progress(f"session environment for the nodes: {step} ({time.monotonic() - began:.0f} s)")
 
     try:
-        with only_builder(env, lambda: say("another process creates it; waiting")):
-            if _made_by(env) == version:
+        with lock_folder_creation(env, lambda: say("another process creates it; waiting")):
+            if _read_python_version(env) == version:
                 return
             _check_space(folder.root)
             say(f"creating it in {env}; this is done once and takes a few minutes")
@@ -89,19 +91,19 @@ def _make(folder: SoftwareFolder, python: Sequence[str], version: str, progress:
             make_venv("session", env, python, say)
             (env / MARKER).write_text(f"{version}\n")
     except OSError as error:
-        raise SetupError(folder.why_not(error)) from error
+        raise SetupError(folder.explain_write_error(error)) from error
     say("ready")
 
 
-def _made_by(env: Path) -> str | None:
+def _read_python_version(env: Path) -> str | None:
     try:
         return (env / MARKER).read_text().strip()
     except OSError:
         return None
 
 
-def _version(python: Sequence[str]) -> str:
-    process = _said(python, _SAY_VERSION)
+def _query_python_version(python: Sequence[str]) -> str:
+    process = _run_python(python, _SAY_VERSION)
     if process.returncode:
         raise SetupError(
             f"The nodes' Python does not run: {' '.join(python)} ended with status "
@@ -124,14 +126,14 @@ def _check_version(settings: Settings, version: str) -> None:
 def _check_venv(python: Sequence[str]) -> None:
     # Behind a prefix the environment's own pip is used, which comes with ensurepip.
     needed = "import venv" if len(python) == 1 else "import venv, ensurepip"
-    if _said(python, needed).returncode:
+    if _run_python(python, needed).returncode:
         raise SetupError(
             f"{' '.join(python)} cannot create virtual environments. On Debian and Ubuntu: "
             f"{' '.join([*python[:-1], 'apt-get install python3-venv'])}. Then try again."
         )
 
 
-def _said(python: Sequence[str], program: str) -> subprocess.CompletedProcess[str]:
+def _run_python(python: Sequence[str], program: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             [*python, "-I", "-c", program],

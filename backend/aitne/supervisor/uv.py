@@ -37,7 +37,7 @@ _WITHOUT_EFFECT = {
 """Settings of pip that affect neither which packages are installed nor from where."""
 
 
-def translate(configuration: str) -> dict[str, str] | None:
+def translate_pip_configuration(configuration: str) -> dict[str, str] | None:
     """Return the environment variables with which uv uses pip's configuration; None if a setting
     has no equivalent in uv.
 
@@ -61,7 +61,7 @@ def translate(configuration: str) -> dict[str, str] | None:
     return variables
 
 
-def install_command(
+def make_install_command(
     python: str, arguments: Sequence[str], *, compiled: bool
 ) -> tuple[list[str], dict[str, str]] | None:
     """Return the command that installs packages with uv, and its environment variables. None: uv is
@@ -76,8 +76,8 @@ def install_command(
     program = Path(sys.executable).parent / "uv"
     if not os.access(program, os.X_OK):
         return None
-    configuration = _configuration()
-    variables = None if configuration is None else translate(configuration)
+    configuration = _read_pip_configuration()
+    variables = None if configuration is None else translate_pip_configuration(configuration)
     if variables is None:
         return None
     argv = [str(program), "pip", "install", "--python", python, *arguments]
@@ -90,7 +90,7 @@ def install_command(
 
 def package_sources() -> list[str]:
     """Return the indexes and folders from which pip is configured to install packages."""
-    variables = translate(_configuration() or "")
+    variables = translate_pip_configuration(_read_pip_configuration() or "")
     if variables is None:
         return ["the indexes in pip's settings"]
     named = (variables.get(name, "") for name in ("UV_INDEX", "UV_FIND_LINKS"))
@@ -103,7 +103,7 @@ def without_password(url: str) -> str:
     return re.sub(r"(?<=://)[^/@]*@", "", url)
 
 
-def _configuration() -> str | None:
+def _read_pip_configuration() -> str | None:
     listing = [sys.executable, "-m", "pip", "config", "list"]
     done = subprocess.run(listing, capture_output=True, text=True, check=False)
     return done.stdout if done.returncode == 0 else None

@@ -153,7 +153,7 @@ class Bench:
         folder = self.folder(f"run{len(self._runs)}")
         (folder / "local").mkdir()
         spec = self.spec(argv, **changes)
-        launch = self.runtime.launch(spec)
+        launch = self.runtime.make_launch(spec)
         facts: dict[str, Any] = {
             "job_id": JOB,
             "attempt": 1,

@@ -110,7 +110,7 @@ def test_container_memory_is_counted_in_samples(bench: Bench) -> None:
 
 
 def test_a_signal_before_the_container_runs_ends_the_job(bench: Bench) -> None:
-    launch = bench.runtime.launch(bench.spec(["sleep", "300"]))
+    launch = bench.runtime.make_launch(bench.spec(["sleep", "300"]))
     folder = bench.folder("early")
     for name in ("tmp", "var_tmp"):
         (folder / name).mkdir()

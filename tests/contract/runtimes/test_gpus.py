@@ -73,7 +73,7 @@ def test_a_node_without_a_driver_is_given_no_option(box: Bench) -> None:
 
 
 def test_each_vendor_has_its_option(apptainer: Bench) -> None:
-    launch = apptainer.runtime.launch(apptainer.spec(["true"], gpus=True))
+    launch = apptainer.runtime.make_launch(apptainer.spec(["true"], gpus=True))
     assert launch.prefix.count(GPUS) == 1
     assert launch.gpu_options == {"nvidia": ("--nv",), "amd": ("--rocm",)}
 

@@ -70,12 +70,12 @@ def test_an_image_of_another_kind_is_refused(
     name: str, image: ImageUse | None, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
-        RUNTIMES.all()[name](site(tmp_path), None).launch(spec(image))
+        RUNTIMES.all()[name](site(tmp_path), None).make_launch(spec(image))
     assert refused.value.problems[0].field == "image"
 
 
 def test_an_image_file_of_ones_own_is_served(tmp_path: Path) -> None:
-    launch = ApptainerRuntime(site(tmp_path)).launch(spec(OWN))
+    launch = ApptainerRuntime(site(tmp_path)).make_launch(spec(OWN))
     assert launch.prefix[-1] == OWN.path
 
 
@@ -87,15 +87,15 @@ def test_no_runtime_takes_a_place_of_the_system(
     runtime = RUNTIMES.all()[name](site(tmp_path), None)
     for bind in (Bind(source=place, target="/mnt"), Bind(source="/home/alice", target=place)):
         with pytest.raises(InvalidInput, match="a system folder"):
-            runtime.launch(spec(image, binds=(bind,)))
+            runtime.make_launch(spec(image, binds=(bind,)))
 
 
 def test_a_home_that_apptainer_cannot_be_told_of(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="':'"):
-        ApptainerRuntime(site(tmp_path)).launch(spec(SIF, home="/home/a:b"))
+        ApptainerRuntime(site(tmp_path)).make_launch(spec(SIF, home="/home/a:b"))
 
 
 def test_dockers_cgroup_parent_is_handed_on(tmp_path: Path) -> None:
     parent = site(tmp_path, docker_cgroup_parent="/slurm/docker")
-    launch = DockerRuntime(parent).launch(spec(STORED))
+    launch = DockerRuntime(parent).make_launch(spec(STORED))
     assert '"cgroup_parent": "/slurm/docker"' in launch.prefix[4]

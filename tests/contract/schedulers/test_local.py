@@ -83,11 +83,11 @@ async def test_too_much_memory_ends_a_job(local: Bench) -> None:
 
 
 async def test_cluster_reports_which_holder_enforces_limits(local: Bench) -> None:
-    cluster = await local.scheduler.cluster()
+    cluster = await local.scheduler.read_cluster()
     assert cluster.memory_held_by is Holder.SAMPLING
     assert cluster.cpus_held_by is Holder.NOBODY
     assert cluster.agent_cgroups is not None
-    assert set(cluster.agent_cgroups) == set(cgroup.probe())
+    assert set(cluster.agent_cgroups) == set(cgroup.probe_controllers())
 
 
 async def test_memory_that_processes_share_counts_once(local: Bench) -> None:
@@ -171,7 +171,7 @@ async def test_holds_task_limits_and_start_times_outlive_a_restart(local: Bench)
 
 
 async def test_a_change_wakes_who_waits(local: Bench) -> None:
-    waiter = asyncio.ensure_future(local.scheduler.changed())
+    waiter = asyncio.ensure_future(local.scheduler.wait_for_change())
     number, _ = await local.submit("true")
     await asyncio.wait_for(waiter, local.stand.patience_s)
     await local.wait_ended(number)
@@ -186,7 +186,7 @@ def _held(limits: Limits, user: str | None = None, gpu_s: int = 0) -> HeldLimits
 async def test_job_above_limit_waits_with_its_reason_until_there_is_room(local: Bench) -> None:
     scheduler = local.scheduler
     assert isinstance(scheduler, LocalScheduler)
-    await scheduler.hold_limits(_held(Limits(max_cpus=1)))
+    await scheduler.set_limits(_held(Limits(max_cpus=1)))
     first, request = await local.submit("echo up; while ! [ -e done ]; do sleep .02; done")
     await local.running(first)
     second, _ = await local.submit("true", owner="bob")
@@ -200,9 +200,9 @@ async def test_job_above_limit_waits_with_its_reason_until_there_is_room(local: 
     await local.restart()
     assert isinstance(local.scheduler, LocalScheduler)
     assert (await local.rows(second))[0].state is JobState.QUEUED
-    usage = await local.scheduler.hold_limits(_held(Limits(max_cpus=2)))
+    usage = await local.scheduler.set_limits(_held(Limits(max_cpus=2)))
     assert (await local.wait_ended(second)).state is JobState.COMPLETED
-    project = usage.of("engines")
+    project = usage.find_association("engines")
     assert project is not None
     assert project.tres["cpu"].limit == 2
     (Path(request.job_dir) / "done").touch()
@@ -220,10 +220,10 @@ async def test_job_that_could_never_run_within_limits_is_rejected(local: Bench) 
         (Limits(gpu_hours=1), GPUS_FOR_AN_HOUR, "it may take 2 GPU-hours"),
         (Limits(max_gpus_by_type={"a100": 1}), GPUS_FOR_AN_HOUR, "as many a100 GPUs at once"),
     ):
-        await scheduler.hold_limits(_held(limits))
+        await scheduler.set_limits(_held(limits))
         with pytest.raises(SchedulerRejected, match=text):
             await local.submit("true", **changes)
-    await scheduler.hold_limits(_held(Limits(max_cpus=0), user="bob"))
+    await scheduler.set_limits(_held(Limits(max_cpus=0), user="bob"))
     number, _ = await local.submit("true")
     assert (await local.wait_ended(number)).state is JobState.COMPLETED
 
@@ -237,14 +237,14 @@ GPUS_FOR_AN_HOUR = {
 async def test_extension_above_limits_is_rejected(local: Bench) -> None:
     scheduler = local.scheduler
     assert isinstance(scheduler, LocalScheduler)
-    await scheduler.hold_limits(_held(Limits(max_wall_s=120, gpu_hours=1), gpu_s=3400))
+    await scheduler.set_limits(_held(Limits(max_wall_s=120, gpu_hours=1), gpu_s=3400))
     number, _ = await local.submit(
         "echo up; sleep 60", resources={"gpu": GpuRequest(count=1)}, time_limit_s=60
     )
     await local.running(number)
     with pytest.raises(SchedulerRejected, match="may run a job for 2m at most"):
         await local.extend(number, 121)
-    await scheduler.hold_limits(_held(Limits(gpu_hours=1), gpu_s=3400))
+    await scheduler.set_limits(_held(Limits(gpu_hours=1), gpu_s=3400))
     with pytest.raises(SchedulerRejected, match="The GPU-hours of project engines do not suffice"):
         await local.extend(number, 600)
 
@@ -252,14 +252,14 @@ async def test_extension_above_limits_is_rejected(local: Bench) -> None:
 async def test_waiting_job_above_a_lowered_limit_names_the_limit(local: Bench) -> None:
     scheduler = local.scheduler
     assert isinstance(scheduler, LocalScheduler)
-    await scheduler.hold_limits(_held(Limits(max_jobs=1)))
+    await scheduler.set_limits(_held(Limits(max_jobs=1)))
     first, _ = await local.submit("sleep 60")
     await local.running(first)
     second, _ = await local.submit("true", resources={"cpu": 2})
     assert (await local.rows(second))[0].pending_reason == (
         "Waits for the limit of project engines: 1 of 1 jobs run."
     )
-    await scheduler.hold_limits(_held(Limits(max_cpus=1)))
+    await scheduler.set_limits(_held(Limits(max_cpus=1)))
     assert (await local.rows(second))[0].pending_reason == (
         "Can start only if a limit is raised: it asks for 2 CPUs, and project engines may use 1 at once."
     )

@@ -139,7 +139,7 @@ async def test_cancel_a_waiting_job_and_one_that_nobody_knows(bench: Bench) -> N
     assert bench.log(request) == ""
     for unknown in ("99", "99_3", f"{second}_1", "", "; rm", "1" * 400, second):
         await bench.scheduler.cancel(bench.run(second).model_copy(update={"scheduler_id": unknown}))
-    assert (await bench.rows(first))[0].state.active
+    assert (await bench.rows(first))[0].state.is_active
 
 
 async def test_a_running_job_gets_more_time(bench: Bench) -> None:
@@ -168,7 +168,7 @@ async def test_an_array_has_a_row_and_a_log_per_task(bench: Bench) -> None:
         "echo $SLURM_ARRAY_JOB_ID $SLURM_ARRAY_TASK_ID; exit $((SLURM_ARRAY_TASK_ID % 2))",
         array="1-3,7",
     )
-    rows = await bench.until(number, lambda rows: all(row.state.terminal for row in rows))
+    rows = await bench.until(number, lambda rows: all(row.state.is_terminal for row in rows))
     assert [row.scheduler_id for row in rows] == [f"{number}_{i}" for i in (1, 2, 3, 7)]
     assert [row.array_task_id for row in rows] == [1, 2, 3, 7]
     assert [row.exit_code for row in rows] == [1, 0, 1, 1]
@@ -192,7 +192,7 @@ async def test_an_arrays_throttle_and_the_end_of_one_task(bench: Bench) -> None:
     await bench.scheduler.throttle(bench.run(number), 2)
     await bench.until(number, lambda rows: rows[2].state is JobState.RUNNING)
     await bench.cancel(number)
-    rows = await bench.until(number, lambda rows: all(row.state.terminal for row in rows))
+    rows = await bench.until(number, lambda rows: all(row.state.is_terminal for row in rows))
     assert {row.state for row in rows} == {JobState.CANCELLED}
 
 
@@ -225,7 +225,7 @@ async def test_dependencies_are_satisfied_by_their_kind_of_end(bench: Bench, ok:
 async def test_task_starts_after_the_corresponding_task(bench: Bench) -> None:
     first, _ = await bench.submit('test "$SLURM_ARRAY_TASK_ID" = 1', array="0-1")
     second, _ = await bench.submit("true", array="0-1", aftercorr=(first,))
-    rows = await bench.until(second, lambda rows: all(row.state.terminal for row in rows))
+    rows = await bench.until(second, lambda rows: all(row.state.is_terminal for row in rows))
     assert [row.state for row in rows] == [JobState.CANCELLED, JobState.COMPLETED]
 
 
@@ -238,7 +238,7 @@ async def test_job_waits_for_its_time_and_for_its_release(bench: Bench) -> None:
     for number in (held, waits):
         [row] = await bench.until(number, lambda rows: bool(rows[0].pending_reason))
         assert row.state is JobState.QUEUED
-    await bench.until(array, lambda rows: all(row.state.terminal for row in rows))
+    await bench.until(array, lambda rows: all(row.state.is_terminal for row in rows))
     with pytest.raises(SchedulerRejected):
         await bench.scheduler.hold(bench.run(array))
     ended = await bench.wait_ended(early)
@@ -348,14 +348,16 @@ async def test_no_task_of_a_cancelled_array_starts_meanwhile(bench: Bench, tmp_p
         await leader.acquire()
         array = array.model_copy(update={"scheduler_id": number})
         await store.create_job(array, tasks)
-        [submit] = await store.lease_outbox(epoch=leader.epoch, limit=9, lease_s=60)
-        await store.finish_outbox(submit.id, epoch=leader.epoch)
+        [submit] = await store.lease_outbox_items(epoch=leader.epoch, limit=9, lease_s=60)
+        await store.finish_outbox_items(submit.id, epoch=leader.epoch)
         await store.request_cancel(array.id, datetime.now(UTC))
-        assert (await store.outbox_depth())[0] == 1, "one order"
-        await OutboxActions(store, bench.scheduler, leader, lambda: datetime.now(UTC)).drain()
+        assert (await store.get_outbox_depth())[0] == 1, "one order"
+        await OutboxActions(
+            store, bench.scheduler, leader, lambda: datetime.now(UTC)
+        ).process_due_items()
     finally:
         await store.close()
-    rows = await bench.until(number, lambda rows: all(row.state.terminal for row in rows))
+    rows = await bench.until(number, lambda rows: all(row.state.is_terminal for row in rows))
     assert {row.state for row in rows} == {JobState.CANCELLED}
     assert [row.array_task_id for row in rows if row.started_at] == list(range(fit))
     assert len(list(Path(request.job_dir).glob("output-*.log"))) == fit

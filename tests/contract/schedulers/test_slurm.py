@@ -190,7 +190,9 @@ async def test_cancelled_waiting_task_leaves_the_record_of_its_array(slurm: Benc
     run = slurm.run(number)
     for index, left in ((1, {0, 2}), (0, {2})):
         slurm_says(slurm, "scancel", f"{number}_{index}")
-        rows = [row for row in await slurm.scheduler.find([run]) if not row.state.terminal]
+        rows = [
+            row for row in await slurm.scheduler.find_records([run]) if not row.state.is_terminal
+        ]
         # Newer releases may keep a record of the task itself.
         assert {row.array_task_id for row in rows} == left
     assert {row.job_id for row in rows} == {request.job_id}
@@ -269,7 +271,7 @@ async def test_records_of_others_cannot_pass_for_ours(slurm: Bench) -> None:
     number, _ = await slurm.submit("sleep 60")
     mine = await slurm.running(number)
     forged = uuid4()
-    record = [identity.comment(forged, 1), *["1"] * (len(queue.FIELDS) - 1)]
+    record = [identity.make_comment(forged, 1), *["1"] * (len(queue.FIELDS) - 1)]
     lines = "x\n" + queue.SEPARATOR.join(record) + "\n"
     options = ("--hold", "--chdir=/tmp", "--output=/dev/null", f"--comment={lines}")
     said = run_as(
@@ -299,7 +301,7 @@ async def test_the_end_of_one_waiting_task_leaves_the_others(slurm: Bench) -> No
     rows = await slurm.until(number, lambda rows: [row.state for row in rows] == wanted)
     assert [row.array_task_id for row in rows] == [0, 1, 2, 3]
     await slurm.cancel(number)
-    rows = await slurm.until(number, lambda rows: all(row.state.terminal for row in rows))
+    rows = await slurm.until(number, lambda rows: all(row.state.is_terminal for row in rows))
     assert [row.array_task_id for row in rows] == [0, 1, 2, 3]
     assert [row.started_at is None for row in rows] == [False, True, True, True]
 
@@ -336,7 +338,7 @@ async def test_accounting_knows_what_has_ended(slurm: Bench) -> None:
     number, _ = await slurm.submit("exit 7", array="1-2")
     dead, _ = await slurm.submit("kill -KILL $$")
     lives, _ = await slurm.submit("sleep 60")
-    await slurm.until(number, lambda rows: all(row.state.terminal for row in rows))
+    await slurm.until(number, lambda rows: all(row.state.is_terminal for row in rows))
     await slurm.wait_ended(dead)
     await slurm.running(lives)
     site: Site = scheduler._site
@@ -344,7 +346,7 @@ async def test_accounting_knows_what_has_ended(slurm: Bench) -> None:
     rows: Sequence[SchedulerJob] = ()
     async with asyncio.timeout(slurm.stand.patience_s):
         while len(rows) < 3:  # slurmctld tells slurmdbd when it comes to it
-            rows = await site.ended(runs)
+            rows = await site.list_ended_records(runs)
             await change(scheduler)
     found = {row.scheduler_id: row for row in rows}
     assert set(found) == {f"{number}_1", f"{number}_2", dead}
@@ -365,7 +367,7 @@ async def test_search_names_the_account_that_cancelled_a_job(slurm: Bench) -> No
         expected = f"Cancelled in Slurm by {account}."
         async with asyncio.timeout(slurm.stand.patience_s):
             while True:
-                [row] = await slurm.scheduler.find([slurm.run(number)])
+                [row] = await slurm.scheduler.find_records([slurm.run(number)])
                 if row.pending_reason == expected:
                     break
                 await change(slurm.scheduler)  # slurmctld tells slurmdbd when it comes to it

@@ -61,7 +61,7 @@ _AMOUNT = re.compile(r"\b(TimeLimit|Requeue|MinMemory(?:CPU|Node))=(\S+)")
 
 async def test_slurm_decides_what_is_left_out_as_with_sbatch(slurm: Bench) -> None:
     cluster = cluster_of(slurm)
-    defaults = QueueDefaults.of(SlurmOptions(), await slurm.scheduler.cluster())
+    defaults = QueueDefaults.from_options(SlurmOptions(), await slurm.scheduler.read_cluster())
     left: dict[str, Any] = {"default_time_limit": True, "max_requeues": None, "hold": True}
     for requested, words in (
         ({"memory_request": "default", "cpu": 2}, ["-c2"]),
@@ -86,12 +86,12 @@ async def test_partition_gives_jobs_with_gpus_its_cpus(slurm: Bench) -> None:
     cluster = cluster_of(slurm)
     run_as(cluster, "root", "scontrol", "update", "partition=gpu", "JobDefaults=DefCpuPerGPU=2")
     try:
-        defaults = QueueDefaults.of(SlurmOptions(), await slurm.scheduler.cluster())
+        defaults = QueueDefaults.from_options(SlurmOptions(), await slurm.scheduler.read_cluster())
         jobs = []
         for more in ({}, {"tasks_per_node": 3, "cpu": 3}, {"cpu": 1, "cpus_per_task": 1}):
             resources = Resources.model_validate({"gpu": {"count": 2}, **more})
             number, _ = await slurm.submit("true", resources=resources.model_dump())
-            jobs.append((number, defaults.cpus(resources)))
+            jobs.append((number, defaults.cpus_per_node(resources)))
         for number, cpus in jobs:
             await slurm.wait_ended(number)
             said = slurm_says(slurm, "scontrol", "--oneliner", "show", "job", number)
@@ -106,7 +106,9 @@ async def test_partition_that_is_down_takes_jobs(slurm: Bench) -> None:
     request = {"slurm": SlurmOptions(partition="debug"), "time_limit_s": 60}
     run_as(cluster, "root", "scontrol", "update", "partition=debug", "state=down")
     try:
-        (debug,) = (p for p in (await slurm.scheduler.cluster()).partitions if p.name == "debug")
+        (debug,) = (
+            p for p in (await slurm.scheduler.read_cluster()).partitions if p.name == "debug"
+        )
         assert (debug.up, debug.accepts_jobs) == (False, True)
         number, _ = await slurm.submit("true", **request)
         await slurm.until(
@@ -157,7 +159,7 @@ async def test_drain_and_resume(slurm: Bench) -> None:
 
 
 async def test_the_cluster_as_slurm_has_it(slurm: Bench) -> None:
-    cluster = await slurm.scheduler.cluster()
+    cluster = await slurm.scheduler.read_cluster()
     partitions = {partition.name: partition for partition in cluster.partitions}
     assert partitions["gpu"].default
     assert partitions["gpu"].nodes == slurm.stand.nodes

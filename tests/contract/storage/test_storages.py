@@ -44,7 +44,7 @@ def test_storage_reports_facts_for_any_path(storage: Storage, tmp_path: Path, be
     (tmp_path / "file").touch()
     (tmp_path / "loop").symlink_to("loop")
     wanted = area(storage, str(tmp_path / below))
-    facts = storage.look(wanted, user="root")
+    facts = storage.read_area(wanted, user="root")
     check(facts, wanted)
     assert not facts.available or below == ""
     assert sorted(os.listdir(tmp_path)) == ["file", "loop"]
@@ -52,8 +52,8 @@ def test_storage_reports_facts_for_any_path(storage: Storage, tmp_path: Path, be
 
 def test_a_project_of_no_group_and_a_user_of_no_name(storage: Storage, tmp_path: Path) -> None:
     wanted = area(storage, str(tmp_path), kind=AreaKind.PROJECT, project="no-such-group")
-    check(storage.look(wanted, user="no-such-user"), wanted)
-    check(storage.look(wanted, user="--help"), wanted)
+    check(storage.read_area(wanted, user="no-such-user"), wanted)
+    check(storage.read_area(wanted, user="--help"), wanted)
 
 
 def test_a_folder_that_may_not_be_entered(storage: Storage, tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_folder_that_may_not_be_entered(storage: Storage, tmp_path: Path) -> N
     (locked / "inner").mkdir(parents=True)
     locked.chmod(0o700)
     wanted = area(storage, str(locked / "inner"))
-    text = as_uid(NOBODY, lambda: storage.look(wanted, user="nobody").model_dump_json())
+    text = as_uid(NOBODY, lambda: storage.read_area(wanted, user="nobody").model_dump_json())
     facts = AreaFacts.model_validate_json(text)
     check(facts, wanted)
     assert not facts.available
@@ -71,6 +71,6 @@ def test_a_folder_that_may_not_be_entered(storage: Storage, tmp_path: Path) -> N
 
 def test_a_file_system_that_is_not_mounted(storage: Storage, tmp_path: Path) -> None:
     wanted = area(storage, str(tmp_path), mount=str(tmp_path / "disk"))
-    facts = storage.look(wanted, user="root")
+    facts = storage.read_area(wanted, user="root")
     check(facts, wanted)
     assert facts.problem == f"No file system is mounted at {tmp_path / 'disk'} on this machine."

@@ -80,6 +80,6 @@ async def other(store: Store, url: str, clock: Clock) -> AsyncIterator[Store]:
 @pytest.fixture
 async def epoch(store: Store) -> int:
     """The epoch of a controller that leads."""
-    lease = await store.take_lease("controller", "one", duration_s=3_600)
+    lease = await store.acquire_lease("controller", "one", duration_s=3_600)
     assert lease is not None
     return lease.epoch

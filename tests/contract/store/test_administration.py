@@ -28,7 +28,7 @@ def announcement(clock: Clock, name: str, **fields: Any) -> Announcement:
 
 
 async def kinds(store: Store, after: int = 0) -> list[str]:
-    return [event.kind for event in await store.events_after(after)]
+    return [event.kind for event in await store.list_events_after(after)]
 
 
 async def person(store: Store, clock: Clock, name: str) -> None:
@@ -77,29 +77,29 @@ async def test_changed_announcement_is_shown_again_after_dismissal(
     made = announcement(clock, "one")
     await store.save_announcement(made)
     for _ in range(2):
-        await store.dismiss("one", "ada")
-    assert await store.dismissed("ada") == {"one"}
-    assert await store.dismissed("bob") == frozenset()
+        await store.dismiss_announcement("one", "ada")
+    assert await store.list_dismissed_announcements("ada") == {"one"}
+    assert await store.list_dismissed_announcements("bob") == frozenset()
     await store.save_announcement(made.model_copy(update={"ends_at": clock.pass_(60)}))
-    assert await store.dismissed("ada") == {"one"}
+    assert await store.list_dismissed_announcements("ada") == {"one"}
     await store.save_announcement(made.model_copy(update={"text": "News."}))
-    assert await store.dismissed("ada") == frozenset()
+    assert await store.list_dismissed_announcements("ada") == frozenset()
     with pytest.raises(NotFound):
-        await store.dismiss("unknown", "ada")
+        await store.dismiss_announcement("unknown", "ada")
 
 
 async def test_there_is_one_time_of_maintenance(store: Store, clock: Clock) -> None:
-    assert await store.maintenance() is None
+    assert await store.find_maintenance() is None
     window = Maintenance(
         starts_at=clock.now, message="New fans.", created_at=clock.now, created_by="root"
     )
     await store.set_maintenance(window)
-    assert await store.maintenance() == window
+    assert await store.find_maintenance() == window
     later = window.model_copy(update={"ends_at": clock.now + timedelta(hours=1)})
     await store.set_maintenance(later)
-    assert await store.maintenance() == later
+    assert await store.find_maintenance() == later
     await store.set_maintenance(None)
-    assert await store.maintenance() is None
+    assert await store.find_maintenance() is None
     assert await kinds(store) == ["maintenance.changed"] * 3
 
 
@@ -112,14 +112,14 @@ async def test_announcement_and_maintenance_periods_create_one_event_per_change(
     await store.set_maintenance(
         Maintenance(starts_at=soon, ends_at=later, created_at=start, created_by="root")
     )
-    seen = await store.last_event_id()
-    await store.tell_turns(start, soon - timedelta(seconds=1))
+    seen = await store.get_last_event_id()
+    await store.append_start_and_end_events(start, soon - timedelta(seconds=1))
     assert await kinds(store, seen) == []
-    await store.tell_turns(soon - timedelta(seconds=1), soon)
+    await store.append_start_and_end_events(soon - timedelta(seconds=1), soon)
     assert await kinds(store, seen) == ["announcement.changed", "maintenance.changed"]
-    await store.tell_turns(soon, later - timedelta(seconds=1))
+    await store.append_start_and_end_events(soon, later - timedelta(seconds=1))
     assert len(await kinds(store, seen)) == 2
-    await store.tell_turns(later - timedelta(seconds=1), later)
+    await store.append_start_and_end_events(later - timedelta(seconds=1), later)
     assert len(await kinds(store, seen)) == 4
 
 
@@ -139,7 +139,7 @@ def node(clock: Clock, state: NodeState, reason: str | None = None, name: str = 
 async def test_a_nodes_history_says_what_kept_it_from_work_and_who_did_it(
     store: Store, clock: Clock
 ) -> None:
-    lease = await store.take_lease("controller", "test", duration_s=1e6)
+    lease = await store.acquire_lease("controller", "test", duration_s=1e6)
     assert lease is not None
 
     async def see(*nodes: Node) -> None:
@@ -148,15 +148,15 @@ async def test_a_nodes_history_says_what_kept_it_from_work_and_who_did_it(
 
     await see(node(clock, NodeState.IDLE))
     await see(node(clock, NodeState.MIXED))
-    await store.note_node("gpu01", "drain", actor="root", reason="new fans")
+    await store.record_node_action("gpu01", "drain", actor="root", reason="new fans")
     await see(node(clock, NodeState.DRAINING, "new fans (root)"))
     await see(
         node(clock, NodeState.DRAINED, "new fans (root)"), node(clock, NodeState.IDLE, name="b")
     )
-    await store.note_node("gpu01", "resume", actor="eve", reason=None)
+    await store.record_node_action("gpu01", "resume", actor="eve", reason=None)
     await see(node(clock, NodeState.ALLOCATED))
     await see()
-    found = await store.node_history("gpu01")
+    found = await store.list_node_events("gpu01")
     assert [(each.event, each.reason, each.actor) for each in reversed(found.items)] == [
         ("up", None, None),
         ("drain", "new fans", "root"),
@@ -167,11 +167,11 @@ async def test_a_nodes_history_says_what_kept_it_from_work_and_who_did_it(
         ("gone", None, None),
     ]
     assert found.total == 7
-    first = await store.node_history("gpu01", limit=5)
-    rest = await store.node_history("gpu01", limit=5, cursor=first.next_cursor)
+    first = await store.list_node_events("gpu01", limit=5)
+    rest = await store.list_node_events("gpu01", limit=5, cursor=first.next_cursor)
     assert (*first.items, *rest.items) == found.items
-    drains = await store.last_drains()
+    drains = await store.list_last_drains()
     assert {name: each.actor for name, each in drains.items()} == {"gpu01": "root"}
     clock.pass_(3 * 365 * 86_400)
-    await store.prune(events_before=clock.now, idempotency_before=clock.now)
-    assert (await store.node_history("gpu01")).total == 0
+    await store.delete_old_records(events_before=clock.now, idempotency_before=clock.now)
+    assert (await store.list_node_events("gpu01")).total == 0

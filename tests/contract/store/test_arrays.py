@@ -25,7 +25,7 @@ class StoreWithTaskGroups(Store):
     ) -> CreatedJob:
         indices = ",".join(str(task.array_task_id) for task in tasks)
         group = [make_task_group(job, indices)] if tasks else []
-        same = all(group[0].task(task.array_task_id or 0) == task for task in tasks)
+        same = all(group[0].make_task(task.array_task_id or 0) == task for task in tasks)
         return await super().create_job(job, group if same else tasks, idempotency=idempotency)
 
 
@@ -43,18 +43,18 @@ class TestArray:
         array, tasks = make_array("0-2", state=S.QUEUED)
         await store.create_job(array, tasks)
         start = clock.pass_(1)
-        await store.transition(tasks[1].id, S.RUNNING, JobChanges(started_at=start))
+        await store.transition_job(tasks[1].id, S.RUNNING, JobChanges(started_at=start))
         now = await store.get_job(array.id)
         assert (now.state, now.started_at, now.version) == (S.RUNNING, start, 2)
         assert now.message == "3 tasks: 1 running, 2 queued."
-        await store.transition(
+        await store.transition_job(
             tasks[0].id, S.RUNNING, JobChanges(started_at=start + timedelta(seconds=9))
         )
         assert (await store.get_job(array.id)).started_at == start, "the first task's"
         for index, (task, state) in enumerate(
             zip(tasks, (S.COMPLETED, S.FAILED, S.CANCELLED), strict=True)
         ):
-            await store.transition(
+            await store.transition_job(
                 task.id,
                 state,
                 JobChanges(
@@ -66,7 +66,7 @@ class TestArray:
         assert (end.state, end.reason) == (S.FAILED, TerminationReason.FAILED)
         assert end.ended_at == start + timedelta(minutes=2)
         assert end.message == "3 tasks: 1 completed, 1 cancelled, 1 failed."
-        assert [event.data["state"] for event in await store.job_events(array.id)] == [
+        assert [event.data["state"] for event in await store.list_job_events(array.id)] == [
             *("QUEUED", "RUNNING", "RUNNING", "RUNNING", "QUEUED", "FAILED"),
         ]
 
@@ -74,26 +74,26 @@ class TestArray:
         array, tasks = make_array("0-1", state=S.RUNNING)
         await store.create_job(array, tasks)
         await store_job_token(store, array.id, "hash", epoch=epoch)
-        await store.transition(tasks[0].id, S.COMPLETED)
-        found = await store.job_of_token("hash")
+        await store.transition_job(tasks[0].id, S.COMPLETED)
+        found = await store.find_job_by_token("hash")
         assert found is not None
         assert found.id == array.id
-        await store.transition(tasks[1].id, S.COMPLETED)
-        assert await store.job_of_token("hash") is None
+        await store.transition_job(tasks[1].id, S.COMPLETED)
+        assert await store.find_job_by_token("hash") is None
 
     async def test_a_retried_task_brings_it_back_to_life(
         self, store: Store, epoch: int, clock: Clock
     ) -> None:
         array, tasks = make_array("0-1", state=S.COMPLETED, ended_at=clock.now)
         await store.create_job(array, tasks)
-        [whole] = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        [whole] = await store.lease_outbox_items(epoch=epoch, limit=9, lease_s=60)
         assert whole.job_id == array.id
-        await store.retry(tasks[1].id, epoch=epoch)
-        [item] = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        await store.retry_job(tasks[1].id, epoch=epoch)
+        [item] = await store.lease_outbox_items(epoch=epoch, limit=9, lease_s=60)
         assert (item.kind, item.job_id, item.attempt) == ("submit", tasks[1].id, 2)
         alive = await store.get_job(array.id)
         assert (alive.state, alive.ended_at, alive.attempt) == (S.PENDING_SUBMIT, None, 1)
-        assert {job.id for job in await store.live_jobs()} == {array.id, tasks[1].id}
+        assert {job.id for job in await store.list_live_jobs()} == {array.id, tasks[1].id}
         # A task with a SUBMIT of its own is cancelled at once, like any job.
         done = await store.request_cancel(tasks[1].id, clock.now)
         assert done.state is S.CANCELLED
@@ -103,47 +103,47 @@ class TestArray:
         array, tasks = make_array("0-1", state=S.FAILED)
         await store.create_job(array, tasks)
         with pytest.raises(IllegalTransition, match="tasks"):
-            await store.retry(array.id, epoch=epoch)
+            await store.retry_job(array.id, epoch=epoch)
 
     async def test_cancelled_before_it_was_submitted(self, store: Store, clock: Clock) -> None:
         array, tasks = make_array("0-2")
         await store.create_job(array, tasks)
         done = await store.request_cancel(array.id, clock.now)
         assert (done.state, done.ended_at) == (S.CANCELLED, clock.now)
-        assert {task.state for task in await store.array_tasks(array.id)} == {S.CANCELLED}
-        assert await store.outbox_depth() == (0, 0.0)
+        assert {task.state for task in await store.list_array_tasks(array.id)} == {S.CANCELLED}
+        assert await store.get_outbox_depth() == (0, 0.0)
 
     async def test_cancelled_while_it_runs(self, store: Store, clock: Clock, epoch: int) -> None:
         array, tasks = make_array("0-3", state=S.QUEUED)
         await store.create_job(array, tasks)
-        [submit] = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
-        await store.finish_outbox(submit.id, epoch=epoch)
-        await store.transition(tasks[0].id, S.COMPLETED)
-        await store.transition(tasks[1].id, S.RUNNING)
+        [submit] = await store.lease_outbox_items(epoch=epoch, limit=9, lease_s=60)
+        await store.finish_outbox_items(submit.id, epoch=epoch)
+        await store.transition_job(tasks[0].id, S.COMPLETED)
+        await store.transition_job(tasks[1].id, S.RUNNING)
         wished = await store.request_cancel(array.id, clock.now)
         assert wished.cancel_requested_at == clock.now
-        items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
+        items = await store.lease_outbox_items(epoch=epoch, limit=9, lease_s=60)
         assert [(item.kind, item.job_id) for item in items] == [("cancel", array.id)]
-        now = await store.array_tasks(array.id)
+        now = await store.list_array_tasks(array.id)
         assert [task.cancel_requested_at for task in now] == [None, *[clock.now] * 3]
         await store.request_cancel(array.id, clock.pass_(1))
-        assert await store.lease_outbox(epoch=epoch, limit=9, lease_s=60) == []
+        assert await store.lease_outbox_items(epoch=epoch, limit=9, lease_s=60) == []
 
     async def test_cancelled_with_a_retried_task_or_without_one_to_keep(
         self, store: Store, clock: Clock, epoch: int
     ) -> None:
         array, tasks = make_array("0-3", state=S.RUNNING)
         await store.create_job(array, tasks)
-        again = await store.retry(tasks[0].id, S.FAILED, epoch=epoch)
-        await store.transition(again.id, S.SUBMITTING)
-        submits = await store.lease_outbox(epoch=epoch, limit=9, lease_s=600)
-        await store.finish_outbox(*(item.id for item in submits), epoch=epoch)
+        again = await store.retry_job(tasks[0].id, S.FAILED, epoch=epoch)
+        await store.transition_job(again.id, S.SUBMITTING)
+        submits = await store.lease_outbox_items(epoch=epoch, limit=9, lease_s=600)
+        await store.finish_outbox_items(*(item.id for item in submits), epoch=epoch)
         await store.request_cancel(array.id, clock.now, keep={tasks[3].id})
-        items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=600)
+        items = await store.lease_outbox_items(epoch=epoch, limit=9, lease_s=600)
         assert {item.job_id for item in items} == {task.id for task in tasks[:3]}
-        await store.finish_outbox(*(item.id for item in items), epoch=epoch)
+        await store.finish_outbox_items(*(item.id for item in items), epoch=epoch)
         await store.request_cancel(array.id, clock.now)
-        items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=600)
+        items = await store.lease_outbox_items(epoch=epoch, limit=9, lease_s=600)
         assert {(item.job_id, item.attempt) for item in items} == {(again.id, 2), (array.id, 1)}
 
     async def test_task_is_read_by_its_index(self, store: Store) -> None:
@@ -151,9 +151,9 @@ class TestArray:
         other, _ = make_array("5")
         await store.create_job(array, tasks)
         await store.create_job(other, [make_task(other, 5)])
-        assert await store.array_task(array.id, 7) == tasks[4]
+        assert await store.find_array_task(array.id, 7) == tasks[4]
         for missing in (5, -1, 1 << 40, 1 << 80):
-            assert await store.array_task(array.id, missing) is None
+            assert await store.find_array_task(array.id, missing) is None
 
     async def test_a_task_cancelled_while_its_array_is_being_submitted(
         self, store: Store, clock: Clock
@@ -163,7 +163,7 @@ class TestArray:
         await store.create_job(array, tasks)
         wished = await store.request_cancel(tasks[0].id, clock.now)
         assert (wished.state, wished.cancel_requested_at) == (S.PENDING_SUBMIT, clock.now)
-        assert (await store.outbox_depth())[0] == 2
+        assert (await store.get_outbox_depth())[0] == 2
 
     async def test_tasks_that_change_at_the_same_time(
         self, store: Store, other: Store, clock: Clock
@@ -173,7 +173,7 @@ class TestArray:
         await store.create_job(array, tasks)
         await asyncio.gather(
             *(
-                (store, other)[index % 2].transition(task.id, S.COMPLETED)
+                (store, other)[index % 2].transition_job(task.id, S.COMPLETED)
                 for index, task in enumerate(tasks)
             ),
             other.request_cancel(array.id, clock.now),

@@ -25,7 +25,7 @@ Change = Callable[[Store, Clock, str, Callable[[Any], None]], Awaitable[Any]]
 
 
 async def mail_and_choices(store: Store) -> Any:
-    return (await store.get_user("ada")).mail, await store.choices("ada")
+    return (await store.get_user("ada")).mail, await store.get_notification_choices("ada")
 
 
 RACES: dict[str, tuple[Look, Change]] = {
@@ -35,13 +35,13 @@ RACES: dict[str, tuple[Look, Change]] = {
     ),
     "project": (
         lambda store: store.get_project("ada"),
-        lambda store, _, word, check: store.change_project(
+        lambda store, _, word, check: store.update_project(
             "ada", ProjectChange("title", {"title": word}), actor="ada", check=check
         ),
     ),
     "project's end": (
         lambda store: store.get_project("ada"),
-        lambda store, clock, word, check: store.step_project(
+        lambda store, clock, word, check: store.apply_project_step(
             "ada",
             Step.RENEW,
             actor=word,
@@ -50,7 +50,7 @@ RACES: dict[str, tuple[Look, Change]] = {
         ),
     ),
     "limits": (
-        lambda store: store.limits_of("ada"),
+        lambda store: store.get_limits("ada"),
         lambda store, _, word, check: store.set_limits(
             "ada", Limits(max_gpus=len(word)), actor=word, check=check
         ),
@@ -62,21 +62,21 @@ RACES: dict[str, tuple[Look, Change]] = {
         ),
     ),
     "maintenance": (
-        lambda store: store.maintenance(),
+        lambda store: store.find_maintenance(),
         lambda store, clock, word, check: store.set_maintenance(
             Maintenance(starts_at=clock.now, message=word, created_at=clock.now, created_by="root"),
             check=check,
         ),
     ),
     "preference": (
-        lambda store: store.preference("ada", "portal"),
-        lambda store, _, word, check: store.put_preference(
+        lambda store: store.find_preference("ada", "portal"),
+        lambda store, _, word, check: store.save_preference(
             "ada", "portal", {"theme": word}, check=check
         ),
     ),
     "choices": (
         mail_and_choices,
-        lambda store, _, word, check: store.save_choices(
+        lambda store, _, word, check: store.save_notification_choices(
             "ada",
             NotificationChoices(choices={NotificationKind.JOB_FAILED: {"mail": False}}),
             mail=f"{word}@example.org",
@@ -84,7 +84,7 @@ RACES: dict[str, tuple[Look, Change]] = {
         ),
     ),
     "webhook": (
-        lambda store: store.webhook("wh_1"),
+        lambda store: store.get_webhook("wh_1"),
         lambda store, _, word, check: store.update_webhook(
             "wh_1", url=f"https://{word}.example/", check=check
         ),
@@ -96,7 +96,7 @@ RACES: dict[str, tuple[Look, Change]] = {
 async def there(store: Store, clock: Clock) -> None:
     await add(store, user("ada", "ada"))
     await store.save_announcement(announcement(clock, "one"))
-    await store.create_webhook(hook(clock), most=1)
+    await store.create_webhook(hook(clock), max_webhooks=1)
 
 
 @pytest.mark.parametrize("what", RACES)

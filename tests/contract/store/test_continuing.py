@@ -21,7 +21,7 @@ def follower(old: Job) -> Job:
 
 
 async def ended(store: Store, job: Job) -> Job:
-    return await store.transition(job.id, JobState.CANCELLED)
+    return await store.transition_job(job.id, JobState.CANCELLED)
 
 
 async def test_of_many_that_continue_it_at_once_one_does(store: Store) -> None:

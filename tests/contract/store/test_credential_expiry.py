@@ -32,20 +32,22 @@ async def test_expired_sign_ins_are_noted_for_jupyterhub_until_it_has_heard(
     await store.end_sign_in("out", clock.now)
     await store.replace_sign_in("same", "ada", clock.now)
     await store.replace_sign_in("other", "eve", clock.now)
-    assert await store.sign_in_id("same") is None
+    assert await store.find_sign_in_id("same") is None
     assert [each.id for each in await store.list_sign_ins("ada", clock.now)] == ["over"]
     clock.pass_(60)
-    await store.prune(events_before=clock.now, idempotency_before=clock.now)
-    (due,) = await store.hub_logouts(clock.now)
+    await store.delete_old_records(events_before=clock.now, idempotency_before=clock.now)
+    (due,) = await store.list_hub_logouts(clock.now)
     assert (due.owner, due.count) == ("ada", 0)
-    assert (due.expired, due.kept) == ({"over", "out", "other"}, {"same"})
+    assert (due.expired, due.kept_sign_in_ids) == ({"over", "out", "other"}, {"same"})
     clock.pass_(3_600)
-    await store.hub_logged_out(due)
-    left = {each.owner: each for each in await store.hub_logouts(clock.now)}
-    assert (left["ada"].expired, left["ada"].kept) == ({"same"}, frozenset())
+    await store.finish_hub_logout(due)
+    left = {each.owner: each for each in await store.list_hub_logouts(clock.now)}
+    assert (left["ada"].expired, left["ada"].kept_sign_in_ids) == ({"same"}, frozenset())
     assert left["eve"].expired == {"id-eve"}
     await store.revoke_sign_ins("ada")
-    assert [each.kept for each in await store.hub_logouts(clock.now)] == [frozenset()] * 2
+    assert [each.kept_sign_in_ids for each in await store.list_hub_logouts(clock.now)] == [
+        frozenset()
+    ] * 2
 
 
 async def test_each_credential_is_reported_once_when_its_time_is_over(
@@ -53,24 +55,24 @@ async def test_each_credential_is_reported_once_when_its_time_is_over(
 ) -> None:
     await add(store, user(role=Role.ADMIN), user("bob"))
     begun = clock.now
-    assert await store.next_expiry(begun) is None
+    assert await store.find_next_expiry(begun) is None
     await store.create_sign_in(sign_in(clock, expires_at=begun + timedelta(minutes=9)), "h", "csrf")
-    await store.act_as("h", "csrf2", "bob", begun + timedelta(minutes=5))
+    await store.set_impersonation("h", "csrf2", "bob", begun + timedelta(minutes=5))
     for name, minutes in (("t", 7), ("endless", None)):
         await store.create_token(access_token(clock, name, minutes), f"hash {name}")
     seen = []
     for _ in range(3):
-        due = await store.next_expiry(clock.now)
+        due = await store.find_next_expiry(clock.now)
         assert due is not None
         before, clock.now = clock.now, due
-        seen.append((due - begun, await store.expired_credentials(before, due)))
+        seen.append((due - begun, await store.list_expired_credentials(before, due)))
     assert seen == [
         (timedelta(minutes=5), {"id-ada/bob"}),
         (timedelta(minutes=7), {"t"}),
         (timedelta(minutes=9), {"id-ada"}),
     ]
-    assert await store.next_expiry(clock.now) is None
-    assert not await store.expired_credentials(clock.now, clock.now + timedelta(days=1))
+    assert await store.find_next_expiry(clock.now) is None
+    assert not await store.list_expired_credentials(clock.now, clock.now + timedelta(days=1))
 
 
 async def test_validity_of_a_credential_ends_with_its_time_and_its_revocation(
@@ -78,7 +80,7 @@ async def test_validity_of_a_credential_ends_with_its_time_and_its_revocation(
 ) -> None:
     await add(store, user(role=Role.ADMIN), user("bob"))
     await store.create_sign_in(sign_in(clock), "h", "csrf")
-    await store.act_as("h", "csrf2", "bob", clock.now + timedelta(minutes=5))
+    await store.set_impersonation("h", "csrf2", "bob", clock.now + timedelta(minutes=5))
     for name, minutes in (("t", 5), ("endless", None)):
         await store.create_token(access_token(clock, name, minutes), f"hash {name}")
     session = make_session(owner="bob", project="bob")
@@ -86,12 +88,12 @@ async def test_validity_of_a_credential_ends_with_its_time_and_its_revocation(
     names = ("id-ada", "id-ada/bob", "id-ada/eve", "t", "endless", str(session.id), "", "none")
 
     async def valid() -> set[str]:
-        return {name for name in names if await store.credential_valid(name, clock.now)}
+        return {name for name in names if await store.is_credential_valid(name, clock.now)}
 
     assert await valid() == {"id-ada", "id-ada/bob", "t", "endless", str(session.id)}
     clock.pass_(300)
     assert await valid() == {"id-ada", "endless", str(session.id)}
     await store.delete_token("ada", "endless")
     await store.end_sign_in("h", clock.now)
-    await store.transition(session.id, JobState.CANCELLED)
+    await store.transition_job(session.id, JobState.CANCELLED)
     assert await valid() == set()

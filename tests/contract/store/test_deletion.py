@@ -69,13 +69,13 @@ async def test_exactly_the_jobs_that_are_kept_no_longer_expire(
     count = await store.expire_jobs(site, times, clock(), limit=1_000, epoch=epoch)
     marked = {
         job.id
-        for job in await store.get_jobs([job.id for job in jobs])
+        for job in await store.find_jobs([job.id for job in jobs])
         if job.delete_requested_at is not None
     }
     rule = {
         job.id
         for job in jobs
-        if times.get(job.project, site).expired(job.state, job.ended_at, clock())
+        if times.get(job.project, site).is_expired(job.state, job.ended_at, clock())
     }
     assert marked == rule
     assert count == len(rule) > 20
@@ -110,7 +110,7 @@ async def test_only_whole_jobs_that_have_ended_and_are_not_needed_are_deleted(
     of_task = make_job(spec={"after": (tasks[1].id,)}, state=JobState.UNKNOWN)
     for job in (waiting, of_task):
         await store.create_job(job)
-    group_task = make_task_group(shared).task(3)
+    group_task = make_task_group(shared).make_task(3)
     ids = [array.id, tasks[0].id, group_task.id, first.id, waiting.id, of_task.id, uuid4()]
     answers = await store.request_delete(ids, clock())
     assert {job_id: answer.refusal for job_id, answer in answers.items()} == {
@@ -124,7 +124,7 @@ async def test_only_whole_jobs_that_have_ended_and_are_not_needed_are_deleted(
     assert await expired(store, epoch) == 0
     for job in (waiting, of_task):
         await store.request_cancel(job.id, clock())
-    await store.transition(of_task.id, JobState.CANCELLED, JobChanges(ended_at=clock()))
+    await store.transition_job(of_task.id, JobState.CANCELLED, JobChanges(ended_at=clock()))
     assert await expired(store, epoch) == 2
     # A job that depends on it came meanwhile: nothing is deleted.
     late = make_job(spec={"after": (first.id,)})
@@ -132,9 +132,9 @@ async def test_only_whole_jobs_that_have_ended_and_are_not_needed_are_deleted(
     assert not await store.delete_job(first.id, epoch=epoch)
     assert (await store.get_job(first.id)).id == first.id
     with pytest.raises(IllegalTransition, match="being deleted"):
-        await store.retry(first.id, epoch=epoch)
+        await store.retry_job(first.id, epoch=epoch)
     assert await store.delete_job(array.id, epoch=epoch)
-    assert not await store.get_jobs([array.id, *(task.id for task in tasks)])
+    assert not await store.find_jobs([array.id, *(task.id for task in tasks)])
 
 
 async def test_a_deleted_job_leaves_only_its_event(store: Store, epoch: int, clock: Clock) -> None:
@@ -142,10 +142,10 @@ async def test_a_deleted_job_leaves_only_its_event(store: Store, epoch: int, clo
     key = Idempotency(owner="ada", key="once", request_hash="x")
     await store.create_job(job, idempotency=key)
     await store.add_samples(job.id, [Sample(time=clock(), node="n1", cpu=1, memory_bytes=1)])
-    await store.put_profile(job.id, {"steps": 1})
-    await store.put_snapshot(job.id, {"git": None})
-    await store.transition(job.id, JobState.CANCELLED, JobChanges(ended_at=clock()))
-    before = await store.last_event_id()
+    await store.save_profile(job.id, {"steps": 1})
+    await store.save_snapshot(job.id, {"git": None})
+    await store.transition_job(job.id, JobState.CANCELLED, JobChanges(ended_at=clock()))
+    before = await store.get_last_event_id()
     assert not await store.delete_job(job.id, epoch=epoch)  # it was not requested
     requested = (await store.request_delete([job.id], clock()))[job.id]
     assert requested.job.delete_requested_at == clock()
@@ -153,7 +153,7 @@ async def test_a_deleted_job_leaves_only_its_event(store: Store, epoch: int, clo
     assert again == requested
     assert await store.delete_job(job.id, epoch=epoch)
     assert await store.delete_job(job.id, epoch=epoch)  # a second call is no error
-    event = (await store.events_after(before))[-1]
+    event = (await store.list_events_after(before))[-1]
     assert event.kind == "job.deleted"
     assert (event.job_id, event.owner, event.project) == (job.id, "ada", "vision")
     async with store._db.read() as connection:
@@ -198,9 +198,9 @@ async def test_usage_is_the_same_after_jobs_were_deleted(
     async def figures() -> Any:
         return (
             await JobUsage(store, clock).usage(march, april),
-            sorted(await store.waits("vision", march, april)),
-            dict(await store.outcomes("vision", march, april)),
-            await store.job_times(april, april + DAY),
+            sorted(await store.list_wait_times("vision", march, april)),
+            dict(await store.count_ended_jobs("vision", march, april)),
+            await store.list_job_times(april, april + DAY),
         )
 
     before = await figures()
@@ -219,43 +219,43 @@ async def test_folders_are_due_at_the_end_and_measured_once(
 ) -> None:
     job = make_job()
     await store.create_job(job)
-    assert not await store.due_folders(clock(), 9)
-    await store.transition(job.id, JobState.CANCELLED, JobChanges(ended_at=clock()))
-    (due,) = await store.due_folders(clock(), 9)
+    assert not await store.list_due_folders(clock(), 9)
+    await store.transition_job(job.id, JobState.CANCELLED, JobChanges(ended_at=clock()))
+    (due,) = await store.list_due_folders(clock(), 9)
     assert due.id == job.id
     later = clock() + timedelta(minutes=1)
-    await store.note_folders([FolderResult(job.id, 1, due_at=later)], epoch=epoch)
-    assert not await store.due_folders(clock(), 9)
-    assert await store.due_folders(later, 9)
+    await store.record_folder_results([FolderResult(job.id, 1, due_at=later)], epoch=epoch)
+    assert not await store.list_due_folders(clock(), 9)
+    assert await store.list_due_folders(later, 9)
     size = FolderSize(size_bytes=12_288, files=4)
-    await store.note_folders([FolderResult(job.id, 1, size=size)], epoch=epoch)
-    assert not await store.due_folders(later, 9)
+    await store.record_folder_results([FolderResult(job.id, 1, size=size)], epoch=epoch)
+    assert not await store.list_due_folders(later, 9)
     stored = await store.get_job(job.id)
     assert (stored.folder_bytes, stored.folder_files) == (12_288, 4)
     assert stored.version > due.version
-    assert [event.kind for event in await store.job_events(job.id)][-1] == "job.state"
-    assert await store.job_folders("ada") == JobFolders(jobs=1, size_bytes=12_288, files=4)
-    assert (await store.job_folders("bob")).jobs == 0
+    assert [event.kind for event in await store.list_job_events(job.id)][-1] == "job.state"
+    assert await store.get_job_folders("ada") == JobFolders(jobs=1, size_bytes=12_288, files=4)
+    assert (await store.get_job_folders("bob")).jobs == 0
 
     # A folder that cannot be removed: the job stays and says why.
     await store.request_delete([job.id], clock())
-    assert [each.id for each in await store.due_folders(clock(), 9)] == [job.id]
+    assert [each.id for each in await store.list_due_folders(clock(), 9)] == [job.id]
     result = FolderResult(job.id, 1, due_at=later, problem="The home does not answer.")
-    await store.note_folders([result], epoch=epoch)
-    assert not await store.due_folders(clock(), 9)
+    await store.record_folder_results([result], epoch=epoch)
+    assert not await store.list_due_folders(clock(), 9)
     assert (await store.get_job(job.id)).delete_problem == "The home does not answer."
-    await store.note_folders([FolderResult(job.id, 1, due_at=clock())], epoch=epoch)
+    await store.record_folder_results([FolderResult(job.id, 1, due_at=clock())], epoch=epoch)
     assert (await store.get_job(job.id)).delete_problem is None
-    assert await store.due_folders(clock(), 9)
+    assert await store.list_due_folders(clock(), 9)
 
 
 async def test_a_retried_job_has_no_due_folder(store: Store, epoch: int, clock: Clock) -> None:
     job = make_job(state=JobState.RUNNING)
     await store.create_job(job)
-    await store.transition(job.id, JobState.FAILED, JobChanges(ended_at=clock()))
-    assert await store.due_folders(clock(), 9)
-    await store.retry(job.id, epoch=epoch)
-    assert not await store.due_folders(clock(), 9)
+    await store.transition_job(job.id, JobState.FAILED, JobChanges(ended_at=clock()))
+    assert await store.list_due_folders(clock(), 9)
+    await store.retry_job(job.id, epoch=epoch)
+    assert not await store.list_due_folders(clock(), 9)
     size = FolderSize(size_bytes=1, files=1)
-    await store.note_folders([FolderResult(job.id, 1, size=size)], epoch=epoch)
+    await store.record_folder_results([FolderResult(job.id, 1, size=size)], epoch=epoch)
     assert (await store.get_job(job.id)).folder_bytes is None

@@ -20,21 +20,21 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from aitne.core.errors import NotFound, SetupError, StoreUnavailable
 from aitne.core.models.job import JobFilter
 from aitne.store import Store, files
-from aitne.store.urls import parse
+from aitne.store.urls import parse_address
 from tests.support.jobs import make_job, make_spec
 from tests.support.postgres import PostgresServer
 
 _STORES_A_JOB = """
 import asyncio, os, sys
 from pathlib import Path
-from aitne.bootstrap.platform import build
+from aitne.bootstrap.platform import build_platform
 from aitne.core.settings import Settings
 from tests.support.jobs import make_job
 
 async def main():
     folder, scheduler = Path(sys.argv[1]), sys.argv[2]
     slurm = {"software_dir": folder}
-    store = build(Settings(data_dir=folder, scheduler=scheduler, slurm=slurm)).store
+    store = build_platform(Settings(data_dir=folder, scheduler=scheduler, slurm=slurm)).store
     await store.start()
     await store.create_job(make_job())
     os.write(1, b"begin")
@@ -91,7 +91,7 @@ class TestAddress:
         ],
     )
     def test_a_password_is_never_shown(self, url: str, shown: str) -> None:
-        address = parse(url)
+        address = parse_address(url)
         assert (address.shown, address.dsn) == (shown, url)
 
     @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ class TestSqliteFile:
             os.seteuid(65_534)
             try:
                 with pytest.raises(SetupError) as caught:
-                    files.prepare(path)
+                    files.prepare_file(path)
             finally:
                 os.seteuid(0)
         wrong = path.parent if readonly == "the folder" else path
@@ -274,7 +274,7 @@ class TestSqliteFile:
             assert isinstance(error, StoreUnavailable)
             assert "is full. Free some space" in error.message
         stored = await store.list_jobs(JobFilter(), visible_to=None)
-        assert (await store.outbox_depth())[0] == stored.total, "half a job was stored"
+        assert (await store.get_outbox_depth())[0] == stored.total, "half a job was stored"
         await store.ping()
         await store.close()
 
@@ -286,7 +286,7 @@ class TestSqliteFile:
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise error
 
-        monkeypatch.setattr(files, "prepare", full)
+        monkeypatch.setattr(files, "prepare_file", full)
         assert "disk" in await refusal(path)
 
     async def test_locked_by_a_process_that_hangs(
@@ -321,7 +321,7 @@ class TestSqliteFile:
         done = await asyncio.create_subprocess_exec(sys.executable, "-c", code, str(path))
         assert await done.wait() == -9
         store = await start(path)
-        assert len(await store.events_after(0)) == 1
+        assert len(await store.list_events_after(0)) == 1
         await store.close()
 
 
@@ -355,7 +355,7 @@ class TestNetworkFileSystems:
         ],
     )
     def test_file_system_of_path_is_determined(self, path: str, kind: str) -> None:
-        assert files.file_system(Path(path), MOUNTS) == kind
+        assert files.find_file_system_type(Path(path), MOUNTS) == kind
 
     @pytest.mark.parametrize("path", ["/home/ada", "/beegfs/x", "/ssh", "/over"])
     def test_network_file_systems_are_refused(
@@ -364,14 +364,14 @@ class TestNetworkFileSystems:
         (tmp_path / "mountinfo").write_text(MOUNTS)
         monkeypatch.setattr(files, "_MOUNTS", tmp_path / "mountinfo")
         with pytest.raises(SetupError, match=r"network file system.*--data-dir.*postgresql://"):
-            files.refuse_network(Path(path))
+            files.check_not_on_network(Path(path))
 
     def test_local_file_systems_are_accepted(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        files.refuse_network(tmp_path)
+        files.check_not_on_network(tmp_path)
         monkeypatch.setattr(files, "_MOUNTS", tmp_path / "nothing")
-        files.refuse_network(Path("/home"))
+        files.check_not_on_network(Path("/home"))
 
     async def test_a_start_there_makes_no_file(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
@@ -400,8 +400,8 @@ class TestCancelledCallers:
         for start_at in range(0, 60, 6):
             await asyncio.gather(*(give_up(n) for n in range(start_at, start_at + 6)))
         stored = (await store.list_jobs(JobFilter(), visible_to=None)).total
-        assert (await store.outbox_depth())[0] == stored
-        assert len(await store.events_after(0)) == stored
+        assert (await store.get_outbox_depth())[0] == stored
+        assert len(await store.list_events_after(0)) == stored
         assert stored > 0
         await store.create_job(make_job())
         with pytest.raises(NotFound):

@@ -41,7 +41,7 @@ asyncio.run(main(*sys.argv[1:]))
 async def settle(store: Store) -> None:
     """Wait until everything that was committed so far has been told."""
     while await store.wait_for_change(0.3):
-        await store.last_event_id()
+        await store.get_last_event_id()
 
 
 class TestCommitOrder:
@@ -50,14 +50,14 @@ class TestCommitOrder:
     async def test_a_tailing_reader_sees_every_event_of_many_writers(
         self, store: Store, url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        finish, rng = Transaction.finish, random.Random(5)
+        finish, rng = Transaction.flush_events, random.Random(5)
 
         async def dawdle(self: Transaction) -> None:
             """Delay the commit, after events have got their ids."""
             await finish(self)
             await asyncio.sleep(rng.choice([0, 0, 0.005, 0.01]))
 
-        monkeypatch.setattr(Transaction, "finish", dawdle)
+        monkeypatch.setattr(Transaction, "flush_events", dawdle)
         processes, tasks, each = 2, 4, 25
         children = [
             await asyncio.create_subprocess_exec(
@@ -80,7 +80,7 @@ class TestCommitOrder:
         deadline = time.monotonic() + 60
         while len(seen) < (processes + tasks) * each and time.monotonic() < deadline:
             await store.wait_for_change(1)
-            for event in await store.events_after(last, limit=7):
+            for event in await store.list_events_after(last, limit=7):
                 last = event.id
                 seen.append((event.id, event.data["writer"], event.data["n"]))
         await writers
@@ -95,15 +95,15 @@ class TestCommitOrder:
         async with store._db.raw_write() as connection:
             slow = Transaction(connection, clock)
             slow.append_event("slow", {})
-            await slow.finish()
+            await slow.flush_events()
             await slow.execute(
                 text("SELECT 1")
             )  # SQLite begins with the first result that is needed
             quick = asyncio.create_task(other.add_event("quick", {}))
             await asyncio.wait([quick], timeout=0.3)
-            early = await other.events_after(0)
+            early = await other.list_events_after(0)
         await quick
-        late = await other.events_after(0)
+        late = await other.list_events_after(0)
         assert [event.kind for event in late] == ["slow", "quick"]
         assert late[: len(early)] == early, "one appeared before what had been seen"
 
@@ -114,13 +114,13 @@ class TestCommitOrder:
         async def churn(which: Store) -> None:
             for n in range(25):
                 job = rng.choice(jobs)
-                await which.transition(job.id, JobState.RUNNING, message=f"{id(which)} {n}")
+                await which.transition_job(job.id, JobState.RUNNING, message=f"{id(which)} {n}")
 
         done = asyncio.gather(*(churn(which) for which in (store, other) * 3))
         last, versions = 0, {job.id: 0 for job in jobs}
         while True:
             over = done.done()
-            events = await store.events_after(last)
+            events = await store.list_events_after(last)
             for event in events:
                 assert event.id > last
                 last = event.id
@@ -174,7 +174,7 @@ class TestWaiting:
         await settle(store)
 
         async def reader() -> bool:
-            assert await store.events_after(0) == []
+            assert await store.list_events_after(0) == []
             await other.add_event("announcement", {})
             await asyncio.create_task(settle(store))
             return await store.wait_for_change(HOUR_S)
@@ -194,7 +194,7 @@ class TestWaiting:
             nonlocal turns, seen
             while True:
                 turns += 1
-                reading = store.events_after(0)
+                reading = store.list_events_after(0)
                 if read_in == "a task":
                     seen = len(await asyncio.create_task(reading))
                 else:

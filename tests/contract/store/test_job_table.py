@@ -205,8 +205,8 @@ async def test_gpus_are_summed_without_their_owners(store: Store) -> None:
     await store.create_job(array, tasks)
     await store.create_job(make_job(state=JobState.RUNNING, nodes=("n1",)))
     await store.create_job(make_job(spec=make_spec(), state=JobState.COMPLETED, id=uuid4()))
-    assert await store.gpus_held() == [(("n1", "n2"), "a100", 8, at(60))]
-    assert await store.gpus_awaited() == [((), None, 1, None)] * 2
+    assert await store.list_allocated_gpus() == [(("n1", "n2"), "a100", 8, at(60))]
+    assert await store.list_pending_gpus() == [((), None, 1, None)] * 2
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ async def test_gpus_are_summed_without_their_owners(store: Store) -> None:
 async def test_a_made_up_cursor_is_refused_before_a_database_stumbles_over_it(
     store: Store, sort: JobSort, value: str, as_of: str
 ) -> None:
-    cursor = paging.encode("jobs", sort, "desc", value, UUID(int=1).hex, as_of)
+    cursor = paging.encode_cursor("jobs", sort, "desc", value, UUID(int=1).hex, as_of)
     with pytest.raises(InvalidInput, match="cursor"):
         await store.list_jobs(JobFilter(), visible_to=None, sort=sort, cursor=cursor)
 
@@ -231,6 +231,8 @@ async def test_a_made_up_cursor_is_refused_before_a_database_stumbles_over_it(
 async def test_no_list_by_number_takes_a_number_that_no_row_can_have(store: Store) -> None:
     for number in ("9" * 19, "\u0663", "one"):
         with pytest.raises(InvalidInput, match="cursor"):
-            await store.inbox("ada", cursor=paging.encode("notifications", number))
+            await store.list_notifications(
+                "ada", cursor=paging.encode_cursor("notifications", number)
+            )
         with pytest.raises(InvalidInput, match="cursor"):
-            await store.node_history("n1", cursor=paging.encode("node_history", number))
+            await store.list_node_events("n1", cursor=paging.encode_cursor("node_history", number))

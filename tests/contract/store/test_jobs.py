@@ -12,7 +12,7 @@ from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.user import Project, User
 from aitne.store import Store
 from aitne.store.new_jobs import Idempotency, NewJob
-from aitne.store.paging import encode
+from aitne.store.paging import encode_cursor
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import CREATED_AT, make_array, make_job, make_session, make_spec
 
@@ -80,17 +80,17 @@ async def test_an_id_is_used_once(store: Store) -> None:
     await create(store, job)
     with pytest.raises(Conflict, match="already"):
         await create(store, job)
-    assert (await store.outbox_depth())[0] == 1
+    assert (await store.get_outbox_depth())[0] == 1
 
 
 async def test_an_array_has_a_row_for_each_task(store: Store) -> None:
     array, tasks = make_array("3,1,7%2")
     await store.create_job(array, tasks[::-1])
-    assert await store.array_tasks(array.id) == tasks
+    assert await store.list_array_tasks(array.id) == tasks
     assert [task.array_task_id for task in tasks] == [1, 3, 7]
     assert await names(store, top_level_only=True) == [array.name]
     assert len(await names(store, array_job_id=array.id)) == 3
-    assert (await store.outbox_depth())[0] == 1, "one submission for all of them"
+    assert (await store.get_outbox_depth())[0] == 1, "one submission for all of them"
 
 
 async def test_an_array_is_stored_whole_or_not_at_all(store: Store) -> None:
@@ -98,7 +98,7 @@ async def test_an_array_is_stored_whole_or_not_at_all(store: Store) -> None:
     with pytest.raises(Conflict):
         await store.create_job(array, [*tasks, tasks[0]])
     assert await names(store) == []
-    assert await store.last_event_id() == 0
+    assert await store.get_last_event_id() == 0
 
 
 class TestIdempotency:
@@ -109,7 +109,7 @@ class TestIdempotency:
         again = await store.create_job(make_job(), idempotency=self.KEY)
         assert (first.replayed, again.replayed) == (False, True)
         assert again.job == first.job
-        assert (await store.outbox_depth())[0] == 1
+        assert (await store.get_outbox_depth())[0] == 1
 
     async def test_idempotency_key_with_different_request_is_refused(self, store: Store) -> None:
         await store.create_job(make_job(), idempotency=self.KEY)
@@ -145,8 +145,8 @@ class TestIdempotency:
             (keyless.id, False),
         ]
         assert sorted(await names(store)) == ["first", "keyless", "new"]
-        assert (await store.outbox_depth())[0] == 3
-        kinds = [event.kind for event in await store.events_after(0)]
+        assert (await store.get_outbox_depth())[0] == 3
+        kinds = [event.kind for event in await store.list_events_after(0)]
         assert kinds.count("job.created") == 3
 
     async def test_of_jobs_that_are_stored_together_none_stays_if_one_cannot(
@@ -157,7 +157,7 @@ class TestIdempotency:
         with pytest.raises(Conflict, match="already exists"):
             await store.create_jobs([NewJob(make_job(name="other")), NewJob(there)])
         assert len(await names(store)) == 1
-        assert (await store.outbox_depth())[0] == 1
+        assert (await store.get_outbox_depth())[0] == 1
 
     async def test_a_key_is_its_owners(self, store: Store) -> None:
         await store.create_job(make_job(), idempotency=self.KEY)
@@ -190,7 +190,7 @@ class TestIdempotency:
     ) -> None:
         """The first one's transaction is held open until the second has certainly begun to wait."""
         job, held, release = make_job(), asyncio.Event(), asyncio.Event()
-        claim = store._claim
+        claim = store._insert_idempotency_keys
 
         async def slow_claim(*args: object) -> Job | None:
             result = await claim(*args)  # type: ignore[arg-type]
@@ -198,7 +198,7 @@ class TestIdempotency:
             await release.wait()
             return result
 
-        store._claim = slow_claim  # type: ignore[method-assign]
+        store._insert_idempotency_keys = slow_claim  # type: ignore[method-assign]
         first = asyncio.create_task(store.create_job(job, idempotency=self.KEY))
         await held.wait()
         second = asyncio.create_task(other.create_job(make_job(), idempotency=self.KEY))
@@ -214,10 +214,10 @@ class TestList:
     async def test_newest_first(self, store: Store) -> None:
         await create(store, *(make_job(name=f"j{n}", created_at=at(n)) for n in (2, 0, 1)))
         assert await names(store) == ["j2", "j1", "j0"]
-        assert [job.name for job in await store.live_jobs()] == ["j0", "j1", "j2"]
+        assert [job.name for job in await store.list_live_jobs()] == ["j0", "j1", "j2"]
         other = make_job(name="other", owner="bob")
         await create(store, other)
-        assert [job.id for job in await store.live_jobs(owner="bob")] == [other.id]
+        assert [job.id for job in await store.list_live_jobs(owner="bob")] == [other.id]
 
     async def test_filters(self, store: Store) -> None:
         await create(
@@ -296,8 +296,15 @@ class TestList:
         "cursor",
         [
             *("", "x", "🗝", "!!!!", "bnVsbA", "e30", "A" * 5_000),
-            *(encode("jobs"), encode("users", "ada"), encode("jobs", "x", "y")),
-            *(encode("jobs", "2026-01-01", "9"), encode("jobs", "2026-01-01T00:00:00", "1" * 32)),
+            *(
+                encode_cursor("jobs"),
+                encode_cursor("users", "ada"),
+                encode_cursor("jobs", "x", "y"),
+            ),
+            *(
+                encode_cursor("jobs", "2026-01-01", "9"),
+                encode_cursor("jobs", "2026-01-01T00:00:00", "1" * 32),
+            ),
         ],
     )
     async def test_a_cursor_that_is_not_ours(self, store: Store, cursor: str) -> None:
@@ -309,13 +316,13 @@ class TestList:
         array, tasks = make_array("0-2")
         await store.create_job(array, tasks)
         await create(store, make_job(state="QUEUED"))
-        assert await store.count_by_state() == {"PENDING_SUBMIT": 3, "QUEUED": 1}
-        assert await store.count_by_state(live_only=True) == {"PENDING_SUBMIT": 3, "QUEUED": 1}
+        assert await store.count_jobs_by_state() == {"PENDING_SUBMIT": 3, "QUEUED": 1}
+        assert await store.count_jobs_by_state(live_only=True) == {"PENDING_SUBMIT": 3, "QUEUED": 1}
 
     async def test_a_users_live_rows_are_counted(self, store: Store) -> None:
         array, tasks = make_array("0-2")
         await store.create_job(array, tasks)
         await create(store, make_job(state="COMPLETED"), make_job(owner="bob"))
-        assert await store.count_live(array.owner) == 4
-        assert await store.count_live("bob") == 1
-        assert await store.count_live("nobody") == 0
+        assert await store.count_live_jobs(array.owner) == 4
+        assert await store.count_live_jobs("bob") == 1
+        assert await store.count_live_jobs("nobody") == 0

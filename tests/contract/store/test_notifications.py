@@ -50,14 +50,17 @@ class TestTelling:
         self, store: Store, epoch: int, clock: Clock
     ) -> None:
         await add(store, user(), user("bob"))
-        assert await store.cursor("n") == 0
+        assert await store.get_event_cursor("n") == 0
         everything = [told(deliveries=(to_hook(),)), told("bob"), told("gone")]
-        assert await store.tell(everything, cursor="n", since=0, until=7, epoch=epoch) == 2
-        assert await store.cursor("n") == 7
-        (mine,) = (await store.inbox("ada")).items
+        assert (
+            await store.add_notifications(everything, cursor="n", since=0, until=7, epoch=epoch)
+            == 2
+        )
+        assert await store.get_event_cursor("n") == 7
+        (mine,) = (await store.list_notifications("ada")).items
         assert (mine.title, mine.event_id, mine.read_at) == ("digits has finished", 1, None)
         assert mine.data == {"n": 1}
-        added = [e for e in await store.events_after(0) if e.kind == "notification.added"]
+        added = [e for e in await store.list_events_after(0) if e.kind == "notification.added"]
         assert [(e.owner, e.data["popup"]) for e in added] == [("ada", True), ("bob", True)]
         assert added[0].data["id"] == mine.id
         (sent,) = await store.lease_deliveries(epoch=epoch, limit=10, lease_s=60)
@@ -67,39 +70,46 @@ class TestTelling:
         self, store: Store, other: Store, epoch: int
     ) -> None:
         await add(store, user())
-        await store.tell([told(deliveries=(to_hook(),))], cursor="n", since=0, until=5, epoch=epoch)
+        await store.add_notifications(
+            [told(deliveries=(to_hook(),))], cursor="n", since=0, until=5, epoch=epoch
+        )
         with pytest.raises(Conflict):
-            await other.tell(
+            await other.add_notifications(
                 [told(deliveries=(to_hook(),))], cursor="n", since=0, until=5, epoch=epoch
             )
-        assert await other.tell([told()], cursor="n", since=5, until=6, epoch=epoch) == 0
-        assert (await store.inbox("ada")).total == 1
+        assert (
+            await other.add_notifications([told()], cursor="n", since=5, until=6, epoch=epoch) == 0
+        )
+        assert (await store.list_notifications("ada")).total == 1
         assert len(await store.lease_deliveries(epoch=epoch, limit=10, lease_s=60)) == 1
 
     async def test_controller_without_lease_creates_no_notifications(
         self, store: Store, epoch: int
     ) -> None:
         await add(store, user())
-        await store.drop_lease("controller", "test")
+        await store.release_lease("controller", "test")
         with pytest.raises(StaleEpoch):
-            await store.tell([told()], cursor="n", since=0, until=5, epoch=epoch + 100)
-        assert await store.cursor("n") == 0
-        assert (await store.inbox("ada")).total == 0
+            await store.add_notifications([told()], cursor="n", since=0, until=5, epoch=epoch + 100)
+        assert await store.get_event_cursor("n") == 0
+        assert (await store.list_notifications("ada")).total == 0
 
     async def test_many_are_told_at_once(self, store: Store, epoch: int) -> None:
         names = [f"u{n}" for n in range(450)]
         await add(store, *(user(name) for name in names))
         all_told = [told(name) for name in names]
-        assert await store.tell(all_told, cursor="n", since=0, until=1, epoch=epoch) == 450
+        assert (
+            await store.add_notifications(all_told, cursor="n", since=0, until=1, epoch=epoch)
+            == 450
+        )
 
     async def test_when_anybody_was_told_of_something(
         self, store: Store, epoch: int, clock: Clock
     ) -> None:
         await add(store, user())
-        assert await store.last_told(KIND, "/jobs/1") is None
-        await store.tell([told()], cursor="n", since=0, until=1, epoch=epoch)
-        assert await store.last_told(KIND, "/jobs/1") == clock.now
-        assert await store.last_told(KIND, "/jobs/2") is None
+        assert await store.find_last_notified_at(KIND, "/jobs/1") is None
+        await store.add_notifications([told()], cursor="n", since=0, until=1, epoch=epoch)
+        assert await store.find_last_notified_at(KIND, "/jobs/1") == clock.now
+        assert await store.find_last_notified_at(KIND, "/jobs/2") is None
 
 
 class TestInbox:
@@ -108,71 +118,73 @@ class TestInbox:
     ) -> None:
         await add(store, user(), user("bob"))
         for n in range(1, 6):
-            await store.tell(
+            await store.add_notifications(
                 [told(event_id=n), told("bob", n)], cursor="n", since=n - 1, until=n, epoch=epoch
             )
-        first = await store.inbox("ada", limit=2)
+        first = await store.list_notifications("ada", limit=2)
         assert [each.event_id for each in first.items] == [5, 4]
         assert first.total == 5
-        second = await store.inbox("ada", limit=2, cursor=first.next_cursor)
+        second = await store.list_notifications("ada", limit=2, cursor=first.next_cursor)
         assert [each.event_id for each in second.items] == [3, 2]
         read = [each.id for each in first.items]
-        bobs = (await store.inbox("bob")).items[0].id
-        assert await store.mark_read("ada", [*read, bobs], clock.now) == 3
-        assert await store.unread("bob") == 5
-        unread = await store.inbox("ada", unread=True)
+        bobs = (await store.list_notifications("bob")).items[0].id
+        assert await store.mark_notifications_read("ada", [*read, bobs], clock.now) == 3
+        assert await store.count_unread_notifications("bob") == 5
+        unread = await store.list_notifications("ada", unread_only=True)
         assert [each.event_id for each in unread.items] == [3, 2, 1]
-        before = await store.last_event_id()
-        assert await store.mark_read("ada", None, clock.now) == 0
-        (said,) = await store.events_after(before)
+        before = await store.get_last_event_id()
+        assert await store.mark_notifications_read("ada", None, clock.now) == 0
+        (said,) = await store.list_events_after(before)
         assert (said.kind, said.owner, said.data) == ("notification.read", "ada", {"unread": 0})
-        assert await store.mark_read("ada", None, clock.now) == 0
-        assert len(await store.events_after(before)) == 1
+        assert await store.mark_notifications_read("ada", None, clock.now) == 0
+        assert len(await store.list_events_after(before)) == 1
         with pytest.raises(InvalidInput):
-            await store.inbox("ada", cursor="nonsense")
+            await store.list_notifications("ada", cursor="nonsense")
 
     async def test_old_ones_are_deleted_and_what_waits_to_be_sent_is_not(
         self, store: Store, epoch: int, clock: Clock
     ) -> None:
         await add(store, user())
-        await store.tell([told(deliveries=(to_hook(),))], cursor="n", since=0, until=1, epoch=epoch)
+        await store.add_notifications(
+            [told(deliveries=(to_hook(),))], cursor="n", since=0, until=1, epoch=epoch
+        )
         await store.prune_notifications(clock.now + timedelta(seconds=1))
-        assert (await store.inbox("ada")).total == 0
+        assert (await store.list_notifications("ada")).total == 0
         assert len(await store.lease_deliveries(epoch=epoch, limit=10, lease_s=60)) == 1
 
 
 class TestChoices:
     async def test_notification_choices_of_user_are_kept(self, store: Store, clock: Clock) -> None:
         await add(store, user(), user("bob"))
-        assert await store.choices("ada") == NotificationChoices()
+        assert await store.get_notification_choices("ada") == NotificationChoices()
         mine = NotificationChoices(choices={KIND: {"mail": False}}, quiet_until=clock.now)
-        await store.save_choices("ada", mine)
-        assert await store.choices("ada") == mine
-        assert await store.choices_of_many(["ada", "bob"]) == {"ada": mine}
+        await store.save_notification_choices("ada", mine)
+        assert await store.get_notification_choices("ada") == mine
+        assert await store.list_notification_choices(["ada", "bob"]) == {"ada": mine}
         with pytest.raises(NotFound):
-            await store.save_choices("nobody", mine)
+            await store.save_notification_choices("nobody", mine)
 
     async def test_notification_recipients_are_enabled_users(self, store: Store) -> None:
         await add(store, user(mail="ada@example.org"), user("bob"), user("eve"))
         await store.update_user("eve", disabled=True)
-        assert [(each.name, each.mail) for each in await store.people()] == [
+        assert [(each.name, each.mail) for each in await store.list_recipients()] == [
             ("ada", "ada@example.org"),
             ("bob", None),
         ]
-        assert [each.name for each in await store.people(["bob", "eve"])] == ["bob"]
+        assert [each.name for each in await store.list_recipients(["bob", "eve"])] == ["bob"]
         assert (await store.update_user("ada", mail="")).mail is None
-        assert await store.members_of("vision") == ["ada", "bob", "eve"]
+        assert await store.list_project_members("vision") == ["ada", "bob", "eve"]
 
 
 class TestWebhooks:
     async def test_a_webhook_lives(self, store: Store, clock: Clock) -> None:
         await add(store, user(), user("bob"))
-        await store.create_webhook(hook(clock), most=1)
+        await store.create_webhook(hook(clock), max_webhooks=1)
         with pytest.raises(Conflict, match="maximum"):
-            await store.create_webhook(hook(clock, "wh_2"), most=1)
-        await store.create_webhook(hook(clock, "wh_3", "bob"), most=1)
-        assert [each.id for each in await store.webhooks("ada")] == ["wh_1"]
-        assert [each.id for each in await store.webhooks_of_many(["ada", "bob"])] == [
+            await store.create_webhook(hook(clock, "wh_2"), max_webhooks=1)
+        await store.create_webhook(hook(clock, "wh_3", "bob"), max_webhooks=1)
+        assert [each.id for each in await store.list_webhooks("ada")] == ["wh_1"]
+        assert [each.id for each in await store.list_enabled_webhooks(["ada", "bob"])] == [
             "wh_1",
             "wh_3",
         ]
@@ -180,20 +192,23 @@ class TestWebhooks:
         assert (changed.url, changed.generation) == ("https://b.example/", 2)
         off = await store.update_webhook("wh_1", disable=(clock.now, "why"))
         assert (off.disabled_at, off.disabled_why) == (clock.now, "why")
-        assert [each.id for each in await store.webhooks_of_many(["ada"])] == []
+        assert [each.id for each in await store.list_enabled_webhooks(["ada"])] == []
         assert (await store.update_webhook("wh_1", enable=True)).disabled_at is None
         await store.add_delivery(to_hook())
         await store.delete_webhook("wh_1")
-        for missing in (store.webhook, store.delete_webhook, store.update_webhook):
+        for missing in (store.get_webhook, store.delete_webhook, store.update_webhook):
             with pytest.raises(NotFound):
                 await missing("wh_1")
-        assert await store.deliveries(owner="ada", channel="webhook", target="wh_1", limit=9) == []
+        assert (
+            await store.list_deliveries(owner="ada", channel="webhook", target="wh_1", limit=9)
+            == []
+        )
 
     async def test_webhook_is_disabled_after_consecutive_failures(
         self, store: Store, epoch: int, clock: Clock
     ) -> None:
         await add(store, user())
-        await store.create_webhook(hook(clock), most=9)
+        await store.create_webhook(hook(clock), max_webhooks=9)
 
         async def deliver(state: DeliveryState, most: int | None = 2) -> bool:
             new = await store.add_delivery(to_hook())
@@ -207,8 +222,8 @@ class TestWebhooks:
         assert not await deliver(DeliveryState.SENT)
         assert not await deliver(DeliveryState.FAILED)
         assert await deliver(DeliveryState.FAILED)
-        assert (await store.webhook("wh_1")).disabled_why == "no"
-        (said,) = [e for e in await store.events_after(0) if e.kind == "webhook.disabled"]
+        assert (await store.get_webhook("wh_1")).disabled_why == "no"
+        (said,) = [e for e in await store.list_events_after(0) if e.kind == "webhook.disabled"]
         assert (said.owner, said.data["url"]) == ("ada", "https://a.example/x")
         assert not await deliver(DeliveryState.FAILED)
 
@@ -225,10 +240,10 @@ class TestDeliveries:
         clock.pass_(61)
         (again,) = await store.lease_deliveries(epoch=epoch, limit=5, lease_s=60)
         assert again.tries == 2
-        lease = await store.current_lease("controller")
+        lease = await store.find_lease("controller")
         assert lease is not None
-        await store.drop_lease("controller", lease.holder)
-        taken = await store.take_lease("controller", "next", duration_s=60)
+        await store.release_lease("controller", lease.holder)
+        taken = await store.acquire_lease("controller", "next", duration_s=60)
         assert taken is not None
         with pytest.raises(StaleEpoch):
             await store.lease_deliveries(epoch=epoch, limit=5, lease_s=60)
@@ -273,7 +288,7 @@ class TestDeliveries:
         (one,) = await store.lease_deliveries(epoch=epoch, limit=5, lease_s=60)
         assert (one.status, one.error, one.tries) == (503, "busy", 2)
         await store.finish_delivery(one, DeliveryState.SENT, epoch=epoch, status=200)
-        (log,) = await store.deliveries(owner="ada", channel="webhook", target="wh_1", limit=9)
+        (log,) = await store.list_deliveries(owner="ada", channel="webhook", target="wh_1", limit=9)
         assert (log.state, log.status, log.finished_at) == (DeliveryState.SENT, 200, clock.now)
         with pytest.raises(NotFound):
             await store.add_delivery(to_hook(owner="nobody"))
@@ -285,20 +300,26 @@ class TestActivity:
     ) -> None:
         job = (await store.create_job(make_session())).job
         start = clock.now
-        await store.note_activity(job.id, active_at=start, seen_at=start)
+        await store.record_activity(job.id, active_at=start, seen_at=start)
         clock.pass_(100)
-        assert await store.warn_idle(job.id, warned=1, at=clock.now, data={"n": 1}, epoch=epoch)
-        assert not await store.warn_idle(job.id, warned=1, at=clock.now, data={"n": 1}, epoch=epoch)
+        assert await store.record_idle_warning(
+            job.id, warned=1, at=clock.now, data={"n": 1}, epoch=epoch
+        )
+        assert not await store.record_idle_warning(
+            job.id, warned=1, at=clock.now, data={"n": 1}, epoch=epoch
+        )
         clock.pass_(1)
-        await store.note_activity(job.id, active_at=start - timedelta(seconds=5), seen_at=clock.now)
-        (known,) = await store.activities()
+        await store.record_activity(
+            job.id, active_at=start - timedelta(seconds=5), seen_at=clock.now
+        )
+        (known,) = await store.list_activities()
         assert (known.active_at, known.seen_at, known.warned) == (start, clock.now, 1)
-        await store.note_activity(job.id, active_at=clock.now, seen_at=clock.now)
-        (known,) = await store.activities()
+        await store.record_activity(job.id, active_at=clock.now, seen_at=clock.now)
+        (known,) = await store.list_activities()
         assert (known.active_at, known.warned, known.warned_at) == (clock.now, 0, None)
-        kinds = [event.kind for event in await store.job_events(job.id)]
+        kinds = [event.kind for event in await store.list_job_events(job.id)]
         assert kinds[1:] == ["session.idle", "session.active"]
-        assert await store.note_activity(uuid4(), active_at=clock.now, seen_at=clock.now) is None
+        assert await store.record_activity(uuid4(), active_at=clock.now, seen_at=clock.now) is None
 
     async def test_small_activity_changes_are_not_stored_before_warning(
         self, store: Store, epoch: int, clock: Clock
@@ -308,8 +329,8 @@ class TestActivity:
 
         async def note(active_s: int, seen_s: int) -> tuple[float, float]:
             at = [start + timedelta(seconds=each) for each in (active_s, seen_s)]
-            await store.note_activity(job.id, active_at=at[0], seen_at=at[1], tolerance_s=60)
-            (known,) = await store.activities()
+            await store.record_activity(job.id, active_at=at[0], seen_at=at[1], tolerance_s=60)
+            (known,) = await store.list_activities()
             return (
                 (known.active_at - start).total_seconds(),
                 (known.seen_at - start).total_seconds(),
@@ -321,28 +342,28 @@ class TestActivity:
         assert await note(119, 119) == (119, 119)
         assert await note(119, 150) == (119, 119)
         clock.pass_(130)
-        assert await store.warn_idle(job.id, warned=1, at=clock.now, data={}, epoch=epoch)
+        assert await store.record_idle_warning(job.id, warned=1, at=clock.now, data={}, epoch=epoch)
         assert await note(140, 141) == (140, 141), "who is warned and works is heard at once"
-        (known,) = await store.activities()
+        (known,) = await store.list_activities()
         assert known.warned == 0
 
     async def test_ended_session_is_not_watched(
         self, store: Store, epoch: int, clock: Clock
     ) -> None:
         job = (await store.create_job(make_session())).job
-        await store.note_activity(job.id, active_at=clock.now, seen_at=clock.now)
+        await store.record_activity(job.id, active_at=clock.now, seen_at=clock.now)
         ended = await store.request_cancel(
             job.id, clock.now, "Ended after 1h.", reason=TerminationReason.IDLE
         )
         assert (ended.state, ended.reason) == (JobState.CANCELLED, TerminationReason.IDLE)
-        assert await store.activities() == []
+        assert await store.list_activities() == []
 
     async def test_a_wish_names_its_reason_while_the_job_still_runs(
         self, store: Store, clock: Clock
     ) -> None:
         job = (await store.create_job(make_session())).job
         for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING):
-            await store.transition(job.id, state)
+            await store.transition_job(job.id, state)
         await store.request_cancel(job.id, clock.now, "idle", reason=TerminationReason.IDLE)
         again = await store.request_cancel(job.id, clock.now, "by ada")
         assert (again.reason, again.message) == (TerminationReason.IDLE, "idle")
@@ -351,9 +372,9 @@ class TestActivity:
         one, two = [(await store.create_job(make_job())).job for _ in range(2)]
         earlier = clock.now - timedelta(hours=1)
         for job, since in ((one, clock.now), (two, earlier)):
-            await store.transition(
+            await store.transition_job(
                 job.id, JobState.PENDING_SUBMIT, JobChanges(gpu_idle_since=since)
             )
-        assert [job.id for job in await store.idle_gpu_jobs()] == [two.id, one.id]
+        assert [job.id for job in await store.list_idle_gpu_jobs()] == [two.id, one.id]
         await store.request_cancel(two.id, clock.now)
-        assert [job.id for job in await store.idle_gpu_jobs()] == [one.id]
+        assert [job.id for job in await store.list_idle_gpu_jobs()] == [one.id]

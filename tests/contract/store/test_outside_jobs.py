@@ -40,8 +40,8 @@ async def test_outside_job_is_stored_once_and_queues_nothing(
     assert [added.id for added in await store.add_outside_jobs([job], epoch=epoch)] == [job.id]
     again = outside(clock)
     assert await store.add_outside_jobs([again], epoch=epoch) == []
-    assert [event.kind for event in await store.job_events(job.id)] == ["job.created"]
-    assert await store.outbox_depth() == (0, 0.0)
+    assert [event.kind for event in await store.list_job_events(job.id)] == ["job.created"]
+    assert await store.get_outbox_depth() == (0, 0.0)
     assert await store.get_job(job.id) == job
     # After a crash of the scheduler the ID may be another job's.
     clock.pass_(60)
@@ -57,10 +57,10 @@ async def test_outside_jobs_are_listed_but_are_none_of_the_platforms_live_jobs(
     own, job = make_job(), outside(clock)
     await store.create_job(own)
     await store.add_outside_jobs([job], epoch=epoch)
-    assert [live.id for live in await store.live_jobs()] == [own.id]
-    assert [live.id for live in await store.live_outside_jobs()] == [job.id]
-    assert await store.count_live("ada") == 1
-    assert sum((await store.count_by_state()).values()) == 1
+    assert [live.id for live in await store.list_live_jobs()] == [own.id]
+    assert [live.id for live in await store.list_live_outside_jobs()] == [job.id]
+    assert await store.count_live_jobs("ada") == 1
+    assert sum((await store.count_jobs_by_state()).values()) == 1
     for origin, ids in ((None, {own.id, job.id}), ("outside", {job.id}), ("platform", {own.id})):
         where = JobFilter(origin=origin and JobOrigin(origin))
         page = await store.list_jobs(where, visible_to="ada")
@@ -76,11 +76,11 @@ async def test_outside_array_is_cancelled_by_one_item_of_its_row(
     asked = await store.request_cancel(job.id, clock.now, "Cancelled by ada.")
     await store.request_cancel(job.id, clock.now, "Cancelled by ada.")
     assert (asked.state, asked.cancel_requested_at) == (JobState.RUNNING, clock.now)
-    items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=9)
+    items = await store.lease_outbox_items(epoch=epoch, limit=9, lease_s=9)
     assert [(item.kind, item.job_id) for item in items] == [(OutboxKind.CANCEL, job.id)]
     ended = TransitionRequest(job.id, JobState.CANCELLED, JobChanges(ended_at=clock.now))
-    assert (await store.apply([ended], epoch=epoch))[0] is not None
-    assert await store.live_outside_jobs() == []
+    assert (await store.apply_transitions([ended], epoch=epoch))[0] is not None
+    assert await store.list_live_outside_jobs() == []
 
 
 async def test_ended_outside_jobs_are_pruned_by_age_and_number(
@@ -98,15 +98,15 @@ async def test_ended_outside_jobs_are_pruned_by_age_and_number(
     await store.create_job(own)
     await store.add_outside_jobs([*jobs, old, live], epoch=epoch)
     before = clock.now - timedelta(hours=1)
-    await store.prune(events_before=before, idempotency_before=before)
+    await store.delete_old_records(events_before=before, idempotency_before=before)
     kept = (await store.list_jobs(JobFilter(), visible_to=None)).items
     assert {job.id for job in kept} == {own.id, live.id, *(job.id for job in jobs[2:])}
-    assert await store.job_events(old.id) == []
-    assert await store.job_events(own.id) != []
+    assert await store.list_job_events(old.id) == []
+    assert await store.list_job_events(own.id) != []
 
 
 async def test_job_owners_are_the_users_with_their_projects(store: Store, clock: Clock) -> None:
     user = User(name="ada", display_name="Ada", default_project="ada", created_at=clock.now)
     project = Project(name="ada", title="Ada", created_at=clock.now)
     await store.create_user(user, None, project)
-    assert await store.job_owners() == {"ada": JobOwner("ada", "ada", frozenset({"ada"}))}
+    assert await store.list_job_owners() == {"ada": JobOwner("ada", "ada", frozenset({"ada"}))}

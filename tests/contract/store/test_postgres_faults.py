@@ -10,7 +10,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from aitne.core.errors import InvalidInput, SetupError, StoreUnavailable
 from aitne.core.jobs.states import JobState
 from aitne.store import Store
-from aitne.store.probe import probe
+from aitne.store.probe import probe_postgres
 from tests.support.jobs import make_job
 from tests.support.postgres import PostgresServer
 
@@ -32,7 +32,7 @@ class TestPostgresServer:
     ) -> None:
         postgres_server.run("DROP ROLE IF EXISTS reader")
         postgres_server.run("CREATE ROLE reader LOGIN")
-        assert await probe(postgres_database)
+        assert await probe_postgres(postgres_database)
         for url, sentence in (
             (postgres_server.url("nothing"), "createdb"),
             (postgres_database.replace("aitne@", "reader@"), "OWNER TO"),
@@ -40,10 +40,10 @@ class TestPostgresServer:
             ("sqlite:////tmp/aitne.db", "no URL of PostgreSQL"),
         ):
             with pytest.raises(SetupError, match=sentence) as refused:
-                await probe(url)
+                await probe_postgres(url)
             assert "geheim" not in refused.value.message
         with pytest.raises(StoreUnavailable, match="does not answer"):
-            await probe("postgresql://ada:geheim@127.0.0.1:1/name")
+            await probe_postgres("postgresql://ada:geheim@127.0.0.1:1/name")
 
     async def test_no_such_database(self, postgres_server: PostgresServer) -> None:
         store = Store(postgres_server.url("nothing"))
@@ -116,7 +116,7 @@ class TestPostgresServer:
             connection.cursor().execute("SET lock_timeout = '50ms'")
 
         with pytest.raises(StoreUnavailable, match="pg_stat_activity"):
-            await store.transition(job.id, JobState.SUBMITTING)
+            await store.transition_job(job.id, JobState.SUBMITTING)
         await hung.close()
         await store.close()
 

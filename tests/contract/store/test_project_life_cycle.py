@@ -55,15 +55,15 @@ async def active(store: Store) -> None:
     """Create the project vision with ada as its manager and bob as a member."""
     await people(store)
     await store.request_project(requested(), actor="ada")
-    await store.step_project("vision", Step.APPROVE, actor="root")
-    await store.put_member("vision", "bob", actor="ada")
+    await store.apply_project_step("vision", Step.APPROVE, actor="root")
+    await store.save_member("vision", "bob", actor="ada")
 
 
 async def kinds(store: Store) -> list[tuple[str, str | None, object]]:
     """Return the project events so far, as kind, owner and subject."""
     return [
         (each.kind, each.owner, each.data.get("what"))
-        for each in await store.events_after(0)
+        for each in await store.list_events_after(0)
         if each.kind.startswith("project.")
     ]
 
@@ -74,7 +74,7 @@ async def test_a_request_has_its_asker_as_manager(store: Store) -> None:
     await store.request_project(wish, actor="ada")
     found = await store.get_project("vision")
     assert found == wish.model_copy(update={"members": ("ada",), "managers": ("ada",)})
-    assert await store.roles_of("ada") == {"ada": MEMBER, "vision": MANAGER}
+    assert await store.list_user_roles("ada") == {"ada": MEMBER, "vision": MANAGER}
     listed = await store.list_projects(visible_to="ada")
     assert found in listed
     assert ("project.requested", "ada", None) in await kinds(store)
@@ -86,7 +86,7 @@ async def test_a_step_changes_the_state_and_what_goes_with_it(store: Store) -> N
     await people(store)
     await store.request_project(requested(), actor="ada")
     budget = Budget(gpu_hours=100, period="total", since="2026-03")
-    made = await store.step_project(
+    made = await store.apply_project_step(
         "vision",
         Step.APPROVE,
         actor="root",
@@ -94,30 +94,30 @@ async def test_a_step_changes_the_state_and_what_goes_with_it(store: Store) -> N
         limits=Limits(max_gpus=4),
     )
     assert (made.state, made.budget, made.expires_at) == (ProjectState.ACTIVE, budget, NOW)
-    assert await store.limits_of("vision") == Limits(max_gpus=4)
-    standing = await store.standing("vision")
+    assert await store.get_limits("vision") == Limits(max_gpus=4)
+    standing = await store.find_project_status("vision")
     assert standing is not None
     assert (standing.state, standing.budget) == (ProjectState.ACTIVE, budget)
-    assert await store.standing("nothing") is None
+    assert await store.find_project_status("nothing") is None
     with pytest.raises(IllegalTransition, match="approve is for a project that is requested"):
-        await store.step_project("vision", Step.APPROVE, actor="root")
+        await store.apply_project_step("vision", Step.APPROVE, actor="root")
     with pytest.raises(NotFound):
-        await store.step_project("nothing", Step.CLOSE, actor="root")
-    last = (await store.events_after(0))[-1]
+        await store.apply_project_step("nothing", Step.CLOSE, actor="root")
+    last = (await store.list_events_after(0))[-1]
     assert (last.data["what"], last.data["state"], last.owner) == ("approve", "active", "root")
 
 
 async def test_a_change_that_changes_nothing_says_nothing(store: Store) -> None:
     await active(store)
-    before = await store.last_event_id()
+    before = await store.get_last_event_id()
     same = ProjectChange("title", {"title": "Vision"})
-    await store.change_project("vision", same, actor="ada")
-    assert await store.last_event_id() == before
+    await store.update_project("vision", same, actor="ada")
+    assert await store.get_last_event_id() == before
     other = ProjectChange("budget", {"budget": Budget(cpu_hours=5)})
-    changed = await store.change_project("vision", other, actor="root")
+    changed = await store.update_project("vision", other, actor="root")
     assert changed.budget == Budget(cpu_hours=5)
-    assert await store.last_event_id() > before
-    gone = await store.change_project(
+    assert await store.get_last_event_id() > before
+    gone = await store.update_project(
         "vision", ProjectChange("budget", {"budget": None}), actor="root"
     )
     assert gone.budget is None
@@ -126,68 +126,79 @@ async def test_a_change_that_changes_nothing_says_nothing(store: Store) -> None:
 async def test_a_wish_for_time_waits_until_it_is_answered(store: Store) -> None:
     await active(store)
     wish = ExtensionRequest(until=NOW, reason="A paper", by="ada", at=CREATED_AT)
-    assert (await store.ask_for_time("vision", wish)).extension == wish
+    assert (await store.request_project_extension("vision", wish)).extension == wish
     assert ("project.requested", "ada", "extension") in await kinds(store)
     given = {"expires_at": NOW, "extension": None}
-    renewed = await store.step_project("vision", Step.RENEW, actor="root", fields=given)
+    renewed = await store.apply_project_step("vision", Step.RENEW, actor="root", fields=given)
     assert (renewed.extension, renewed.expires_at) == (None, NOW)
 
 
 async def test_an_end_is_reminded_of_once_at_each_step(store: Store) -> None:
     await active(store)
-    lease = await store.take_lease("controller", "test", duration_s=60)
+    lease = await store.acquire_lease("controller", "test", duration_s=60)
     assert lease is not None
     end = {"expires_at": NOW}
-    await store.step_project("vision", Step.RENEW, actor="root", fields=end)
-    told = [await store.remind("vision", NOW, days, epoch=lease.epoch) for days in (30, 30, 7, 30)]
+    await store.apply_project_step("vision", Step.RENEW, actor="root", fields=end)
+    told = [
+        await store.record_project_reminder("vision", NOW, days, epoch=lease.epoch)
+        for days in (30, 30, 7, 30)
+    ]
     assert told == [True, False, True, False]
-    assert not await store.remind("vision", NOW + timedelta(1), 1, epoch=lease.epoch)
+    assert not await store.record_project_reminder(
+        "vision", NOW + timedelta(1), 1, epoch=lease.epoch
+    )
     later = {"expires_at": NOW + timedelta(365)}
-    await store.step_project("vision", Step.RENEW, actor="root", fields=later)
-    assert await store.remind("vision", NOW + timedelta(365), 30, epoch=lease.epoch)
-    said = [each for each in await store.events_after(0) if each.kind == "project.expiring"]
+    await store.apply_project_step("vision", Step.RENEW, actor="root", fields=later)
+    assert await store.record_project_reminder(
+        "vision", NOW + timedelta(365), 30, epoch=lease.epoch
+    )
+    said = [each for each in await store.list_events_after(0) if each.kind == "project.expiring"]
     assert [(each.project, each.data["days"]) for each in said] == [
         ("vision", 30),
         ("vision", 7),
         ("vision", 30),
     ]
     with pytest.raises(StaleEpoch):
-        await store.remind("vision", NOW + timedelta(365), 7, epoch=lease.epoch + 1)
+        await store.record_project_reminder(
+            "vision", NOW + timedelta(365), 7, epoch=lease.epoch + 1
+        )
 
 
 async def test_projects_that_expire_soon_are_listed(store: Store) -> None:
     await active(store)
     end = {"expires_at": NOW}
-    await store.step_project("vision", Step.RENEW, actor="root", fields=end)
-    assert [p.name for p in await store.ending_projects(NOW + timedelta(1))] == ["vision"]
-    assert await store.ending_projects(NOW - timedelta(1)) == []
-    left = await store.step_project("vision", Step.EXPIRE, actor="platform", due=NOW - timedelta(1))
+    await store.apply_project_step("vision", Step.RENEW, actor="root", fields=end)
+    assert [p.name for p in await store.list_ending_projects(NOW + timedelta(1))] == ["vision"]
+    assert await store.list_ending_projects(NOW - timedelta(1)) == []
+    left = await store.apply_project_step(
+        "vision", Step.EXPIRE, actor="platform", due=NOW - timedelta(1)
+    )
     assert left.state is ProjectState.ACTIVE, "its end was moved meanwhile"
-    ended = await store.step_project("vision", Step.EXPIRE, actor="platform", due=NOW)
+    ended = await store.apply_project_step("vision", Step.EXPIRE, actor="platform", due=NOW)
     assert ended.state is ProjectState.EXPIRED
-    assert await store.ending_projects(NOW + timedelta(1)) == []
+    assert await store.list_ending_projects(NOW + timedelta(1)) == []
 
 
 async def test_project_keeps_at_least_one_manager(store: Store) -> None:
     await active(store)
     with pytest.raises(Conflict, match="only manager"):
-        await store.set_role("vision", "ada", MEMBER, actor="ada")
+        await store.set_member_role("vision", "ada", MEMBER, actor="ada")
     with pytest.raises(Conflict, match="only manager"):
         await store.remove_member("vision", "ada", actor="ada")
-    promoted = await store.set_role("vision", "bob", MANAGER, actor="ada")
+    promoted = await store.set_member_role("vision", "bob", MANAGER, actor="ada")
     assert promoted.role is MANAGER
     assert (await store.get_project("vision")).managers == ("ada", "bob")
     await store.remove_member("vision", "ada", actor="ada")
-    assert [(m.user, m.role) for m in await store.memberships("vision")] == [("bob", MANAGER)]
+    assert [(m.user, m.role) for m in await store.list_memberships("vision")] == [("bob", MANAGER)]
     await store.remove_member("vision", "bob", actor="bob")
-    assert await store.memberships("vision") == []
+    assert await store.list_memberships("vision") == []
     with pytest.raises(NotFound):
-        await store.set_role("vision", "eve", MANAGER, actor="root")
+        await store.set_member_role("vision", "eve", MANAGER, actor="root")
 
 
 async def test_added_member_gets_invitation_event(store: Store) -> None:
     await active(store)
-    said = [each for each in await store.events_after(0) if each.kind == "project.invited"]
+    said = [each for each in await store.list_events_after(0) if each.kind == "project.invited"]
     assert [(e.owner, e.project, e.data["actor"]) for e in said] == [("bob", "vision", "ada")]
 
 
@@ -195,9 +206,9 @@ async def test_managers_limits_stand_beside_the_granted_ones(store: Store) -> No
     await active(store)
     await store.set_limits("vision", Limits(max_gpus=8), actor="root")
     await store.set_own_limits("vision", Limits(max_gpus=4), actor="ada")
-    assert await store.limits_of("vision") == Limits(max_gpus=8)
-    assert await store.own_limits_of("vision") == Limits(max_gpus=4)
-    assert [m.user for m in await store.memberships("vision")] == ["ada", "bob"]
+    assert await store.get_limits("vision") == Limits(max_gpus=8)
+    assert await store.get_own_limits("vision") == Limits(max_gpus=4)
+    assert [m.user for m in await store.list_memberships("vision")] == ["ada", "bob"]
     with pytest.raises(NotFound):
         await store.set_own_limits("nothing", Limits(), actor="ada")
 
@@ -215,7 +226,7 @@ async def test_fields_that_a_later_release_has_stored_are_ignored(store: Store) 
     choices = NotificationChoices(choices={NotificationKind.SESSION_READY: {"mail": True}})
     document = choices.model_dump(mode="json") | later
     document["choices"]["kind_of_a_later_release"] = {"mail": True}
-    await store.save_choices("ada", choices)
+    await store.save_notification_choices("ada", choices)
     async with store._db.raw_write() as connection:
         await connection.execute(update(tables.projects).values(values))
         await connection.execute(update(tables.limits).values(data={"max_gpus": 4} | later))
@@ -226,9 +237,11 @@ async def test_fields_that_a_later_release_has_stored_are_ignored(store: Store) 
     project = await store.get_project("vision")
     assert (project.budget, project.retention) == (budget, retention)
     assert (
-        await store.limits_of("vision") == await store.own_limits_of("vision") == Limits(max_gpus=4)
+        await store.get_limits("vision")
+        == await store.get_own_limits("vision")
+        == Limits(max_gpus=4)
     )
-    assert await store.choices("ada") == choices
+    assert await store.get_notification_choices("ada") == choices
 
 
 def invitation(id_: str = "i1", **fields: object) -> Invitation:
@@ -248,8 +261,8 @@ def invitation(id_: str = "i1", **fields: object) -> Invitation:
 async def test_an_invitation_lets_as_many_in_as_it_says(store: Store) -> None:
     await active(store)
     await store.create_invitation(invitation(), "h1")
-    assert await store.invitation_of("h1") == invitation()
-    assert await store.invitation_of("h2") is None
+    assert await store.find_invitation("h1") == invitation()
+    assert await store.find_invitation("h2") is None
     joined = await store.accept_invitation("h1", "eve", NOW)
     assert (joined.project, joined.user, joined.role) == ("vision", "eve", MEMBER)
     again = await store.accept_invitation("h1", "eve", NOW)
@@ -259,7 +272,7 @@ async def test_an_invitation_lets_as_many_in_as_it_says(store: Store) -> None:
         await store.accept_invitation("h1", "zoe", NOW)
     with pytest.raises(NotFound):
         await store.accept_invitation("h2", "zoe", NOW)
-    assert [each.uses for each in await store.invitations("vision")] == [1]
+    assert [each.uses for each in await store.list_invitations("vision")] == [1]
 
 
 async def test_two_at_once_do_not_both_take_the_last_place(store: Store) -> None:
@@ -271,7 +284,7 @@ async def test_two_at_once_do_not_both_take_the_last_place(store: Store) -> None
         return_exceptions=True,
     )
     assert [isinstance(each, Conflict) for each in ends].count(True) == 1
-    assert len(await store.memberships("vision")) == 3
+    assert len(await store.list_memberships("vision")) == 3
 
 
 async def test_an_invitation_makes_a_member_a_manager(store: Store) -> None:
@@ -279,7 +292,7 @@ async def test_an_invitation_makes_a_member_a_manager(store: Store) -> None:
     await store.create_invitation(invitation(role=MANAGER), "h1")
     assert (await store.accept_invitation("h1", "bob", NOW)).role is MANAGER
     assert (await store.accept_invitation("h1", "ada", NOW)).role is MANAGER
-    assert [each.uses for each in await store.invitations("vision")] == [1]
+    assert [each.uses for each in await store.list_invitations("vision")] == [1]
 
 
 async def test_an_invitation_ends(store: Store) -> None:
@@ -299,17 +312,17 @@ async def test_an_invitation_ends(store: Store) -> None:
     with pytest.raises(Conflict):
         await store.accept_invitation("h3", "eve", NOW)
     await store.create_invitation(invitation("i4"), "h4")
-    await store.step_project("vision", Step.CLOSE, actor="ada")
+    await store.apply_project_step("vision", Step.CLOSE, actor="ada")
     with pytest.raises(Conflict, match="is closed"):
         await store.accept_invitation("h4", "eve", NOW)
-    assert [m.user for m in await store.memberships("vision")] == ["ada"]
+    assert [m.user for m in await store.list_memberships("vision")] == ["ada"]
 
 
 async def test_a_months_usage_is_kept(store: Store) -> None:
     rows = [Usage(account="vision", user="ada", cpu_s=7, gpu_s=9, gpu_s_by_type={"a": 9}, jobs=1)]
-    await store.keep_usage("2026-03", StoredMonth(NOW, "platform", []))
-    await store.keep_usage("2026-03", StoredMonth(NOW, "scheduler", rows))
-    assert await store.usage_months(["2026-02", "2026-03"]) == {
+    await store.save_month_usage("2026-03", StoredMonth(NOW, "platform", []))
+    await store.save_month_usage("2026-03", StoredMonth(NOW, "scheduler", rows))
+    assert await store.list_usage_months(["2026-02", "2026-03"]) == {
         "2026-03": StoredMonth(NOW, "scheduler", rows)
     }
 
@@ -344,7 +357,7 @@ async def test_times_waits_and_outcomes_of_jobs(store: Store, clock: Clock) -> N
     ]
     for each in jobs:
         await store.create_job(make_job(project="vision").model_copy(update=each))
-    found = await store.job_times(march, april)
+    found = await store.list_job_times(march, april)
     assert sorted((each.started_at, each.ended_at) for each in found if each.ended_at) == [
         (march - hour, march + hour),
         (NOW, NOW + hour),
@@ -353,10 +366,10 @@ async def test_times_waits_and_outcomes_of_jobs(store: Store, clock: Clock) -> N
         ("vision", 2, 4, 3, "h200")
     }
     assert len([each for each in found if each.ended_at is None]) == 1
-    waits = await store.waits("vision", march, april)
+    waits = await store.list_wait_times("vision", march, april)
     assert [each.seconds for each in waits] == [600.0, 600.0]
-    assert await store.outcomes("vision", march, april) == {"COMPLETED": 1, "FAILED": 1}
-    assert await store.outcomes("speech", march, april) == {}
+    assert await store.count_ended_jobs("vision", march, april) == {"COMPLETED": 1, "FAILED": 1}
+    assert await store.count_ended_jobs("speech", march, april) == {}
 
 
 async def test_energy_is_stored_for_the_run_that_ended_then(store: Store, epoch: int) -> None:

@@ -28,7 +28,7 @@ def project(name: str = "vision", title: str = "") -> Project:
 
 
 async def said(store: Store) -> list[tuple[str | None, str, str | None]]:
-    events = [each for each in await store.events_after(0) if each.kind == "project.changed"]
+    events = [each for each in await store.list_events_after(0) if each.kind == "project.changed"]
     return [(each.project, each.data["what"], each.data.get("user")) for each in events]
 
 
@@ -37,22 +37,22 @@ async def test_a_projects_life(store: Store) -> None:
     await store.create_project(project(), LIMITS, actor="root")
     with pytest.raises(Conflict, match="another name"):
         await store.create_project(project(), Limits(), actor="root")
-    assert await store.limits_of("vision") == LIMITS
-    assert await store.limits_of("nlp") == Limits()
-    assert await store.limit_layers() == {"vision": ProjectLayers(granted=LIMITS)}
-    await store.put_member("vision", "bob", limits=Limits(max_jobs=3), actor="root")
-    await store.put_member("vision", "ada", actor="root")
+    assert await store.get_limits("vision") == LIMITS
+    assert await store.get_limits("nlp") == Limits()
+    assert await store.list_limit_layers() == {"vision": ProjectLayers(granted=LIMITS)}
+    await store.save_member("vision", "bob", limits=Limits(max_jobs=3), actor="root")
+    await store.save_member("vision", "ada", actor="root")
     found = await store.get_project("vision")
     assert found.members == ("ada", "bob")
-    assert await store.memberships("vision") == [
+    assert await store.list_memberships("vision") == [
         Membership(project="vision", user="ada"),
         Membership(project="vision", user="bob", limits=Limits(max_jobs=3)),
     ]
-    assert len(await store.memberships()) == 4
-    assert set(await store.roles_of("bob")) == {"nlp", "vision"}
+    assert len(await store.list_memberships()) == 4
+    assert set(await store.list_user_roles("bob")) == {"nlp", "vision"}
     await store.remove_member("vision", "bob", actor="root")
-    await store.put_member("vision", "bob", actor="root")
-    assert (await store.memberships("vision"))[1].limits == Limits()
+    await store.save_member("vision", "bob", actor="root")
+    assert (await store.list_memberships("vision"))[1].limits == Limits()
     assert await said(store) == [
         ("vision", "created", None),
         ("vision", "member added", "bob"),
@@ -67,18 +67,18 @@ async def test_unchanged_limits_and_members_create_no_event(store: Store) -> Non
     await add(store, user("ada", "vision"))
     for _ in range(2):
         await store.set_limits("vision", LIMITS, actor="root")
-        await store.put_member("vision", "ada", limits=Limits(), default=True, actor="root")
+        await store.save_member("vision", "ada", limits=Limits(), default=True, actor="root")
     assert await said(store) == [("vision", "limits", None)]
     await store.set_limits("vision", Limits(), actor="root")
-    assert await store.limits_of("vision") == Limits()
+    assert await store.get_limits("vision") == Limits()
 
 
 async def test_a_default_project_is_not_left(store: Store) -> None:
     await add(store, user("ada", "vision"), user("bob", "nlp"))
     with pytest.raises(Conflict, match="default project of ada"):
         await store.remove_member("vision", "ada", actor="root")
-    assert set(await store.roles_of("ada")) == {"vision"}
-    await store.put_member("nlp", "ada", default=True, actor="root")
+    assert set(await store.list_user_roles("ada")) == {"vision"}
+    await store.save_member("nlp", "ada", default=True, actor="root")
     assert (await store.get_user("ada")).default_project == "nlp"
     await store.remove_member("vision", "ada", actor="root")
 
@@ -90,16 +90,16 @@ async def test_missing_project_or_member_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
         await store.set_limits("nlp", Limits(), actor="root")
     with pytest.raises(NotFound):
-        await store.put_member("nlp", "ada", actor="root")
+        await store.save_member("nlp", "ada", actor="root")
     with pytest.raises(NotFound):
-        await store.put_member("vision", "nobody", actor="root")
+        await store.save_member("vision", "nobody", actor="root")
     with pytest.raises(NotFound):
         await store.remove_member("vision", "nobody", actor="root")
 
 
 async def test_the_last_look_at_what_is_in_use(store: Store, clock: Clock) -> None:
-    assert await store.in_use() is None
-    lease = await store.take_lease("controller", "me", duration_s=60)
+    assert await store.find_limit_usage() is None
+    lease = await store.acquire_lease("controller", "me", duration_s=60)
     assert lease is not None
     look = LimitUsage(
         enforced=frozenset({"limits"}),
@@ -111,7 +111,7 @@ async def test_the_last_look_at_what_is_in_use(store: Store, clock: Clock) -> No
     )
     for seconds, each in ((0, LimitUsage()), (10, look)):
         now = clock.pass_(seconds)
-        await store.save_in_use(each, now, epoch=lease.epoch)
-        assert await store.in_use() == (each, now)
+        await store.save_limit_usage(each, now, epoch=lease.epoch)
+        assert await store.find_limit_usage() == (each, now)
     with pytest.raises(StaleEpoch):
-        await store.save_in_use(LimitUsage(), clock.now, epoch=lease.epoch + 1)
+        await store.save_limit_usage(LimitUsage(), clock.now, epoch=lease.epoch + 1)

@@ -20,7 +20,7 @@ from aitne.core.errors import SetupError
 from aitne.core.models.job import JobFilter
 from aitne.core.models.user import Project, User
 from aitne.store import Store, tables
-from aitne.store.migrate import SCRIPTS, revision
+from aitne.store.migrate import SCRIPTS, read_revision
 from aitne.store.migrations import HEAD
 from tests.support.jobs import CREATED_AT, make_job
 
@@ -54,7 +54,7 @@ async def test_the_migrated_schema_is_that_of_the_tables(empty_url: str) -> None
 
     async with store._db.raw_read() as connection:
         assert await connection.run_sync(differences) == []
-        assert await connection.run_sync(revision) == HEAD
+        assert await connection.run_sync(read_revision) == HEAD
     await store.close()
 
 
@@ -108,7 +108,7 @@ async def test_processes_that_start_at_once_on_an_empty_database(empty_url: str)
     assert [child.returncode for child in children] == [0] * 3, ends
     store = Store(empty_url)
     await store.start()
-    assert len(await store.live_jobs()) == 3
+    assert len(await store.list_live_jobs()) == 3
     await store.close()
 
 

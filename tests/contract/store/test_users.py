@@ -54,9 +54,9 @@ class TestUsers:
         ada = user(display_name="Ada 'L' 🚀", role=Role.ADMIN)
         await add(store, ada, user("bob"), user("eve", "nlp"))
         assert await store.get_user("ada") == ada
-        assert await store.password_hash("ada") == "hash"
-        assert set(await store.roles_of("bob")) == {"vision"}
-        assert await store.roles_of("nobody") == {}
+        assert await store.find_password_hash("ada") == "hash"
+        assert set(await store.list_user_roles("bob")) == {"vision"}
+        assert await store.list_user_roles("nobody") == {}
         everything = await store.list_projects(visible_to=None)
         assert [(project.name, project.members) for project in everything] == [
             ("nlp", ("eve",)),
@@ -78,7 +78,7 @@ class TestUsers:
             await store.update_user("nobody", role=Role.ADMIN)
         with pytest.raises(NotFound):
             await store.update_user("nobody")
-        assert await store.password_hash("nobody") is None
+        assert await store.find_password_hash("nobody") is None
 
     async def test_an_enabled_administrator_always_remains(self, store: Store) -> None:
         await add(
@@ -102,7 +102,7 @@ class TestUsers:
 
     async def test_without_a_password(self, store: Store) -> None:
         await store.create_user(user(), None, Project(name="vision", created_at=CREATED_AT))
-        assert await store.password_hash("ada") is None
+        assert await store.find_password_hash("ada") is None
 
     async def test_pages_by_name(self, store: Store) -> None:
         await add(store, *(user(name) for name in ("c", "a", "e", "b", "d")))
@@ -177,8 +177,8 @@ class TestUsers:
 
     async def test_projects_are_searched_in_pages(self, store: Store) -> None:
         await add(store, user("ada", "ada"), user("bob", "bob"), user("eve", "vision"))
-        await store.put_member("vision", "bob", actor="root")
-        await store.put_member("bob", "ada", actor="root")
+        await store.save_member("vision", "bob", actor="root")
+        await store.save_member("bob", "ada", actor="root")
 
         async def found(visible_to: str | None = None, **fields: object) -> list[str]:
             names: list[str] = []
@@ -210,7 +210,7 @@ class TestUsers:
         assert (await store.update_user("ada", disabled=True)).disabled
         assert not (await store.update_user("ada", disabled=False)).disabled
         await store.update_user("ada", password_hash="new")
-        assert await store.password_hash("ada") == "new"
+        assert await store.find_password_hash("ada") == "new"
         assert (await store.get_user("ada")) == changed
 
 
@@ -220,15 +220,15 @@ class TestTokens:
         await store.create_token(token(), "hash")
         assert await store.list_tokens("ada") == [token()]
         assert await store.list_tokens("bob") == []
-        assert await store.token_user("other", clock.now) is None
-        used = await store.token_user("hash", clock.now)
+        assert await store.find_token_user("other", clock.now) is None
+        used = await store.find_token_user("hash", clock.now)
         assert used == (user(), token(last_used_at=clock.now))
         with pytest.raises(NotFound):
             await store.delete_token("bob", "t1")
         await store.delete_token("ada", "t1")
         with pytest.raises(NotFound):
             await store.delete_token("ada", "t1")
-        assert await store.token_user("hash", clock.now) is None
+        assert await store.find_token_user("hash", clock.now) is None
 
     async def test_token_use_is_recorded_once_per_minute(self, store: Store, clock: Clock) -> None:
         await add(store, user())
@@ -236,17 +236,17 @@ class TestTokens:
         start = clock.now
         for seconds, noted in ((0, 0), (59, 0), (1, 60), (30, 60)):
             now = clock.pass_(seconds)
-            assert await store.token_user("hash", now) is not None
+            assert await store.find_token_user("hash", now) is not None
             [found] = await store.list_tokens("ada")
             assert found.last_used_at == start + timedelta(seconds=noted)
 
     async def test_expired_or_of_a_disabled_user(self, store: Store, clock: Clock) -> None:
         await add(store, user())
         await store.create_token(token(expires_at=clock.now + timedelta(seconds=9)), "hash")
-        assert await store.token_user("hash", clock.now) is not None
-        assert await store.token_user("hash", clock.now + timedelta(seconds=9)) is None
+        assert await store.find_token_user("hash", clock.now) is not None
+        assert await store.find_token_user("hash", clock.now + timedelta(seconds=9)) is None
         await store.update_user("ada", disabled=True)
-        assert await store.token_user("hash", clock.now) is None
+        assert await store.find_token_user("hash", clock.now) is None
 
     async def test_no_such_owner(self, store: Store) -> None:
         with pytest.raises(NotFound):
@@ -256,20 +256,28 @@ class TestTokens:
 class TestSecrets:
     async def test_once_in_time_and_for_its_purpose(self, store: Store, clock: Clock) -> None:
         later = clock.now + timedelta(seconds=60)
-        await store.put_secret("code", "h", "ada", later, {"x": ["🚀", 1]})
-        assert await store.take_secret("login-link", "h", clock.now) is None
-        assert await store.take_secret("code", "h", clock.now) == ("ada", {"x": ["🚀", 1]})
-        assert await store.take_secret("code", "h", clock.now) is None
-        await store.put_secret("code", "h", "ada", later, {})
-        assert await store.take_secret("code", "h", later) is None
-        assert await store.take_secret("code", "h", clock.now) is None, "too late is used up"
+        await store.add_single_use_secret("code", "h", "ada", later, {"x": ["🚀", 1]})
+        assert await store.consume_single_use_secret("login-link", "h", clock.now) is None
+        assert await store.consume_single_use_secret("code", "h", clock.now) == (
+            "ada",
+            {"x": ["🚀", 1]},
+        )
+        assert await store.consume_single_use_secret("code", "h", clock.now) is None
+        await store.add_single_use_secret("code", "h", "ada", later, {})
+        assert await store.consume_single_use_secret("code", "h", later) is None
+        assert await store.consume_single_use_secret("code", "h", clock.now) is None, (
+            "too late is used up"
+        )
 
     async def test_of_many_takers_one_gets_it(
         self, store: Store, other: Store, clock: Clock
     ) -> None:
-        await store.put_secret("code", "h", "ada", clock.now + timedelta(seconds=60), {})
+        await store.add_single_use_secret("code", "h", "ada", clock.now + timedelta(seconds=60), {})
         taken = await asyncio.gather(
-            *(which.take_secret("code", "h", clock.now) for which in (store, other) * 4)
+            *(
+                which.consume_single_use_secret("code", "h", clock.now)
+                for which in (store, other) * 4
+            )
         )
         assert sum(found is not None for found in taken) == 1
 
@@ -277,8 +285,8 @@ class TestSecrets:
 async def test_attempts_within_a_window(store: Store, clock: Clock) -> None:
     counts = []
     for seconds in (0, 10, 10, 281, 300):
-        counts.append(await store.note_attempt("ada", clock.pass_(seconds), window_s=300))
+        counts.append(await store.record_attempt("ada", clock.pass_(seconds), window_s=300))
     assert counts == [1, 2, 3, 3, 1]
-    assert await store.note_attempt("bob", clock.now, window_s=300) == 1
-    await store.clear_attempts("ada")
-    assert await store.note_attempt("ada", clock.now, window_s=300) == 1
+    assert await store.record_attempt("bob", clock.now, window_s=300) == 1
+    await store.delete_attempts("ada")
+    assert await store.record_attempt("ada", clock.now, window_s=300) == 1

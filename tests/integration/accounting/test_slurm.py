@@ -27,7 +27,7 @@ from aitne.core.ports.accounting import (
     SetLimit,
     SetQos,
 )
-from aitne.core.projects.slurm_accounts import AccountingTarget, difference
+from aitne.core.projects.slurm_accounts import AccountingTarget, list_changes
 from aitne.host.settings import load_settings
 from tests.support import realtime
 from tests.support.broker import BrokerBench, broker_on
@@ -49,8 +49,8 @@ def adapter(cluster: DevCluster, folder: Path, *before: str) -> SlurmAccounting:
 
 async def clear(accounting: Accounting) -> None:
     """Leave the account without members and limits."""
-    found = await accounting.read()
-    await accounting.apply(difference(AccountingTarget({PROJECT: Limits()}), found))
+    found = await accounting.read_associations()
+    await accounting.apply_changes(list_changes(AccountingTarget({PROJECT: Limits()}), found))
 
 
 @pytest.fixture
@@ -94,11 +94,11 @@ OWN = Limits(max_gpus=4, max_memory_bytes=20_500 * MIB, max_jobs=5, max_submitte
 @both_releases
 async def test_accounting_has_no_differences_after_apply(accounting: SlurmAccounting) -> None:
     target = wanted(LIMITS, alice=OWN, bob=Limits())
-    changes = difference(target, await accounting.read())
+    changes = list_changes(target, await accounting.read_associations())
     assert len(changes) > 15
-    await accounting.apply(changes)
-    found = await accounting.read()
-    assert difference(target, found) == []
+    await accounting.apply_changes(changes)
+    found = await accounting.read_associations()
+    assert list_changes(target, found) == []
     [account] = [each for each in found.accounts if each.account == PROJECT]
     assert account.limits == LIMITS
     assert {"cpu", "gres/gpu"} <= found.tres
@@ -109,7 +109,7 @@ async def test_manual_changes_in_slurm_accounting_are_found_and_corrected(
     accounting: SlurmAccounting, slurm_cluster: DevCluster
 ) -> None:
     target = wanted(Limits(max_gpus=8), alice=Limits())
-    await accounting.apply(difference(target, await accounting.read()))
+    await accounting.apply_changes(list_changes(target, await accounting.read_associations()))
     hand = (
         f"modify account where name={PROJECT} set GrpTRES=gres/gpu=64,cpu=1",
         f"add user bob account={PROJECT}",
@@ -117,15 +117,15 @@ async def test_manual_changes_in_slurm_accounting_are_found_and_corrected(
     )
     for words in hand:
         run_as(slurm_cluster, "root", "sacctmgr", "-i", *words.split())
-    drift = difference(target, await accounting.read())
+    drift = list_changes(target, await accounting.read_associations())
     assert drift == [
         SetLimit(account=PROJECT, limit="max_gpus", before=64, after=8),
         SetLimit(account=PROJECT, limit="max_cpus", before=1, after=None),
         SetLimit(account=PROJECT, user="alice", limit="max_jobs", before=1, after=None),
         RemoveMember(account=PROJECT, user="bob"),
     ]
-    await accounting.apply(drift)
-    assert difference(target, await accounting.read()) == []
+    await accounting.apply_changes(drift)
+    assert list_changes(target, await accounting.read_associations()) == []
 
 
 @both_releases
@@ -133,26 +133,30 @@ async def test_gpus_in_use_and_gpu_hours(
     accounting: SlurmAccounting, slurm_cluster: DevCluster
 ) -> None:
     target = wanted(Limits(max_gpus=4), alice=Limits(), bob=Limits(max_jobs=3))
-    await accounting.apply(difference(target, await accounting.read()))
+    await accounting.apply_changes(list_changes(target, await accounting.read_associations()))
     started = datetime.now(UTC).replace(microsecond=0)
 
     async def use() -> LimitUsage:
-        return await accounting.in_use()
+        return await accounting.read_limit_usage()
 
     # slurmctld hears of new associations from slurmdbd a moment later.
-    await until(use, lambda look: look.of(PROJECT, "bob") is not None, "bob")
+    await until(use, lambda look: look.find_association(PROJECT, "bob") is not None, "bob")
     words = ("-A", PROJECT, "--gpus=2", "-c1", "--mem=100M", "-t2", "-o", "/dev/null")
     script = "#!/bin/sh\nsleep 5\n"
     jobs = [sbatch(slurm_cluster, "alice", script, *words)]
     jobs.append(sbatch(slurm_cluster, "bob", script, *words))
 
     def both_run(look: LimitUsage) -> bool:
-        account = look.of(PROJECT)
+        account = look.find_association(PROJECT)
         return account is not None and account.tres["gres/gpu"].used == 4
 
     await until(use, both_run, "both jobs run")
-    look = await accounting.in_use()
-    mine, his, ours = look.of(PROJECT, "alice"), look.of(PROJECT, "bob"), look.of(PROJECT)
+    look = await accounting.read_limit_usage()
+    mine, his, ours = (
+        look.find_association(PROJECT, "alice"),
+        look.find_association(PROJECT, "bob"),
+        look.find_association(PROJECT),
+    )
     assert mine is not None
     assert his is not None
     assert ours is not None
@@ -167,7 +171,7 @@ async def test_gpus_in_use_and_gpu_hours(
 
     async def rows() -> list[Usage]:
         end = datetime.now(UTC) + timedelta(seconds=1)
-        found = await accounting.usage(started, end)
+        found = await accounting.read_usage(started, end)
         return [each for each in found if each.account == PROJECT]
 
     def settled(found: list[Usage]) -> bool:
@@ -179,17 +183,21 @@ async def test_gpus_in_use_and_gpu_hours(
         assert row.gpu_s == 2 * row.cpu_s, "two GPUs and one CPU"
         assert 8 <= row.gpu_s <= 30
         assert sum(row.gpu_s_by_type.values()) == row.gpu_s
-    nothing = await accounting.usage(started - timedelta(days=40), started - timedelta(days=39))
+    nothing = await accounting.read_usage(
+        started - timedelta(days=40), started - timedelta(days=39)
+    )
     assert nothing == ()
 
 
 async def test_a_month_is_cut_where_it_ends(
     accounting: SlurmAccounting, slurm_cluster: DevCluster
 ) -> None:
-    await accounting.apply(difference(wanted(Limits(), alice=Limits()), await accounting.read()))
+    await accounting.apply_changes(
+        list_changes(wanted(Limits(), alice=Limits()), await accounting.read_associations())
+    )
 
     async def known() -> bool:
-        return (await accounting.in_use()).of(PROJECT, "alice") is not None
+        return (await accounting.read_limit_usage()).find_association(PROJECT, "alice") is not None
 
     await until(known, bool, "alice")
     words = ("-A", PROJECT, "--gpus=1", "--mem=100M", "-t2", "-o", "/dev/null")
@@ -210,7 +218,7 @@ async def test_a_month_is_cut_where_it_ends(
     middle = start + timedelta(seconds=2)
 
     async def spent(first: datetime, last: datetime) -> int:
-        found = await accounting.usage(first, last)
+        found = await accounting.read_usage(first, last)
         return sum(each.gpu_s for each in found if each.account == PROJECT)
 
     whole = await spent(start, end)
@@ -231,7 +239,7 @@ async def test_unknown_gpu_type_or_qos_is_rejected_by_slurm(
     accounting: SlurmAccounting, change: Change, said: str
 ) -> None:
     with pytest.raises(SchedulerRejected, match=said):
-        await accounting.apply([change])
+        await accounting.apply_changes([change])
 
 
 async def test_user_without_administrator_level_cannot_change_accounting(
@@ -240,8 +248,10 @@ async def test_user_without_administrator_level_cannot_change_accounting(
     drop = ("setpriv", "--reuid", "alice", "--regid", "alice", "--clear-groups")
     alices = adapter(slurm_cluster, tmp_path, *drop)
     with pytest.raises(NotAllowed, match="AdminLevel=Operator"):
-        await alices.apply([AddAccount(account="alices-own")])
-    assert "alices-own" not in {each.account for each in (await accounting.read()).accounts}
+        await alices.apply_changes([AddAccount(account="alices-own")])
+    assert "alices-own" not in {
+        each.account for each in (await accounting.read_associations()).accounts
+    }
 
 
 async def test_a_database_that_does_not_answer(slurm_cluster: DevCluster, tmp_path: Path) -> None:
@@ -254,7 +264,7 @@ async def test_a_database_that_does_not_answer(slurm_cluster: DevCluster, tmp_pa
         slurm_cluster.model_copy(update={"slurm_conf": conf, "command_prefix": ()}), tmp_path
     )
     with pytest.raises(Unavailable, match="slurmdbd"):
-        await elsewhere.read()
+        await elsewhere.read_associations()
 
 
 @pytest.fixture(scope="module")
@@ -268,16 +278,18 @@ async def test_through_the_broker(bench: BrokerBench, accounting: SlurmAccountin
     broker = BrokerAccounting(bench.settings())
     try:
         target = wanted(LIMITS, alice=OWN, bob=Limits())
-        await broker.apply(difference(target, await broker.read()))
-        assert difference(target, await accounting.read()) == []
-        assert await broker.read() == await accounting.read()
-        assert (await broker.in_use()).enforced == (await accounting.in_use()).enforced
+        await broker.apply_changes(list_changes(target, await broker.read_associations()))
+        assert list_changes(target, await accounting.read_associations()) == []
+        assert await broker.read_associations() == await accounting.read_associations()
+        assert (await broker.read_limit_usage()).enforced == (
+            await accounting.read_limit_usage()
+        ).enforced
         now = datetime.now(UTC)
 
         async def usages() -> tuple[list[Usage], list[Usage]]:
             """Return the usage by both ways; slurmdbd may record a job's end between the two."""
             hour = now - timedelta(hours=1), now
-            return list(await broker.usage(*hour)), list(await accounting.usage(*hour))
+            return list(await broker.read_usage(*hour)), list(await accounting.read_usage(*hour))
 
         await until(usages, lambda both: both[0] == both[1] != [], "both count the same")
         for refused in (
@@ -287,12 +299,12 @@ async def test_through_the_broker(bench: BrokerBench, accounting: SlurmAccountin
             SetLimit(account="root", limit="max_jobs", before=None, after=0),
         ):
             with pytest.raises(NotAllowed):
-                await broker.apply([refused])
+                await broker.apply_changes([refused])
         hostile = AddMember.model_construct(
             kind="add_member", account=f"{PROJECT} AdminLevel=Admin", user="alice"
         )
         with pytest.raises(InvalidInput):
-            await broker.apply([hostile])
+            await broker.apply_changes([hostile])
     finally:
         await broker.close()
     assert bench.audited(verb="accounting_apply", outcome="done")

@@ -24,7 +24,7 @@ from aitne.core.jobs.agent_protocol import (
     ProgramPhase,
 )
 from aitne.core.jobs.layout import UNNEEDED
-from aitne.core.jobs.log_pattern import format_of
+from aitne.core.jobs.log_pattern import to_format_string
 from tests.support import realtime
 from tests.support.agents import Job, Platform
 from tests.support.mounts import mounted
@@ -363,7 +363,7 @@ def test_an_app_that_cannot_be_started(job: Job, platform: Platform) -> None:
 
 
 def test_log_appears_at_the_paths_of_the_job_file(job: Job, tmp_path: Path) -> None:
-    pattern = format_of("%x-{0}-%4j-%A-%a-%b-%N-%s-%t-%r-%%.txt", {"x": "%j{u}"})
+    pattern = to_format_string("%x-{0}-%4j-%A-%a-%b-%N-%s-%t-%r-%%.txt", {"x": "%j{u}"})
     stale, taken, folder = tmp_path / "stale", tmp_path / "taken", tmp_path / "folder"
     stale.write_text("of an earlier run")
     folder.mkdir()

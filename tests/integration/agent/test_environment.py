@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aitne.core.jobs.agent_protocol import EXIT_ENVIRONMENT, ProgramPhase
-from aitne.core.jobs.environment import wrap
+from aitne.core.jobs.environment import wrap_in_environment
 from aitne.core.jobs.shell_functions import FUNCTIONS
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job_options import EnvironmentOptions
@@ -23,7 +23,9 @@ pytestmark = realtime.PROCESSES
 
 
 def run(job: Job, environment: dict[str, Any], command: str, **facts: Any) -> int:
-    argv = wrap(EnvironmentOptions.model_validate(environment), ("bash", "-c", command))
+    argv = wrap_in_environment(
+        EnvironmentOptions.model_validate(environment), ("bash", "-c", command)
+    )
     return job.run(commands=[argv], **facts)
 
 
@@ -70,7 +72,7 @@ def test_bash_of_a_job_has_modules_wherever_they_are_loaded(
 
 
 def test_modules_of_the_environment_leave_the_function(job: Job, modules: dict[str, str]) -> None:
-    argv = wrap(
+    argv = wrap_in_environment(
         EnvironmentOptions(modules=("greet/1.0",)),
         ("bash", "-c", "module load tools; greet; bash -c 'module unload greet; greet'"),
     )
@@ -167,7 +169,7 @@ def test_a_node_without_modules_says_where_it_looked() -> None:
     """In a mount namespace of its own, where nothing of Lmod is."""
     hide = "for f in /etc/profile.d /usr/share/lmod /usr/share/modules; do "
     hide += 'if [ -d $f ]; then mount -t tmpfs none $f || exit 99; fi; done; exec "$@"'
-    argv = wrap(EnvironmentOptions(modules=("cuda",)), ("echo", "never"))
+    argv = wrap_in_environment(EnvironmentOptions(modules=("cuda",)), ("echo", "never"))
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", hide, "sh", *argv],
         env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "SLURMD_NODENAME": "n7"},
@@ -241,7 +243,7 @@ def test_a_node_without_conda_says_where_it_looked(job: Job) -> None:
 
 def test_setup_lines_run_in_the_programs_shell(job: Job) -> None:
     lines = ["export A='x y'", "cd /", "set -- ''; cat"]
-    argv = wrap(
+    argv = wrap_in_environment(
         EnvironmentOptions(setup=tuple(lines)), ("sh", "-c", 'echo "$A" $PWD "$0"', "$(id)")
     )
     assert job.run(commands=[argv]) == 0
@@ -257,6 +259,6 @@ def test_the_first_setup_line_that_fails_ends_it(job: Job) -> None:
 
 def test_the_programs_input_is_left_alone() -> None:
     """A session's launcher is handed its secrets there."""
-    argv = wrap(EnvironmentOptions(setup=("cat", "read x || true")), ("cat",))
+    argv = wrap_in_environment(EnvironmentOptions(setup=("cat", "read x || true")), ("cat",))
     done = subprocess.run(argv, input=b"line\n", capture_output=True, check=True)
     assert done.stdout == b"line\n"

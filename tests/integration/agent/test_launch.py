@@ -139,7 +139,7 @@ def test_an_unreadable_dataset_is_refused(tmp_path: Path) -> None:
     with world_readable(tmp_path):
         needed = Need({"what": "the dataset d:1", "path": str(folder), "kind": "folder"})
         with pytest.raises(needs.MissingRequirementError) as refused, acting_as(NOBODY):
-            needs.check([needed], "n1", lambda: False)
+            needs.check_needs([needed], "n1", lambda: False)
     assert f"{folder} is not readable by user id {NOBODY}" in str(refused.value)
 
 
@@ -166,7 +166,7 @@ def test_a_file_system_that_hangs_is_given_up(
     with hanging(tmp_path / "mount") as place:
         needed = Need({"what": "the dataset d:1", "path": str(place / "d"), "kind": "folder"})
         with pytest.raises(needs.MissingRequirementError, match="did not answer for"):
-            needs.check([needed], "n1", lambda: False)
+            needs.check_needs([needed], "n1", lambda: False)
 
 
 def test_a_look_at_a_large_file_ends_when_the_job_is_ended(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_look_at_a_large_file_ends_when_the_job_is_ended(tmp_path: Path) -> No
     asked = iter([False, True])
     needed = Need(need(file, size_bytes=1))
     with pytest.raises(needs.StopRequested):
-        needs.check([needed], "n1", lambda: next(asked))
+        needs.check_needs([needed], "n1", lambda: next(asked))
 
 
 # --- the launching program -----------------------------------------------------------------------
@@ -336,7 +336,7 @@ GREEDY = "python3 -c 'x = bytearray(200 << 20); print(len(x))'"
 @pytest.fixture
 def groups() -> Iterator[None]:
     """Skip the test where this account can create no cgroup; check that none is left afterwards."""
-    if "memory" not in cgroup.probe():
+    if "memory" not in cgroup.probe_controllers():
         pytest.skip("this machine lets this account make no control group with a memory limit")
     before = group_folders()
     yield
@@ -405,7 +405,7 @@ def test_the_group_goes_after_a_signal_and_leaves_what_the_program_left(job: Job
 @pytest.mark.usefixtures("groups")
 def test_cpus_are_held(job: Job) -> None:
     shown = 'cat $(awk -F: \'$2 == "cpu" {print "/sys/fs/cgroup/cpu" $3}\' /proc/self/cgroup)'
-    if "cpu" not in cgroup.probe() or not Path("/sys/fs/cgroup/cpu").exists():
+    if "cpu" not in cgroup.probe_controllers() or not Path("/sys/fs/cgroup/cpu").exists():
         pytest.skip("no version 1 CPU controller here")
     assert job.run(f"{shown}/cpu.cfs_quota_us", limits={"cpus": 2}) == 0
     assert job.log == "200000\n"

@@ -36,9 +36,9 @@ def answer(contents: dict[str, bytes] = CONTENTS) -> tuple[str, bytes]:
         TreeFile(name, len(content), hashlib.sha256(content).hexdigest(), "bin" in name)
         for name, content in sorted(contents.items())
     )
-    document = trees.serialize(JobTree(files, (TreeLink("link", "data/empty"),), None, None))
+    document = trees.serialize_tree(JobTree(files, (TreeLink("link", "data/empty"),), None, None))
     body = b"".join(contents[file.path] for file in files)
-    return trees.digest_of(document), document + b"\n" + body
+    return trees.compute_tree_digest(document), document + b"\n" + body
 
 
 def facts(job: Job, **more: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aitne.client import Client
-from aitne.core.datasets import ManifestFile, pack, serialize
+from aitne.core.datasets import ManifestFile, compress_manifest, serialize_manifest
 from aitne.core.errors import Conflict, InvalidInput, NotAuthenticated
 from tests.integration.api.test_server import Server
 
@@ -27,7 +27,7 @@ def text() -> bytes:
         )
         for number in range(FILES)
     ]
-    return b"".join(serialize(entries))
+    return b"".join(serialize_manifest(entries))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_a_dataset_is_added_and_its_manifest_comes_back(server: Server, text: bytes) -> None:
     digest = hashlib.sha256(text).hexdigest()
     photos = Path(server.environment["HOME"]) / "photos"
-    assert len(b"".join(pack([text]))) > 1 << 20
+    assert len(b"".join(compress_manifest([text]))) > 1 << 20
     client = Client(server.url, server.headers()["Authorization"].split()[1])
     new = {"name": "photos", "version": "1.0", "path": str(photos)}
     added = client.datasets.add(new, manifest=digest, text=[text])

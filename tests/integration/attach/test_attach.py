@@ -26,7 +26,7 @@ async def test_a_command_runs_where_the_job_does_with_its_variables(bench: Bench
     )
     terminal = await shell(attacher_of(bench), target, "sh", "-c", f"{script}; echo no >&2; exit 7")
     try:
-        terminal.feed(b"typed\0\xff\n")
+        terminal.send_input(b"typed\0\xff\n")
         terminal.end_input()
         heard = await listen(terminal)
     finally:
@@ -47,11 +47,11 @@ async def test_a_shell_has_a_terminal_that_changes_its_size(bench: Bench) -> Non
     target = await running(bench, number, request)
     terminal = await shell(attacher_of(bench), target, tty=True, rows=33, cols=111, term="vt100")
     try:
-        terminal.feed(b'stty size; echo "$TERM"; echo on"e"\n')
+        terminal.send_input(b'stty size; echo "$TERM"; echo on"e"\n')
         said = await listen(terminal, b"one\r\n")
         assert b"33 111\r\nvt100\r\n" in said.out
         terminal.resize(Size(rows=44, cols=122))
-        terminal.feed(b"stty size; exit 5\n")
+        terminal.send_input(b"stty size; exit 5\n")
         heard = await listen(terminal, after=said)
         assert b"44 122\r\n" in heard.out
         assert heard.over is not None
@@ -65,7 +65,7 @@ async def test_terminal_output_waits_for_slow_reader(bench: Bench) -> None:
     target = await running(bench, number, request)
     terminal = await shell(attacher_of(bench), target, "yes")
     try:
-        messages = terminal.outgoing(0)
+        messages = terminal.stream_output(0)
         got = 0
 
         async def read(at_least: int) -> None:
@@ -103,7 +103,7 @@ async def test_lost_connection_ends_all_processes_of_terminal(bench: Bench) -> N
     connection.close()
     assert await wait_gone("sleep", mark)
     (row,) = await bench.find(request.job_id)
-    assert not row.state.terminal
+    assert not row.state.is_terminal
 
 
 async def test_terminal_ends_with_its_job(bench: Bench) -> None:

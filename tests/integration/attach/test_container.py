@@ -41,7 +41,7 @@ def launch(bench: Bench, sif: Path) -> RuntimeLaunch:
         home=jobs,
         workdir=jobs,
     )
-    return ApptainerRuntime(Settings(data_dir=bench.data_dir)).launch(spec)
+    return ApptainerRuntime(Settings(data_dir=bench.data_dir)).make_launch(spec)
 
 
 async def test_terminal_runs_in_container_of_program(bench: Bench, sif: Path) -> None:
@@ -76,7 +76,7 @@ async def test_a_shell_in_it_has_a_terminal_and_leaves_nothing(bench: Bench, sif
     target = await running(bench, number, request)
     mark = f"602.{number}"
     terminal = await shell(attacher_of(bench), target, tty=True, rows=35, cols=99)
-    terminal.feed(
+    terminal.send_input(
         f"stty size; (setsid nohup sleep {mark} >/dev/null 2>&1 &); echo do'ne'\n".encode()
     )
     heard = await listen(terminal, b"done\r\n")
@@ -84,4 +84,4 @@ async def test_a_shell_in_it_has_a_terminal_and_leaves_nothing(bench: Bench, sif
     await terminal.close()
     assert await wait_gone("sleep", mark)
     (row,) = await bench.find(request.job_id)
-    assert not row.state.terminal
+    assert not row.state.is_terminal

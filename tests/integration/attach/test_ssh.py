@@ -13,7 +13,7 @@ from pwd import getpwnam
 
 import pytest
 
-from aitne.adapters.schedulers._local.procfs import everyone
+from aitne.adapters.schedulers._local.procfs import list_process_ids
 from aitne.client import Client
 from aitne_devcluster.processes import wait_until
 from tests.support import realtime
@@ -122,7 +122,7 @@ def person(request: pytest.FixtureRequest) -> Iterator[Person]:
 def left(mark: str) -> list[int]:
     """Return the `sleep` processes with this word in their command line."""
     found = []
-    for pid in everyone():
+    for pid in list_process_ids():
         try:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except OSError:

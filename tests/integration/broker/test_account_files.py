@@ -55,26 +55,26 @@ async def test_a_user_reads_files_of_the_users_own(
     shared_bench: BrokerBench, reader: BrokerAccountFiles, work: Path
 ) -> None:
     root = FileRoot(account=shared_bench.users["anna"], folder=str(work))
-    listed = await reader.list(root, "", after="", limit=3)
+    listed = await reader.list_folder(root, "", after="", limit=3)
     assert [item.path for item in listed.items] == ["a%0Ab", "environ", "latest"]
-    rest = await reader.list(root, "", after=listed.next_cursor or "", limit=10)
+    rest = await reader.list_folder(root, "", after=listed.next_cursor or "", limit=10)
     assert [item.path for item in rest.items] == ["model.pt", "pipe", "root", "secret"]
     for path, content in (("latest", b"\xff\x00weights"), ("a%0Ab", b"strange")):
-        facts = await reader.look(root, path)
-        part = await reader.read(root, path, etag=facts.etag or "", offset=1, limit=99)
+        facts = await reader.get_entry(root, path)
+        part = await reader.read_part(root, path, etag=facts.etag or "", offset=1, limit=99)
         assert part == content[1:]
     with pytest.raises(ChangedMeanwhile):
-        await reader.read(root, "model.pt", etag="0" * 32, offset=0, limit=1)
+        await reader.read_part(root, "model.pt", etag="0" * 32, offset=0, limit=1)
 
 
 async def test_files_that_the_account_may_not_read_stay_hidden(
     shared_bench: BrokerBench, reader: BrokerAccountFiles, work: Path
 ) -> None:
     root = FileRoot(account=shared_bench.users["anna"], folder=str(work))
-    etag = (await reader.look(root, "model.pt")).etag or ""
+    etag = (await reader.get_entry(root, "model.pt")).etag or ""
 
     async def read(root: FileRoot, path: str) -> bytes:
-        return await reader.read(root, path, etag=etag, offset=0, limit=99)
+        return await reader.read_part(root, path, etag=etag, offset=0, limit=99)
 
     for path in ("secret", "environ", "root/etc/shadow"):
         with pytest.raises(NotAllowed, match="may not read"):
@@ -82,7 +82,7 @@ async def test_files_that_the_account_may_not_read_stay_hidden(
     with pytest.raises(Conflict):
         await read(root, "pipe")
     with pytest.raises(NotFound, match="was removed"):
-        await reader.look(root, "none")
+        await reader.get_entry(root, "none")
     with pytest.raises(InvalidInput):
         await read(root, "../roots-secret")
     with pytest.raises(NotAllowed):

@@ -45,14 +45,14 @@ async def test_writing_again_replaces_and_leaves_the_fence(
     shared_bench: BrokerBench, files: BrokerFiles
 ) -> None:
     place = shared_bench.place("anna", uuid4())
-    await files.create(place, {"token": b"one"})
-    assert await files.fence(place, None) is None
+    await files.create_attempt_folder(place, {"token": b"one"})
+    assert await files.read_fence(place, None) is None
     Path(place.directory, "fence").write_text('{"owner": "7", "restart_count": 2}')
 
-    await files.create(place, {"token": b"two"})
+    await files.create_attempt_folder(place, {"token": b"two"})
 
     assert Path(place.directory, "token").read_bytes() == b"two"
-    assert await files.fence(place, None) == Fence(owner="7", restart_count=2)
+    assert await files.read_fence(place, None) == Fence(owner="7", restart_count=2)
     assert await files.close_fence(place, None) == Fence(owner="7", restart_count=2)
     assert (await files.close_fence(place, 3)).owner == "platform"
     assert facts(Path(place.directory, "fence-3"))[0] == shared_bench.uid("anna")
@@ -63,18 +63,18 @@ async def test_files_are_not_created_in_folders_writable_by_others(
 ) -> None:
     """The parent folder is writable by all accounts, and another account created it."""
     place = shared_bench.place("anna", uuid4())
-    await files.create(place, {"token": b"one"})
+    await files.create_attempt_folder(place, {"token": b"one"})
     folder = Path(place.folder).parent
     folder.chmod(0o777)
     try:
         for owner, what in ((shared_bench.uid("ben"), "belongs to uid"), (0, "mode 0777")):
             os.chown(folder, owner, -1)
             with pytest.raises(Unavailable, match=what):
-                await files.create(place, {"token": b"two"})
+                await files.create_attempt_folder(place, {"token": b"two"})
             with pytest.raises(Unavailable, match=what):
-                await files.fence(place, None)
+                await files.read_fence(place, None)
         folder.chmod(0o1777)
-        await files.create(place, {"token": b"three"})
+        await files.create_attempt_folder(place, {"token": b"three"})
     finally:
         folder.chmod(0o700)
         os.chown(folder, shared_bench.uid("anna"), -1)
@@ -85,19 +85,19 @@ async def test_a_link_of_another_account_in_the_place_of_the_jobs_folder_leads_n
 ) -> None:
     """It leads to a folder of the user, and could lead to another one when the job starts."""
     place = shared_bench.place("anna", uuid4())
-    await files.create(place, {"token": b"one"})
+    await files.create_attempt_folder(place, {"token": b"one"})
     folder = Path(place.folder).parent
     moved = folder.rename(folder.with_name("moved"))
     try:
         folder.symlink_to(moved)
         os.lchown(folder, shared_bench.uid("ben"), -1)
         with pytest.raises(Unavailable, match="is a link of uid"):
-            await files.create(place, {"token": b"two"})
+            await files.create_attempt_folder(place, {"token": b"two"})
         with pytest.raises(Unavailable, match="is a link of uid"):
-            await files.fence(place, None)
+            await files.read_fence(place, None)
         assert Path(moved, str(place.job_id), "1", "token").read_bytes() == b"one"
         os.lchown(folder, shared_bench.uid("anna"), -1)
-        await files.create(place, {"token": b"three"})
+        await files.create_attempt_folder(place, {"token": b"three"})
     finally:
         folder.unlink()
         moved.rename(folder)
@@ -107,13 +107,13 @@ async def test_a_fence_in_a_folder_that_is_not_there_proves_nothing(
     shared_bench: BrokerBench, files: BrokerFiles
 ) -> None:
     with pytest.raises(Unavailable, match="No such file"):
-        await files.fence(shared_bench.place("anna", uuid4()), None)
+        await files.read_fence(shared_bench.place("anna", uuid4()), None)
 
 
 async def test_a_log_is_read_from_either_end(shared_bench: BrokerBench, files: BrokerFiles) -> None:
     place = shared_bench.place("ben", uuid4())
     assert (await files.read_log(place, None, offset=0, limit=10)).data == b""
-    await files.create(place, {})
+    await files.create_attempt_folder(place, {})
     Path(place.directory, "output.log").write_bytes(b"\xff first\nlast\n")
 
     head = await files.read_log(place, None, offset=0, limit=3)
@@ -127,7 +127,7 @@ async def test_a_log_is_read_with_the_users_rights_only(
     shared_bench: BrokerBench, files: BrokerFiles
 ) -> None:
     place = shared_bench.place("anna", uuid4())
-    await files.create(place, {})
+    await files.create_attempt_folder(place, {})
     log = Path(place.directory, "output.log")
     log.write_text(SECRET)  # root's, as an earlier mistake may have left it
     log.chmod(0o600)
@@ -141,7 +141,7 @@ async def test_a_link_in_a_logs_place_leads_nowhere(
     shared_bench: BrokerBench, files: BrokerFiles, target: str
 ) -> None:
     place = shared_bench.place("anna", uuid4())
-    await files.create(place, {})
+    await files.create_attempt_folder(place, {})
     secret = shared_bench.root / "secret"
     secret.write_text(SECRET)
     where = target if target.startswith("/") else str(secret)
@@ -156,7 +156,7 @@ async def test_result_of_a_function_is_read_with_the_users_rights_only(
     shared_bench: BrokerBench, files: BrokerFiles
 ) -> None:
     place = shared_bench.place("ben", uuid4())
-    await files.create(place, {})
+    await files.create_attempt_folder(place, {})
     result = Path(place.directory, "result.0")
     result.write_bytes(b"\xff pickle")
     result.chmod(0o644)
@@ -203,13 +203,13 @@ async def test_a_pipe_in_a_logs_place_holds_nobody_up(
     shared_bench: BrokerBench, files: BrokerFiles
 ) -> None:
     place = shared_bench.place("anna", uuid4())
-    await files.create(place, {})
+    await files.create_attempt_folder(place, {})
     os.mkfifo(Path(place.directory, "output.log"), 0o666)
     os.mkfifo(Path(place.directory, "fence"), 0o666)
 
     assert (await files.read_log(place, None, offset=0, limit=100)).size == 0
     with pytest.raises(Unavailable):
-        await files.fence(place, None)
+        await files.read_fence(place, None)
 
 
 async def test_only_the_accounts_own_jobs_folder_is_touched(
@@ -269,7 +269,7 @@ async def test_a_user_who_ends_his_own_helper_is_served_again(
     shared_bench: BrokerBench, files: BrokerFiles
 ) -> None:
     place = shared_bench.place("ben", uuid4())
-    await files.create(place, {})
+    await files.create_attempt_folder(place, {})
     uid = shared_bench.uid("ben")
     # Its line closes a little before it is gone: now and then the next question falls between the two.
     for _ in range(30):
@@ -294,24 +294,26 @@ async def test_an_ended_job_keeps_four_inodes_and_is_removed_as_its_user(
     shared_bench: BrokerBench, files: BrokerFiles
 ) -> None:
     place = shared_bench.place("anna", uuid4())
-    await files.create(place, {"agent.json": b"{}", "token": b"one", "script.sh": b"true"})
+    await files.create_attempt_folder(
+        place, {"agent.json": b"{}", "token": b"one", "script.sh": b"true"}
+    )
     folder = Path(place.directory)
     for name in ("fence", "outcome", "output.log"):
         (folder / name).write_text("x")
     (folder / "link").symlink_to("/etc")
-    size = await files.tidy(place)
+    size = await files.remove_unneeded_files(place)
     assert sorted(path.name for path in folder.iterdir()) == ["fence", "link", "output.log"]
     assert size is not None
     assert size.files == 5  # with the user's own link
     with pytest.raises(NotAllowed):
-        await files.remove(place.model_copy(update={"folder": "/etc"}))
+        await files.remove_job_folder(place.model_copy(update={"folder": "/etc"}))
     foreign = folder / "of-root"
     foreign.mkdir(mode=0o700)
     (foreign / "file").write_text("x")
     with pytest.raises(Unavailable, match="cannot be removed"):
-        await files.remove(place)
+        await files.remove_job_folder(place)
     os.chown(foreign, shared_bench.uid("anna"), -1)
-    assert (await files.remove(place)).done
+    assert (await files.remove_job_folder(place)).done
     assert not folder.parent.exists()
     assert Path("/etc/passwd").exists()
-    assert (await files.remove(place)).done
+    assert (await files.remove_job_folder(place)).done

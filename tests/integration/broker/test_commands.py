@@ -68,7 +68,7 @@ async def test_as_a_user(
         words, account=anna.name, stdin=b"#!/bin/bash\n", env={"SLURM_CONF": "/x"}, timeout_s=20
     )
 
-    assert done.returncode == 0, done.said
+    assert done.returncode == 0, done.output_text
     assert said(done.stdout, "who") == [f"{anna.uid} {anna.gid}"]
     assert said(done.stdout, "cwd") == ["/"]
     assert said(done.stdout, "stdin") == ["#!/bin/bash"]

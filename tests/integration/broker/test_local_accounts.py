@@ -18,7 +18,7 @@ from aitne.adapters.broker import BrokerScheduler
 from aitne.adapters.folders import check_only_root_writes
 from aitne.adapters.schedulers._local import launcher
 from aitne.core.errors import NotAllowed, SchedulerRejected, SetupError
-from aitne.core.jobs.layout import log_name
+from aitne.core.jobs.layout import log_file_name
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.limits import HeldLimit, HeldLimits, Limits
 from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
@@ -46,7 +46,7 @@ async def scheduler(bench: AccountsBench) -> AsyncIterator[BrokerScheduler]:
     await found.start()
     yield found
     for job in await found.poll():
-        if not job.state.terminal:
+        if not job.state.is_terminal:
             await found.cancel(
                 Run(
                     job_id=job.job_id,
@@ -73,14 +73,14 @@ async def seen(scheduler: BrokerScheduler, number: str, *states: JobState) -> Sc
     async with asyncio.timeout(PATIENCE_S):
         while True:
             for row in await scheduler.poll():
-                ended = not states and row.state.terminal
+                ended = not states and row.state.is_terminal
                 if row.scheduler_id == number and (ended or row.state in states):
                     return row
             await asyncio.sleep(POLL_S)
 
 
 async def log_says(request: SubmitRequest, text: str) -> str:
-    path = Path(request.job_dir, log_name(None))
+    path = Path(request.job_dir, log_file_name(None))
     async with asyncio.timeout(PATIENCE_S):
         while not path.exists() or text not in path.read_text():
             await asyncio.sleep(0.02)
@@ -105,7 +105,7 @@ async def test_job_runs_as_its_user_without_any_right_of_root(
         request = job_of(bench, user, look)
         row = await seen(scheduler, await scheduler.submit(request))
         assert (row.state, row.account) == (JobState.COMPLETED, name)
-        log = Path(request.job_dir, log_name(None))
+        log = Path(request.job_dir, log_file_name(None))
         assert (log.owner(), log.stat().st_mode & 0o777) == (name, 0o600)
         uid, gid, groups, account, *rest = log.read_text().splitlines()
         assert (uid, gid, groups) == (str(bench.uid(user)), str(bench.gid(user)), gid)
@@ -201,8 +201,8 @@ async def test_user_cannot_end_or_command_the_runner(
     for refused in (scheduler.hold(not_hers), scheduler.extend(not_hers, 900)):
         with pytest.raises(SchedulerRejected):
             await refused
-    assert not await scheduler.find([not_hers])
-    assert (await scheduler.find([run_of(request, number)]))[0].state is JobState.RUNNING
+    assert not await scheduler.find_records([not_hers])
+    assert (await scheduler.find_records([run_of(request, number)]))[0].state is JobState.RUNNING
     await scheduler.extend(run_of(request, number), 900)
     assert (await seen(scheduler, number, JobState.RUNNING)).time_limit_s == 900
     await scheduler.cancel(run_of(request, number))
@@ -239,7 +239,7 @@ async def test_links_in_job_folder_do_not_make_root_write_elsewhere(
 
         def plant(name: str = name, folder: Path = folder) -> None:
             if name == "log":
-                os.symlink(target, folder / log_name(None))
+                os.symlink(target, folder / log_file_name(None))
             else:
                 folder.rename(folder.with_name("moved"))
                 os.symlink(victim, folder)
@@ -267,7 +267,7 @@ async def test_limits_of_time_and_memory_end_jobs_that_pretend_to_be_agents(
     late = job_of(bench, "ben", "echo up; exec sleep 300", time_limit_s=1)
     row = await seen(scheduler, await scheduler.submit(late))
     assert row.state is JobState.TIMED_OUT
-    log = Path(late.job_dir, log_name(None))
+    log = Path(late.job_dir, log_file_name(None))
     assert "time limit" in log.read_text()
     assert log.owner() == bench.users["ben"]
 
@@ -276,11 +276,11 @@ async def test_limits_of_projects_are_held_and_forged_ones_refused(
     bench: AccountsBench, scheduler: BrokerScheduler
 ) -> None:
     limits = HeldLimits(entries=(HeldLimit(project="engines", limits=Limits(max_jobs=0)),))
-    usage = await scheduler.hold_limits(limits)
-    assert usage.of("engines") is not None
+    usage = await scheduler.set_limits(limits)
+    assert usage.find_association("engines") is not None
     with pytest.raises(SchedulerRejected, match="may run no jobs"):
         await scheduler.submit(job_of(bench, "anna", "true"))
-    await scheduler.hold_limits(HeldLimits())
+    await scheduler.set_limits(HeldLimits())
     row = await seen(scheduler, await scheduler.submit(job_of(bench, "anna", "true")))
     assert row.state is JobState.COMPLETED
     with pytest.raises(SchedulerRejected, match="uid 0"):
@@ -312,7 +312,7 @@ async def test_jobs_outlive_killed_broker_and_none_runs_twice(
     for user, number in numbers.items():
         row = await seen(scheduler, number)
         assert (row.state, row.exit_code, row.restart_count) == (JobState.FAILED, 3, 0)
-        assert Path(requests[user].job_dir, log_name(None)).read_text() == "start 0\n"
+        assert Path(requests[user].job_dir, log_file_name(None)).read_text() == "start 0\n"
     assert (await seen(scheduler, waiting_number)).state is JobState.COMPLETED
     await log_says(lost, "start 1")
     assert not alive(orphan)

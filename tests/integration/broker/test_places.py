@@ -21,7 +21,7 @@ from aitne.adapters.places import BrokerUserFolders
 from aitne.core.broker.storage import MAX_AREAS
 from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.models.storage import Area, AreaFacts
-from aitne.core.storage.areas import AreaOwner, areas_of
+from aitne.core.storage.areas import AreaOwner, list_areas
 from aitne.core.storage.settings import StorageSettings
 from tests.support.broker import REPOSITORY, BrokerBench
 from tests.support.mounts import hanging, mounted
@@ -47,14 +47,14 @@ class Site:
     def area(self, user: str, name: str, project: str | None = None) -> Area:
         account = permitted_user(self.account(user), self.bench.settings().accounts)
         owner = AreaOwner(user=account.name, uid=account.uid, home=account.home)
-        found = areas_of(self.settings, owner, [] if project is None else [project])
+        found = list_areas(self.settings, owner, [] if project is None else [project])
         return next(area for area in found if area.name == name)
 
     async def make(self, user: str, *areas: Area) -> list[str]:
-        return list(await self.places.make(self.account(user), areas))
+        return list(await self.places.create_folders(self.account(user), areas))
 
     async def look(self, user: str, *areas: Area) -> list[AreaFacts]:
-        return list(await self.places.areas(self.account(user), areas))
+        return list(await self.places.read_areas(self.account(user), areas))
 
 
 @pytest.fixture(scope="module")
@@ -168,9 +168,9 @@ async def test_storage_areas_outside_broker_settings_are_not_created(site: Site)
     assert all("it is not where [storage] puts" in each for each in said)
     assert list(elsewhere.iterdir()) == []
     with pytest.raises(NotAllowed):
-        await site.places.make("root", [area])
+        await site.places.create_folders("root", [area])
     with pytest.raises(NotAllowed):
-        await site.places.make(None, [area])
+        await site.places.create_folders(None, [area])
     with pytest.raises(InvalidInput):
         await site.make("anna", area.model_copy(update={"path": "relative"}))
 
@@ -263,7 +263,7 @@ async def test_paths_are_seen_as_the_account_sees_them(site: Site) -> None:
     paths = [str(folder / name) for name in ("data", "link", "secret", "nothing")]
     paths += [str(folder), "/etc/shadow", "/dev/null"]
 
-    data, link, secret, nothing, home, shadow, null = await site.places.paths(
+    data, link, secret, nothing, home, shadow, null = await site.places.read_paths(
         site.account("anna"), paths
     )
 
@@ -275,7 +275,7 @@ async def test_paths_are_seen_as_the_account_sees_them(site: Site) -> None:
     assert (home.kind, home.readable, home.writable) == ("folder", True, True)
     assert (shadow.readable, shadow.writable) == (False, False)
     assert null.kind == "other"
-    [hidden] = await site.places.paths(site.account("ben"), [str(folder / "data")])
+    [hidden] = await site.places.read_paths(site.account("ben"), [str(folder / "data")])
     assert (hidden.kind, hidden.problem) == (None, "Permission denied")
 
 
@@ -287,13 +287,13 @@ async def test_a_file_system_that_never_answers_holds_up_nothing_else(site: Site
         uid = site.bench.uid("ben")
         await asyncio.to_thread(eventually, "a helper that looks", lambda: looks_as(uid))
         place = site.bench.place("ben", uuid4())
-        await files.create(place, {"token": b"x"})
+        await files.create_attempt_folder(place, {"token": b"x"})
         assert not looking.done(), "the job's files waited for the silent file system"
         hung, other = await looking
         assert hung.problem == f"The file system of {silent.path} does not answer."
         assert other.problem == f"There is no folder {scratch.path}."
         [hung] = await site.look("ben", silent)
-        [path] = await site.places.paths(site.account("ben"), [f"{silent.path}/x"])
+        [path] = await site.places.read_paths(site.account("ben"), [f"{silent.path}/x"])
         assert (hung.available, path.problem) == (False, "its file system does not answer")
     await files.close()
 
@@ -324,12 +324,12 @@ def test_making_needs_no_right_but_the_one_to_give_away(
     below.chmod(0o2755)  # what is made here belongs to another group at first
     program = (
         "import sys; from aitne.adapters.accounts import unix_user\n"
-        "from aitne.adapters.folders import make_folder\n"
+        "from aitne.adapters.folders import create_area_folder\n"
         "from aitne.core.models.storage import Area\n"
         "path, project, user = sys.argv[1:]\n"
         "for kind in ('user', 'project'):\n"
         "    area = Area(name='x', kind=kind, path=f'{path}/{kind}', project=project)\n"
-        "    print(make_folder(area, unix_user(user)))\n"
+        "    print(create_area_folder(area, unix_user(user)))\n"
     )
     rights = "-all,+setuid,+setgid,+setpcap,+kill,+dac_read_search,+chown"
     argv = [sys.executable, "-c", program, str(below), PROJECT, users["anna"]]

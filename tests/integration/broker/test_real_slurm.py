@@ -83,7 +83,7 @@ async def test_a_job_runs_as_its_user_and_its_log_is_read_as_that_user(
         request = job_of(bench, slurm_cluster, user, "id -un; stat -c %U:%a .; umask")
         await scheduler.submit(request)
 
-        record = await seen(scheduler, request, lambda job: job.state.terminal)
+        record = await seen(scheduler, request, lambda job: job.state.is_terminal)
 
         assert (record.state, record.account) == (JobState.COMPLETED, name)
         log = Path(request.job_dir, "output.log")
@@ -104,14 +104,14 @@ async def test_job_of_other_account_cannot_be_cancelled_or_extended(
     with pytest.raises(SchedulerRejected):
         await scheduler.extend(not_hers, 1_200)
     await asyncio.sleep(1)
-    (left,) = await scheduler.find([run_of(request, scheduler_id)])
+    (left,) = await scheduler.find_records([run_of(request, scheduler_id)])
     assert (left.state, left.time_limit_s) == (JobState.RUNNING, 600)
 
     await scheduler.extend(run_of(request, scheduler_id), 1_200)
     changed = await seen(scheduler, request, lambda job: job.time_limit_s == 1_200)
     assert changed.account == "bob"
     await scheduler.cancel(run_of(request, scheduler_id))
-    ended = await seen(scheduler, request, lambda job: job.state.terminal)
+    ended = await seen(scheduler, request, lambda job: job.state.is_terminal)
     assert ended.state is JobState.CANCELLED
 
 
@@ -153,14 +153,14 @@ async def test_jobs_submitted_by_sbatch_are_seen_read_and_cancelled_as_their_own
 
         # Slurm's record of the job must name the account.
         forged_run = theirs.model_copy(update={"account": "alice"})
-        await outside.act(run_outside(forged_run), OutsideAction.CANCEL)
-        await outside.act(run_outside(mine), OutsideAction.CANCEL)
-        await outside.act(run_outside(tasks), OutsideAction.CANCEL)
+        await outside.perform_action(run_outside(forged_run), OutsideAction.CANCEL)
+        await outside.perform_action(run_outside(mine), OutsideAction.CANCEL)
+        await outside.perform_action(run_outside(tasks), OutsideAction.CANCEL)
         ended = await job(numbers["alice"], JobState.CANCELLED)
         assert (await job(array, JobState.CANCELLED)).ended_at is not None
         assert (await job(numbers["bob"], JobState.RUNNING)).account == "bob"
         async with asyncio.timeout(PATIENCE_S):
-            while not (found := await outside.ended([run_outside(ended)])):
+            while not (found := await outside.find_ended_jobs([run_outside(ended)])):
                 await asyncio.sleep(0.5)
         assert (found[0].state, found[0].account) == (JobState.CANCELLED, "alice")
     finally:
@@ -188,15 +188,15 @@ async def test_jobs_of_salloc_and_srun_and_logs_with_patterns_are_those_of_their
             record = await job(name, JobState.RUNNING)
             assert (record.account, record.array, record.log) == ("alice", None, None)
             assert record.nodes
-            await outside.act(run_outside(record), OutsideAction.CANCEL)
+            await outside.perform_action(run_outside(record), OutsideAction.CANCEL)
             await job(name, JobState.CANCELLED)
 
         held = await job("o%d", JobState.QUEUED)
         assert "held" in (held.pending_reason or "").lower()
-        await outside.act(
+        await outside.perform_action(
             run_outside(held.model_copy(update={"account": "bob"})), OutsideAction.RELEASE
         )
-        await outside.act(run_outside(held), OutsideAction.RELEASE)
+        await outside.perform_action(run_outside(held), OutsideAction.RELEASE)
         done = await job("o%d", JobState.COMPLETED)
         for task in (3, 4):
             assert await log_text(outside, task_log(done, task)) == "alice\n"
@@ -205,7 +205,7 @@ async def test_jobs_of_salloc_and_srun_and_logs_with_patterns_are_those_of_their
             slurm_cluster, "alice", "#!/bin/bash\n", "--mem=64M", "--begin=now+1hour", "-Jlater"
         )
         later = await job("later", JobState.QUEUED)
-        await outside.act(run_outside(later), OutsideAction.HOLD)
+        await outside.perform_action(run_outside(later), OutsideAction.HOLD)
         reason = run_as(slurm_cluster, "alice", "squeue", "-h", "-j", waiting, "-o", "%r %Q")
         assert reason.split() == ["JobHeldUser", "0"]
     finally:
@@ -216,7 +216,7 @@ async def test_jobs_of_salloc_and_srun_and_logs_with_patterns_are_those_of_their
 async def listed(outside: BrokerOutside, good: Callable[[OutsideJob], bool]) -> OutsideJob:
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            for record in await outside.list({"alice", "bob"}):
+            for record in await outside.list_jobs({"alice", "bob"}):
                 if good(record):
                     return record
             await asyncio.sleep(0.2)
@@ -246,7 +246,7 @@ async def test_a_node_is_drained_and_taken_back(
     node = slurm_cluster.nodes[-1]
 
     async def state() -> tuple[NodeState, str | None]:
-        found = await scheduler.cluster()
+        found = await scheduler.read_cluster()
         return next((each.state, each.reason) for each in found.nodes if each.name == node)
 
     await scheduler.drain(node, "a fan is loud")

@@ -102,7 +102,7 @@ async def test_platform_waits_for_room_among_new_connections(bench: BrokerBench)
                     other.connect(str(bench.socket))
         finally:
             os.seteuid(0)
-        asking = asyncio.create_task(line.welcome())
+        asking = asyncio.create_task(line.read_welcome())
         for _ in range(10):
             await asyncio.sleep(0)
         assert not asking.done()
@@ -132,7 +132,7 @@ async def test_scheduler_start_returns_notes_and_refuses_other_scheduler(
     assert await scheduler.start() == [f"jobs lie in {shared_bench.pattern}"]
     assert scheduler.settle_s == 15.0
     scheduler.settle_s = 1.0  # as learnt from a broker that had not reached Slurm yet
-    await scheduler.find([])
+    await scheduler.find_records([])
     assert scheduler.settle_s == 15.0
     await scheduler.close()
     other = BrokerScheduler(shared_bench.settings().model_copy(update={"scheduler": "slurm"}))
@@ -163,7 +163,7 @@ async def test_a_line_that_never_ends(shared_bench: BrokerBench, files: BrokerFi
     assert answers[-1]["error"]["code"] == "invalid_input"
     assert str(MAX_REQUEST_BYTES) in answers[-1]["error"]["message"]
     with pytest.raises(InvalidInput, match="bytes"):
-        await files.create(
+        await files.create_attempt_folder(
             shared_bench.place("anna", uuid4()), {"token": b"x" * (MAX_REQUEST_BYTES)}
         )
 
@@ -204,7 +204,7 @@ async def test_every_field_is_looked_at_again(
     request = shared_bench.request(**changes)
     with pytest.raises(SchedulerRejected):
         await scheduler.submit(request)
-    assert await scheduler.find([Run(job_id=request.job_id, attempt=1)]) == []
+    assert await scheduler.find_records([Run(job_id=request.job_id, attempt=1)]) == []
 
 
 async def test_an_option_that_the_site_allows(
@@ -285,12 +285,12 @@ async def test_all_who_ask_at_once_share_one_query(
 ) -> None:
     others = [shared_bench.scheduler() for _ in range(5)]
     await asyncio.sleep(0.6)
-    before = (await scheduler.cluster()).nodes[0].cpu_used
+    before = (await scheduler.read_cluster()).nodes[0].cpu_used
 
     polls = await asyncio.gather(*(other.poll() for other in others))
 
     await asyncio.sleep(0.6)
-    assert (await scheduler.cluster()).nodes[0].cpu_used == before + 1
+    assert (await scheduler.read_cluster()).nodes[0].cpu_used == before + 1
     assert all(poll == polls[0] for poll in polls)
     for other in others:
         await other.close()
@@ -327,7 +327,7 @@ async def test_a_broker_that_is_killed_and_comes_back(bench: BrokerBench) -> Non
     bench.start()
     scheduler, files = bench.scheduler(), bench.files()
     place = bench.place("anna", uuid4())
-    await files.create(place, {"token": b"kept"})
+    await files.create_attempt_folder(place, {"token": b"kept"})
     slow = asyncio.create_task(scheduler.submit(bench.request(name="slow")))
     await asyncio.sleep(0.3)
     assert len(await scheduler.poll()) == 1, "others are served while one is slow"
@@ -342,7 +342,7 @@ async def test_a_broker_that_is_killed_and_comes_back(bench: BrokerBench) -> Non
         await files.read_log(place, None, offset=0, limit=1)
     bench.start()
     assert await until_answered(scheduler.poll) == ()
-    await until_answered(lambda: files.create(place, {}))
+    await until_answered(lambda: files.create_attempt_folder(place, {}))
     assert Path(place.directory, "token").read_bytes() == b"kept"
     await scheduler.close()
     await files.close()
@@ -353,7 +353,7 @@ async def test_a_file_system_that_hangs_holds_up_its_own_user_alone(bench: Broke
     files = bench.files()
     places = {user: bench.place(user, uuid4()) for user in ("anna", "ben")}
     for place in places.values():
-        await files.create(place, {})
+        await files.create_attempt_folder(place, {})
     stopped = processes_of(bench.uid("anna"))
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)

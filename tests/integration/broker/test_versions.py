@@ -80,10 +80,10 @@ async def test_platform_uses_what_an_older_broker_has(settings: Settings) -> Non
         await scheduler.start()
         assert await scheduler.submit(request()) == "1"
         assert await scheduler.forecast(request()) is None
-        assert [job.job_id for job in await scheduler.find([run])] == [JOB]
+        assert [job.job_id for job in await scheduler.find_records([run])] == [JOB]
         assert [job.job_id for job in await scheduler.poll()] == [JOB]
         assert [job.job_id for job in await scheduler.poll()] == [JOB]
-        assert (await scheduler.cluster()).nodes
+        assert (await scheduler.read_cluster()).nodes
         await scheduler.extend(run, 1_200)
         await scheduler.cancel(run)
         fence = await files.close_fence(place, None)
@@ -95,11 +95,15 @@ async def test_platform_uses_what_an_older_broker_has(settings: Settings) -> Non
 
         with pytest.raises(SchedulerRejected, match="would not heed `tasks_per_node`"):
             await scheduler.submit(request(resources=Resources(tasks_per_node=2)))
-        for call in (scheduler.hold(run), scheduler.throttle(run, 2), files.tidy(place)):
+        for call in (
+            scheduler.hold(run),
+            scheduler.throttle(run, 2),
+            files.remove_unneeded_files(place),
+        ):
             with pytest.raises(NotSupported, match=r"0\.1\.0"):
                 await call
         with pytest.raises(NotSupported, match="Update the broker"):
-            await outside.list([ANNA])
+            await outside.list_jobs([ANNA])
         # The recording has no answer with a socket: the broker understands the request.
         with pytest.raises(Unavailable, match="without a connection to the job"):
             await BrokerAttacher(settings).attach(target)

@@ -36,7 +36,7 @@ async def test_a_receiver_that_hangs_holds_up_nobody_else(tmp_path: Path, migrat
         user = User(name=name, default_project="vision", created_at=now)
         await store.create_user(user, None, Project(name="vision", created_at=now))
         hook = Webhook(id=name, owner=name, url=f"http://127.0.0.1:{port}/", created_at=now)
-        await store.create_webhook(hook, most=9)
+        await store.create_webhook(hook, max_webhooks=9)
 
     async def add(name: str, messages: int) -> None:
         new = NewDelivery(channel="webhook", owner=name, target=name, message={"title": "t"})
@@ -44,12 +44,12 @@ async def test_a_receiver_that_hangs_holds_up_nobody_else(tmp_path: Path, migrat
             await store.add_delivery(new)
 
     async def states(name: str) -> list[DeliveryState]:
-        found = await store.deliveries(owner=name, channel="webhook", target=name, limit=99)
+        found = await store.list_deliveries(owner=name, channel="webhook", target=name, limit=99)
         return [each.state for each in found]
 
     deliverer = NotificationDispatcher(store, leader, lambda: now, {"webhook": hooks})
     await add("ada", MOST_AT_ONCE + 8)
-    task = asyncio.create_task(deliverer.run())
+    task = asyncio.create_task(deliverer.send_due_deliveries())
     try:
         async with asyncio.timeout(60):
             while len(slow.requests) < MAX_PER_USER:

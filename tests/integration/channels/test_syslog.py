@@ -56,11 +56,11 @@ async def test_each_entry_is_forwarded_once_and_in_order(tmp_path: Path, kind: s
             await audit.record(
                 actor=name, action="login", object=None, outcome="allowed", address="::1"
             )
-        assert not await forwarder.step()
+        assert not await forwarder.forward_batch()
         lines = received(kind, server, 2)
-        assert not await forwarder.step(), "nothing is left"
+        assert not await forwarder.forward_batch(), "nothing is left"
         await audit.record(actor="eve", action="x", object=None, outcome="denied", address=None)
-        await forwarder.step()
+        await forwarder.forward_batch()
         lines += received(kind, server, 1)
     await leader.release()
     await store.close()
@@ -80,9 +80,9 @@ async def test_entries_wait_while_the_receiver_is_away(tmp_path: Path) -> None:
     await audit.record(actor="ada", action="x", object=None, outcome="denied", address=None)
     forwarder = AuditForwarder(store, leader, SyslogReceiver(f"tcp://127.0.0.1:{port}"))
     with pytest.raises(DeliveryFailed, match="cannot be reached"):
-        await forwarder.step()
+        await forwarder.forward_batch()
     with socket.create_server(("127.0.0.1", port)) as server:
-        await forwarder.step()
+        await forwarder.forward_batch()
         (line,) = received("tcp", server, 1)
     await leader.release()
     await store.close()

@@ -16,7 +16,7 @@ from aitne.adapters.channels import _addresses
 from aitne.adapters.channels.webhook import WebhookChannel
 from aitne.core.errors import DeliveryFailed
 from aitne.core.models.notification import Webhook
-from aitne.core.notifications.webhooks import derive_secret, verify
+from aitne.core.notifications.webhooks import derive_secret, verify_signature
 from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
 
@@ -82,11 +82,11 @@ async def test_webhook_delivery_is_signed(tmp_path: Path, receiver: Receiver) ->
     assert json.loads(body) == MESSAGE
     secret = derive_secret("0123", "wh_1", 3)
     header = headers["aitne-signature"]
-    assert verify(secret, header, body, NOW + 10)
-    assert not verify(secret, header, body + b" ", NOW)
-    assert not verify(secret, header, body, NOW + 3_600)
-    assert not verify(derive_secret("0123", "wh_1", 2), header, body, NOW)
-    assert not verify(secret, "t=x,v1=y", body, NOW)
+    assert verify_signature(secret, header, body, NOW + 10)
+    assert not verify_signature(secret, header, body + b" ", NOW)
+    assert not verify_signature(secret, header, body, NOW + 3_600)
+    assert not verify_signature(derive_secret("0123", "wh_1", 2), header, body, NOW)
+    assert not verify_signature(secret, "t=x,v1=y", body, NOW)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ async def test_a_name_that_leads_inside_is_refused(
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", lookup, raising=False)
     with pytest.raises(DeliveryFailed, match="address that is not public") as failed:
-        await _addresses.resolve("evil.example", 443, [])
+        await _addresses.resolve_permitted_address("evil.example", 443, [])
     assert not failed.value.again
 
 

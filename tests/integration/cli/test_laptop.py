@@ -35,7 +35,7 @@ JOB = {
 def laptop(tmp_path: Path) -> Iterator[Laptop]:
     made = Laptop(tmp_path / "laptop", [ROOT, Path("/home"), tmp_path / "cluster"])
     try:
-        made.connect()
+        made.start_connected()
         made.install()
         yield made
     finally:

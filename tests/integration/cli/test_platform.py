@@ -15,7 +15,7 @@ from aitne.host.settings import load_settings
 from aitne.operations.doctor import node_jobs
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import CHECKS
-from aitne.operations.doctor.run import examine
+from aitne.operations.doctor.run import run_checks
 from tests.support import realtime
 from tests.support.documents import typed_commands
 from tests.support.platform import RunningPlatform
@@ -137,7 +137,7 @@ def test_doctor_leaves_neither_jobs_nor_a_token_of_the_user_if_the_queue_is_full
     monkeypatch.setattr(node_jobs, "WITHIN_S", 1.0)
     host = CheckedHost(load_settings(platform.data_dir), {"processes": []}, user)
     try:
-        (result,) = asyncio.run(examine(host, [CHECKS["test-job"]])).report()
+        (result,) = asyncio.run(run_checks(host, [CHECKS["test-job"]])).report()
     finally:
         aitne("stop", filling, "--yes")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from aitne.core.models.check import CheckResult
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.operations.setup.answers import Answers, validate
+from aitne.operations.setup.answers import Answers, validate_answers
 from aitne.operations.setup.slurm import SlurmSite
 from tests.support import realtime
 from tests.support.slurm import run_as, sbatch
@@ -16,7 +16,7 @@ pytestmark = realtime.SLURM
 
 
 def answers(cluster: DevCluster, **slurm: object) -> Answers:
-    return validate(
+    return validate_answers(
         {
             "scheduler": "slurm",
             "public_url": "http://127.0.0.1:8000",
@@ -35,7 +35,7 @@ def answers(cluster: DevCluster, **slurm: object) -> Answers:
 
 
 def checks(given: Answers) -> dict[str, CheckResult]:
-    return {check.name: check for check in SlurmSite(given).checks()}
+    return {check.name: check for check in SlurmSite(given).run_checks()}
 
 
 def test_inspection_of_a_running_slurm_leaves_its_jobs_undisturbed(
@@ -86,7 +86,7 @@ def test_slurm_that_does_not_answer_is_named_with_a_remedy(tmp_path: Path) -> No
     conf.write_text(
         "ClusterName=away\nSlurmctldHost=localhost\nSlurmctldPort=9\nMessageTimeout=2\n"
     )
-    given = validate(
+    given = validate_answers(
         {
             "scheduler": "slurm",
             "public_url": "http://127.0.0.1:8000",
@@ -95,7 +95,7 @@ def test_slurm_that_does_not_answer_is_named_with_a_remedy(tmp_path: Path) -> No
         }
     )
 
-    (check,) = SlurmSite(given).checks()
+    (check,) = SlurmSite(given).run_checks()
 
     assert check.state == "failed"
     assert "Slurm does not answer" in check.message

@@ -294,8 +294,8 @@ def test_certificate_is_named_with_its_remedy_until_login_has_ca(
         assert main([*line, str(authority.path)]) == 0
         assert Client(url).me().user.name == "ada"
         assert main([*line[:-1]]) == 0  # a later login keeps the CA
-        assert credentials.ca_file_for(url) == str(authority.path)
+        assert credentials.find_ca_file(url) == str(authority.path)
     with serve(api, certificate=authority.issue("other", "localhost")) as url:
-        credentials.keep(url, "token", "ada", ca_file=str(authority.path))
+        credentials.store_token(url, "token", "ada", ca_file=str(authority.path))
         with pytest.raises(CertificateInvalid, match="Use the name that the certificate is for"):
             Client(url).me()

@@ -18,7 +18,7 @@ from aitne.core.settings import Settings
 from aitne.supervisor import environments
 from aitne.supervisor.pages import write_pages
 from aitne.supervisor.plan import ChildPlan
-from aitne.supervisor.planning import hub_child, proxy_child
+from aitne.supervisor.planning import make_hub_child, make_proxy_child
 from aitne.supervisor.secret_files import ensure_secrets
 from tests.integration.hub.standin import StandInJob, StandInPortal
 from tests.support.platform import environments_or_skip
@@ -43,12 +43,12 @@ class RunningHub:
         self.token = self.secret("hub_api_token")
 
     def start_proxy(self) -> None:
-        self.proxy = self._start(proxy_child(self.settings))
+        self.proxy = self._start(make_proxy_child(self.settings))
         routes = f"http://127.0.0.1:{self.settings.port_of_proxy_api}/api/routes"
         eventually("the proxy answers", lambda: self.answers(routes), ANSWER_WITHIN_S)
 
     def start_hub(self) -> None:
-        self.hub = self._start(hub_child(self.settings))
+        self.hub = self._start(make_hub_child(self.settings))
         eventually(
             "the Hub answers", lambda: self.answers(f"{self.hub_url}/health"), ANSWER_WITHIN_S
         )

@@ -28,7 +28,7 @@ import aitne_kernels
 class Server:
     kernel_spec_manager = KernelSpecManager()
 
-aitne_kernels.configure(notebook)
+aitne_kernels.set_notebook_folder(notebook)
 aitne_kernels._load_jupyter_server_extension(Server)
 manager = KernelManager(kernel_name="python3", kernel_spec_manager=Server.kernel_spec_manager)
 manager.start_kernel()

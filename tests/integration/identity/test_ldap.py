@@ -181,7 +181,7 @@ async def test_the_first_login_makes_an_account(known: dict[str, Any], stage_of:
             "ada@example.org",
             "Ada Lovelace",
         )
-        assert set(await stage.store.roles_of("ada")) == {"ada"}
+        assert set(await stage.store.list_user_roles("ada")) == {"ada"}
         await stage.add_user("root", Role.ADMIN)
         await stage.store.update_user("ada", role=Role.USER, mail="elsewhere@example.org")
         assert (await login(stage, "ada"))[0] == 200

@@ -247,7 +247,7 @@ class TestTokens:
     """Tokens that the provider signed, changed on the way to the platform."""
 
     async def begin(self, source: Any, provider: Provider) -> tuple[dict[str, Any], dict[str, str]]:
-        url, kept = await source.begin("state", REDIRECT_URI)
+        url, kept = await source.begin_login("state", REDIRECT_URI)
         answer = urlsplit(provider.answer(url, "id-ada")).query
         return dict(kept), {name: values[0] for name, values in parse_qs(answer).items()}
 
@@ -261,7 +261,7 @@ class TestTokens:
         source = self.source(known, tmp_path)
         kept, answer = await self.begin(source, provider)
         with pytest.raises(NotAuthenticated, match="another login"):
-            await source.finish(kept | {"nonce": "other"}, REDIRECT_URI, answer)
+            await source.finish_login(kept | {"nonce": "other"}, REDIRECT_URI, answer)
 
     async def test_login_with_different_verifier_is_refused(
         self, provider: Provider, known: dict[str, Any], tmp_path: Path
@@ -269,7 +269,7 @@ class TestTokens:
         source = self.source(known, tmp_path)
         kept, answer = await self.begin(source, provider)
         with pytest.raises(NotAuthenticated, match="does not accept the login code"):
-            await source.finish(kept | {"verifier": "x" * 60}, REDIRECT_URI, answer)
+            await source.finish_login(kept | {"verifier": "x" * 60}, REDIRECT_URI, answer)
 
     async def test_a_token_of_another_time(
         self, provider: Provider, known: dict[str, Any], tmp_path: Path
@@ -277,7 +277,7 @@ class TestTokens:
         source = self.source(known, tmp_path, datetime(2040, 1, 1, tzinfo=UTC))
         kept, answer = await self.begin(source, provider)
         with pytest.raises(NotAuthenticated, match="token is invalid"):
-            await source.finish(kept, REDIRECT_URI, answer)
+            await source.finish_login(kept, REDIRECT_URI, answer)
 
     @pytest.mark.parametrize("change", ["alg_none", "payload", "audience"])
     async def test_a_token_that_was_changed(
@@ -285,8 +285,8 @@ class TestTokens:
     ) -> None:
         source = self.source(known, tmp_path)
         kept, answer = await self.begin(source, provider)
-        described = await source._description()
-        tokens = await source._exchange(described, answer["code"], REDIRECT_URI, kept)
+        described = await source._read_discovery_document()
+        tokens = await source._exchange_code(described, answer["code"], REDIRECT_URI, kept)
         head, body, signature = str(tokens["id_token"]).split(".")
         claims = json.loads(base64.urlsafe_b64decode(body + "=="))
         if change == "audience":
@@ -298,7 +298,7 @@ class TestTokens:
             none = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
             forged = f"{none}.{body}." if change == "alg_none" else f"{head}.{body}.{signature}"
         with pytest.raises(NotAuthenticated, match="token is invalid"):
-            await source._verified(described, forged)
+            await source._verify_id_token(described, forged)
 
     async def test_issuer_with_different_provider_is_refused(
         self, provider: Provider, known: dict[str, Any], tmp_path: Path
@@ -306,7 +306,7 @@ class TestTokens:
         source = self.source(known | {"issuer": provider.issuer + "/"}, tmp_path)
         named = re.escape(f"but {provider.issuer!r}; if that is the provider, set auth.oidc.issuer")
         with pytest.raises(Unavailable, match=f"does not describe the provider .*/, {named}"):
-            await source.begin("state", REDIRECT_URI)
+            await source.begin_login("state", REDIRECT_URI)
 
 
 def test_a_provider_is_reached_by_https_only() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from aitne.adapters.images.store import digest_of
-from aitne.cli.image_catalogue import platform_settings
+from aitne.cli.image_catalogue import load_platform_settings
 from aitne.client import Client
 from tests.support import realtime
 from tests.support.images import need_apptainer
@@ -307,7 +307,7 @@ def test_the_command_has_the_settings_that_the_platform_was_started_with(
 ) -> None:
     """Of `aitne up --scheduler slurm` images_dir depends, and it stands in no file."""
     monkeypatch.setattr(os, "environ", {"HOME": str(platform.home)})
-    found = platform_settings(Client(data_dir=platform.data_dir))
+    found = load_platform_settings(Client(data_dir=platform.data_dir))
     assert (found.data_dir, found.port) == (platform.data_dir, platform.port)
 
 

@@ -14,13 +14,13 @@ from tests.support.slurm import root_or_skip
 
 def test_a_closed_device_is_opened_and_an_open_one_is_left(tmp_path: Path) -> None:
     device, said = tmp_path / "fuse", []
-    requirements.open_fuse(said.append, device)
+    requirements.permit_fuse(said.append, device)
     assert "modprobe fuse" in said.pop()
     device.touch(0o600)
-    requirements.open_fuse(said.append, device)
+    requirements.permit_fuse(said.append, device)
     assert device.stat().st_mode & 0o777 == 0o666
     assert "to all users" in said.pop()
-    requirements.open_fuse(said.append, device)
+    requirements.permit_fuse(said.append, device)
     assert said == []
 
 
@@ -34,11 +34,11 @@ def test_root_runs_no_program_that_others_could_replace(tmp_path: Path) -> None:
         os.chown(path, uid, 0)
         path.chmod(mode)
         with pytest.raises(SetupError, match="root does not run it"):
-            requirements.check_program(str(tmp_path / "link"))
+            requirements.check_program_protected(str(tmp_path / "link"))
         os.chown(path, 0, 0)
         path.chmod(0o755)
-    requirements.check_program(str(tmp_path / "link"))
-    requirements.check_program("apptainer")
+    requirements.check_program_protected(str(tmp_path / "link"))
+    requirements.check_program_protected("apptainer")
 
 
 def test_program_of_the_settings_is_used_and_not_replaced(
@@ -50,7 +50,7 @@ def test_program_of_the_settings_is_used_and_not_replaced(
         requirements.require_apptainer(print, str(program))
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    monkeypatch.setattr(requirements, "open_fuse", lambda progress: None)
+    monkeypatch.setattr(requirements, "permit_fuse", lambda progress: None)
     requirements.require_apptainer(print, str(program))
 
 

@@ -133,14 +133,14 @@ async def test_a_reused_pid_is_not_taken_for_a_runner(bench: Bench) -> None:
         start = procfs.start_time(stranger.pid)
         assert start is not None
         right = launcher.ProcessIdentity(stranger.pid, start, procfs.boot_id(), stranger.pid, start)
-        handle = right.open()
+        handle = right.open_pidfd()
         assert handle is not None
         os.close(handle)
         wrong = launcher.ProcessIdentity(
             stranger.pid, start - 1, procfs.boot_id(), stranger.pid, start - 1
         )
-        assert wrong.open() is None
-        await asyncio.to_thread(launcher.end_orphans, bench.data_dir / "run-0", wrong)
+        assert wrong.open_pidfd() is None
+        await asyncio.to_thread(launcher.terminate_orphans, bench.data_dir / "run-0", wrong)
         assert stranger.poll() is None
     finally:
         stranger.kill()
@@ -180,7 +180,7 @@ async def test_numbers_are_never_used_twice(tmp_path: Path) -> None:
     async with opened(later, tmp_path) as bench:
         first, request = await bench.submit("true")
         array, _ = await bench.submit("true", array="0-4")
-        await bench.until(array, lambda rows: all(row.state.terminal for row in rows))
+        await bench.until(array, lambda rows: all(row.state.is_terminal for row in rows))
         await bench.wait_ended(first)
         now += timedelta(minutes=59)
         assert len(await bench.scheduler.poll()) == 6
@@ -305,7 +305,7 @@ async def test_cancelled_submission_call_still_starts_job(
         await submission
     async with asyncio.timeout(60):
         while not (rows := await bench.find(request.job_id, 1)):
-            await bench.scheduler.changed()
+            await bench.scheduler.wait_for_change()
     assert (await bench.wait_ended(rows[0].scheduler_id)).state is JobState.COMPLETED
 
 

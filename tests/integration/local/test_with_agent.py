@@ -17,7 +17,7 @@ from aitne.adapters.schedulers._local import launcher
 from aitne.agent.main import DUPLICATE
 from aitne.core.errors import Unavailable
 from aitne.core.jobs.agent_protocol import AgentSpec
-from aitne.core.jobs.layout import log_name
+from aitne.core.jobs.layout import log_file_name
 from aitne.core.jobs.states import JobState
 from aitne.core.models.resources import Resources
 from aitne.core.ports.files import JobLocation
@@ -124,7 +124,7 @@ def place(request: SubmitRequest) -> JobLocation:
 
 async def test_tasks_have_fences_and_logs_of_their_own(bench: Bench) -> None:
     number, request = await submit(bench, "echo $SLURM_ARRAY_TASK_ID", array="0-2")
-    rows = await bench.until(number, lambda rows: all(row.state.terminal for row in rows))
+    rows = await bench.until(number, lambda rows: all(row.state.is_terminal for row in rows))
     assert {row.state for row in rows} == {JobState.COMPLETED}
     for task in range(3):
         chunk = await OwnFiles().read_log(place(request), task, offset=0, limit=100)
@@ -153,7 +153,7 @@ async def test_a_log_that_leads_elsewhere_is_not_read(bench: Bench, tmp_path: Pa
     await bench.wait_ended(number)
     secret = tmp_path / "secret"
     secret.write_text("secret")
-    log = Path(request.job_dir) / log_name(None)
+    log = Path(request.job_dir) / log_file_name(None)
     log.unlink()
     log.symlink_to(secret)
     with pytest.raises(Unavailable, match="cannot be read"):

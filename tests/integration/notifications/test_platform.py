@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aitne.client import Client
-from aitne.core.notifications.webhooks import verify
+from aitne.core.notifications.webhooks import verify_signature
 from tests.support import realtime
 from tests.support.platform import RunningPlatform, run_platform
 from tests.support.waiting import eventually
@@ -204,7 +204,7 @@ def test_webhook_receives_each_event_once_after_death_of_controller(
     )
     messages = []
     for signature, body in receiver.told:
-        assert verify(hook.secret, signature, body, time.time())
+        assert verify_signature(hook.secret, signature, body, time.time())
         messages.append(json.loads(body))
     titles = sorted(message["title"] for message in messages)
     assert titles == [

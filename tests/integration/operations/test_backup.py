@@ -18,7 +18,7 @@ from aitne.core.errors import Conflict, InvalidInput, SetupError
 from aitne.core.settings import Settings
 from aitne.operations.backup import create
 from aitne.operations.backup.encryption import create_key_pair
-from aitne.services.platform.backup_record import last_backup
+from aitne.services.platform.backup_record import read_backup_record
 from aitne.store import Store
 from aitne.store import backup as database
 from tests.support.backups import add_job, contents, create_in, fill, restore_to, source, stored
@@ -53,7 +53,7 @@ def test_backup_of_an_sqlite_platform_is_restored_elsewhere(
     public = create_key_pair(key)
     made = create_in(source, tmp_path / "backups", key=public)
     assert Path(made.path).stat().st_mode & 0o777 == 0o600
-    last = last_backup(source.data_dir)
+    last = read_backup_record(source.data_dir)
     assert last is not None
     assert (last.path, last.bytes) == (made.path, Path(made.path).stat().st_size)
     secret = source.secrets_dir.joinpath("hub_cookie_secret").read_bytes()
@@ -128,7 +128,7 @@ def test_full_disk_leaves_nothing(source: Settings, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match=r"No space left on device.*Nothing of it is left"):
             create_in(source, small, keep=1)
         assert list(small.iterdir()) == [kept]
-        assert last_backup(source.data_dir) is None
+        assert read_backup_record(source.data_dir) is None
     made = create_in(source, tmp_path / "backups")
     with mounted(tmp_path / "new", "size=300k") as small:
         with pytest.raises(SetupError, match="No space left on device"):
@@ -175,7 +175,7 @@ def test_backup_of_a_newer_release_is_refused(
     source: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = create_in(source, tmp_path / "backups")
-    monkeypatch.setattr(database, "is_known", lambda schema: False)
+    monkeypatch.setattr(database, "is_known_revision", lambda schema: False)
     with pytest.raises(SetupError, match="of a newer release"):
         restore_to(made, tmp_path / "new")
     assert not tmp_path.joinpath("new").exists()

@@ -23,7 +23,7 @@ from aitne.core.errors import SetupError
 from aitne.core.settings import AccountSettings, Settings
 from aitne.operations.backup import create, restore
 from aitne.operations.backup.encryption import create_key_pair
-from aitne.services.platform.restoration import refuse_half_restored
+from aitne.services.platform.restoration import check_no_interrupted_restoration
 from aitne.supervisor import preflight
 from tests.support.backups import contents, create_in, restore_to, source, stored
 from tests.support.database import migrated
@@ -126,14 +126,14 @@ with Archive(Path({made.path!r})) as archive:
     done = subprocess.run([sys.executable, "-c", script], check=False)
     assert done.returncode == -signal.SIGKILL
     with pytest.raises(SetupError, match=rf"aitne admin restore {re.escape(made.path)} --data-dir"):
-        preflight.check(source)
+        preflight.check_requirements(source)
     again = re.search(r"`aitne (.*)`", _refusal(source))
     assert again is not None
     done_again = subprocess.run(
         [AITNE, *shlex.split(again[1]), "--yes"], capture_output=True, text=True, check=False
     )
     assert done_again.returncode == 0, done_again.stderr
-    refuse_half_restored(source.data_dir)
+    check_no_interrupted_restoration(source.data_dir)
     assert asyncio.run(stored(source.database_url)) == (set(), 1)
     assert not list(source.data_dir.glob(".restore-*"))
     assert len(list(source.data_dir.glob("before-restore-*"))) == 2
@@ -141,7 +141,7 @@ with Archive(Path({made.path!r})) as archive:
 
 def _refusal(settings: Settings) -> str:
     with pytest.raises(SetupError) as refused:
-        refuse_half_restored(settings.data_dir)
+        check_no_interrupted_restoration(settings.data_dir)
     return refused.value.message
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from aitne.adapters.schedulers._slurm.errors import (
     SubmissionFailure,
-    failure_of_number,
-    failure_of_text,
+    classify_error_number,
+    classify_error_text,
 )
 from aitne.adapters.schedulers._slurm.rest import session
 from aitne.adapters.schedulers.slurm import SlurmScheduler
@@ -47,7 +47,7 @@ async def test_a_lost_answer_is_uncertain_and_the_job_is_found(
         with pytest.raises(SubmitUncertain):
             await it.scheduler.submit(request)
         run = Run(job_id=request.job_id, attempt=1, account=request.account)
-        (row,) = await it.scheduler.find([run])
+        (row,) = await it.scheduler.find_records([run])
         assert (row.job_id, row.account) == (request.job_id, request.account)
         assert it.scheduler.settle_s >= 60
         await it.scheduler.cancel(run)
@@ -78,7 +78,7 @@ async def test_a_stopped_slurmrestd_holds_up_nobody_else(
 
 async def _found(it: Any, run: Run) -> Sequence[Any]:
     async with asyncio.timeout(60):
-        while not (rows := await it.scheduler.find([run])):
+        while not (rows := await it.scheduler.find_records([run])):
             await asyncio.sleep(0.1)
     found: Sequence[Any] = rows
     return found
@@ -183,8 +183,8 @@ def test_every_error_is_judged_alike_by_its_number_and_by_its_text(
     unlike = {
         f"{number} {text}"
         for number, text in known.items()
-        if failure_of_number(number) is not failure_of_text(text)
-        and failure_of_number(number) is not SubmissionFailure.UNREADABLE
+        if classify_error_number(number) is not classify_error_text(text)
+        and classify_error_number(number) is not SubmissionFailure.UNREADABLE
     }
     assert unlike == set()
 
@@ -213,4 +213,4 @@ async def test_a_slurmctld_without_its_state_has_cancelled_nothing(
             path.unlink()
         faults.restart(cluster, "slurmctld")
         await accounted("CANCELLED")
-        assert not await it.scheduler.find([run])
+        assert not await it.scheduler.find_records([run])

@@ -111,7 +111,7 @@ class Supervised:
         return done.returncode
 
     def status(self) -> dict[str, Any]:
-        found = eventually("it answers", lambda: control.status(self.data_dir))
+        found = eventually("it answers", lambda: control.get_status(self.data_dir))
         assert isinstance(found, dict)
         self.pids |= {found["supervisor_pid"], *(process["pid"] for process in found["processes"])}
         return found
@@ -144,7 +144,7 @@ def supervised(tmp_path: Path) -> Iterator[Supervised]:
     # Deeper than a socket's path may be.
     one = Supervised(tmp_path / ("deep-" * 20) / "data")
     yield one
-    control.down(one.data_dir, keep_jobs=True)
+    control.stop_platform(one.data_dir, keep_jobs=True)
     for pid in one.pids:
         if alive(pid):
             os.kill(pid, signal.SIGKILL)

@@ -11,7 +11,7 @@ import pytest
 
 from aitne.core.errors import SetupError
 from aitne.supervisor import environments
-from aitne.supervisor.changed_packages import changed_packages
+from aitne.supervisor.changed_packages import list_changed_packages
 
 
 def test_pip_error_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,7 +20,7 @@ def test_pip_error_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     steps: list[str] = []
     with pytest.raises(SetupError) as caught:
-        environments.ensure(steps.append, ["hub"])
+        environments.ensure_environments(steps.append, ["hub"])
     assert "No matching distribution found for" in caught.value.message
     assert "AITNE_HUB_ENV" in caught.value.message
     assert steps[1] == "Packages come from the indexes in pip's settings."
@@ -58,26 +58,26 @@ def test_packages_that_a_job_has_changed_are_installed_again(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
-    environments.ensure(lambda step: None, ["session"])
+    environments.ensure_environments(lambda step: None, ["session"])
     folder = environments.session_env_dir()
     steps: list[str] = []
-    environments.ensure(steps.append, ["session"])
+    environments.ensure_environments(steps.append, ["session"])
     assert steps == []
 
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
     subprocess.run([*pip, "uninstall", "-q", "-y", "jupyterlab"], check=True)
     subprocess.run([*pip, "install", "-q", "traitlets==4.0", "users_own"], check=True)
     lock = locks / "session.txt"
-    assert changed_packages(folder, lock) == ["jupyterlab==4.5", "Traitlets==5.1"]
+    assert list_changed_packages(folder, lock) == ["jupyterlab==4.5", "Traitlets==5.1"]
     monkeypatch.setenv("PIP_FIND_LINKS", str(locks))
-    environments.ensure(steps.append, ["session"])
+    environments.ensure_environments(steps.append, ["session"])
     assert "What needs these packages may fail" in steps[-1]
-    assert changed_packages(folder, lock) == ["jupyterlab==4.5", "Traitlets==5.1"]
+    assert list_changed_packages(folder, lock) == ["jupyterlab==4.5", "Traitlets==5.1"]
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     steps.clear()
-    environments.ensure(steps.append, ["session"])
+    environments.ensure_environments(steps.append, ["session"])
     assert "jupyterlab==4.5, Traitlets==5.1" in steps[0]
-    assert changed_packages(folder, lock, files=True) == []
+    assert list_changed_packages(folder, lock, files=True) == []
     program = (
         "import jupyterlab, traitlets, users_own; print(jupyterlab.version, traitlets.version)"
     )
@@ -88,7 +88,7 @@ def test_packages_that_a_job_has_changed_are_installed_again(
 
     module = next(folder.glob("lib/python*/site-packages/jupyterlab.py"))
     module.write_text("version = None  # edited\n")
-    assert changed_packages(folder, lock) == []
-    assert changed_packages(folder, lock, files=True) == ["jupyterlab==4.5"]
+    assert list_changed_packages(folder, lock) == []
+    assert list_changed_packages(folder, lock, files=True) == ["jupyterlab==4.5"]
     module.unlink()
-    assert changed_packages(folder, lock, files=True) == ["jupyterlab==4.5"]
+    assert list_changed_packages(folder, lock, files=True) == ["jupyterlab==4.5"]

@@ -57,7 +57,7 @@ def supervised() -> Iterator[Supervised]:
         )
         one = Supervised(data_dir, account, python, [broker])
         yield one
-        control.down(data_dir, keep_jobs=True)
+        control.stop_platform(data_dir, keep_jobs=True)
         for pid in one.pids:
             if alive(pid):
                 os.kill(pid, signal.SIGKILL)
@@ -89,7 +89,7 @@ def test_platform_runs_as_its_account_and_the_broker_as_root(supervised: Supervi
     os.kill(broker, signal.SIGSTOP)
     eventually("the hung broker is replaced", lambda: supervised.pid("broker") not in (0, broker))
     supervised.until_ready()
-    assert hung_processes.totals(supervised.data_dir / "run") == {"broker": 1}
+    assert hung_processes.read_restart_counts(supervised.data_dir / "run") == {"broker": 1}
 
     os.kill(supervised.pid("api"), signal.SIGKILL)
     supervised.until_ready()
@@ -106,16 +106,16 @@ def test_jobs_that_were_left_are_ended_through_a_broker(supervised: Supervised) 
     supervised.more = [ChildPlan("broker", [*beats.argv[:2], code], as_root=True)]
     supervised.start()
     supervised.until_ready()
-    control.down(supervised.data_dir, keep_jobs=True)
+    control.stop_platform(supervised.data_dir, keep_jobs=True)
     marker.unlink(missing_ok=True)
     waits = f"import os, time\nwhile not os.path.exists({str(marker)!r}): time.sleep(0.02)"
     supervised.drain = [supervised.python, "-c", waits]
     os.chmod(marker.parent, 0o711)
     supervised.start("--detach")
     supervised.until_ready()
-    control.down(supervised.data_dir, keep_jobs=True)
+    control.stop_platform(supervised.data_dir, keep_jobs=True)
     marker.unlink()
-    assert control.down(supervised.data_dir, keep_jobs=False)
+    assert control.stop_platform(supervised.data_dir, keep_jobs=False)
     assert marker.exists()
     assert not (supervised.data_dir / "run" / LIVE).exists()
 

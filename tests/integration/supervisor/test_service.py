@@ -156,7 +156,7 @@ def test_running_platform_serves_until_the_one_that_replaces_it_is_loaded(
     supervised: Supervised, tmp_path: Path
 ) -> None:
     loaded, inits = tmp_path / "loaded", tmp_path / "inits"
-    wait = "from aitne.host import held_start; held_start.wait()\n"
+    wait = "from aitne.host import held_start; held_start.wait_for_release()\n"
     supervised.held = ("init", "api")
     supervised.before_api = wait
     supervised.init = [sys.executable, "-c", f"{wait}open({str(inits)!r}, 'a').write('x')"]
@@ -206,7 +206,7 @@ def test_children_die_with_their_supervisor(supervised: Supervised) -> None:
     os.kill(status["supervisor_pid"], signal.SIGKILL)
     pids = [process["pid"] for process in status["processes"]]
     eventually("all are gone", lambda: not any(map(alive, pids)))
-    assert control.status(supervised.data_dir) is None
+    assert control.get_status(supervised.data_dir) is None
     # What it left behind is no obstacle, and jobs that it left can still be ended.
     assert supervised.start() == 0
     supervised.until_ready()
@@ -262,22 +262,22 @@ def test_down_ends_the_jobs_first_and_then_everything(supervised: Supervised) ->
     supervised.until_ready()
     status = supervised.status()
     steps: list[str] = []
-    assert control.down(supervised.data_dir, keep_jobs=False, progress=steps.append)
+    assert control.stop_platform(supervised.data_dir, keep_jobs=False, progress=steps.append)
     assert (supervised.data_dir / "drained").read_text() == "x"
     assert not any(alive(process["pid"]) for process in status["processes"])
     assert steps == ["Ending the platform.", "Ending sessions and jobs.", "The platform has ended."]
-    assert not control.down(supervised.data_dir, keep_jobs=False)
+    assert not control.stop_platform(supervised.data_dir, keep_jobs=False)
     assert (supervised.data_dir / "drained").read_text() == "x"
 
 
 def test_jobs_can_be_kept_and_ended_later(supervised: Supervised) -> None:
     supervised.start()
     supervised.until_ready()
-    assert control.down(supervised.data_dir, keep_jobs=True)
+    assert control.stop_platform(supervised.data_dir, keep_jobs=True)
     assert not (supervised.data_dir / "drained").exists()
-    assert control.down(supervised.data_dir, keep_jobs=False)
+    assert control.stop_platform(supervised.data_dir, keep_jobs=False)
     assert (supervised.data_dir / "drained").read_text() == "x"
-    assert not control.down(supervised.data_dir, keep_jobs=False)
+    assert not control.stop_platform(supervised.data_dir, keep_jobs=False)
 
 
 def test_sigterm_keeps_the_jobs(supervised: Supervised) -> None:
@@ -298,9 +298,9 @@ def test_a_child_that_does_not_go_is_killed(
     status = supervised.status()
     for process in status["processes"]:
         os.kill(process["pid"], signal.SIGSTOP)
-    talk = control._talk(supervised.data_dir, {"verb": "down", "keep_jobs": False})
+    talk = control._send_request(supervised.data_dir, {"verb": "down", "keep_jobs": False})
     assert next(talk)["progress"] == "Ending the platform."
-    assert list(control._talk(supervised.data_dir, {"verb": "hurry"})) == [{"done": True}]
+    assert list(control._send_request(supervised.data_dir, {"verb": "hurry"})) == [{"done": True}]
     assert list(talk)[-1] == {"done": True}
     assert not any(alive(process["pid"]) for process in status["processes"])
 
@@ -312,7 +312,7 @@ def test_a_start_that_fails_says_why(supervised: Supervised) -> None:
     assert eventually("it says why", lambda: failure.exists() and failure.read_text()).strip() == (
         "The database is damaged."
     )
-    eventually("it is gone", lambda: control.status(supervised.data_dir) is None)
+    eventually("it is gone", lambda: control.get_status(supervised.data_dir) is None)
 
 
 def test_supervisor_is_detached_from_its_caller(supervised: Supervised, tmp_path: Path) -> None:
@@ -332,6 +332,6 @@ def test_nonsense_on_the_socket_harms_nobody(supervised: Supervised) -> None:
     supervised.start()
     supervised.until_ready()
     for nonsense in ({"verb": "dance"}, ["not", "an", "object"], "x" * 100_000):
-        for answer in control._talk(supervised.data_dir, nonsense):  # type: ignore[arg-type]
+        for answer in control._send_request(supervised.data_dir, nonsense):  # type: ignore[arg-type]
             assert answer["error"].startswith("verb is one of status, ")
     assert supervised.status()["state"] == "ready"

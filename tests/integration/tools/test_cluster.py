@@ -16,7 +16,7 @@ import pytest
 from aitne.adapters.broker import BrokerScheduler
 from aitne.adapters.places import BrokerUserFolders
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.core.storage.areas import AreaOwner, areas_of
+from aitne.core.storage.areas import AreaOwner, list_areas
 from aitne.host.dev_cluster import DESCRIPTORS, find_dev_cluster
 from aitne.host.settings import load_settings
 from aitne_devcluster import faults, processes, roots, state
@@ -152,7 +152,7 @@ async def test_a_platform_reaches_the_cluster_through_its_broker(
     scheduler = BrokerScheduler(load_settings(tmp_path, scheduler="slurm"))
     try:
         await scheduler.start()
-        cluster = await scheduler.cluster()
+        cluster = await scheduler.read_cluster()
     finally:
         await scheduler.close()
     gpus = {node.name: {gpu.type: gpu.total for gpu in node.gpus} for node in cluster.nodes}
@@ -166,11 +166,11 @@ async def test_the_broker_makes_a_users_scratch(
     settings = load_settings(tmp_path, scheduler="slurm")
     user = pwd.getpwnam("bob")
     owner = AreaOwner(user=user.pw_name, uid=user.pw_uid, home=user.pw_dir)
-    home, scratch = areas_of(settings.storage, owner)
+    home, scratch = list_areas(settings.storage, owner)
     places = BrokerUserFolders(settings)
     try:
-        assert await places.make("bob", [scratch]) == []
-        [found] = await places.areas("bob", [scratch])
+        assert await places.create_folders("bob", [scratch]) == []
+        [found] = await places.read_areas("bob", [scratch])
     finally:
         await places.close()
     assert found.available

@@ -33,7 +33,7 @@ def test_second_apt_process_waits_for_lock(tmp_path: Path, options: list[str]) -
     ended = threading.Event()
 
     def second() -> None:
-        debian.apt("update", options=options)
+        debian.run_apt_get("update", options=options)
         ended.set()
 
     with (tmp_path / "lists" / "lock").open("w") as lock:
@@ -47,4 +47,4 @@ def test_second_apt_process_waits_for_lock(tmp_path: Path, options: list[str]) -
 
 def test_apt_error_is_passed_on(options: list[str]) -> None:
     with pytest.raises(SetupError, match=r"apt-get install failed .*no-such-package"):
-        debian.apt("install", "-y", "no-such-package", options=options)
+        debian.run_apt_get("install", "-y", "no-such-package", options=options)

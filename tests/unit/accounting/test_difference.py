@@ -18,7 +18,7 @@ from aitne.core.ports.accounting import (
     SetQos,
     SlurmUser,
 )
-from aitne.core.projects.slurm_accounts import AccountingTarget, difference, lowered_names
+from aitne.core.projects.slurm_accounts import AccountingTarget, list_changes, map_lowered_names
 from tests.support.accounting import applied
 
 ACCOUNTS = st.sampled_from(["nlp", "vision", "audio"])
@@ -68,11 +68,11 @@ def portal(draw: st.DrawFn) -> AccountingTarget:
 
 @given(portal(), slurm())
 def test_applied_changes_leave_no_difference(wanted: AccountingTarget, found: Associations) -> None:
-    changes = difference(wanted, found)
+    changes = list_changes(wanted, found)
     now = found
     for change in changes:
         now = applied(now, change)
-    assert difference(wanted, now) == []
+    assert list_changes(wanted, now) == []
     kept = {each.account for each in found.accounts} - wanted.accounts.keys()
     before = [each for each in found.accounts if each.account in kept]
     assert [each for each in now.accounts if each.account in kept] == before
@@ -83,7 +83,7 @@ def test_applied_changes_leave_no_difference(wanted: AccountingTarget, found: As
 
 @given(portal())
 def test_an_empty_slurm_gets_everything(wanted: AccountingTarget) -> None:
-    changes = difference(wanted, Associations(cluster="dev", accounts=(ROOT,)))
+    changes = list_changes(wanted, Associations(cluster="dev", accounts=(ROOT,)))
     assert sum(isinstance(each, AddAccount) for each in changes) == len(wanted.accounts)
     assert sum(isinstance(each, AddMember) for each in changes) == len(wanted.members)
     assert not any(isinstance(each, RemoveMember | SetDefault) for each in changes)
@@ -112,7 +112,7 @@ def test_drift_is_told_as_it_is() -> None:
         ),
         users=(SlurmUser(name="ada", default_account="root"),),
     )
-    assert difference(wanted, found) == [
+    assert list_changes(wanted, found) == [
         SetDefault(account="vision", user="ada", before="root"),
         SetLimit(account="root", limit="max_jobs", before=1, after=None),
         SetLimit(account="vision", limit="max_gpus", before=16, after=8),
@@ -121,7 +121,7 @@ def test_drift_is_told_as_it_is() -> None:
         RemoveMember(account="vision", user="mallory"),
     ]
     shrunk = AccountingTarget({"vision": Limits()}, {}, {})
-    assert SetQos(account="vision", before=("long", "normal"), after=()) in difference(
+    assert SetQos(account="vision", before=("long", "normal"), after=()) in list_changes(
         shrunk, found
     )
 
@@ -145,5 +145,5 @@ def test_names_that_slurm_stores_in_lower_case_are_not_added_again() -> None:
             SlurmUser(name="Bob", default_account="vision"),
         ),
     )
-    assert lowered_names(target, current) == {"anna": "Anna"}
-    assert difference(target, current) == []
+    assert map_lowered_names(target, current) == {"anna": "Anna"}
+    assert list_changes(target, current) == []

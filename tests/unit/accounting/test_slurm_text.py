@@ -13,9 +13,9 @@ from aitne.adapters.accounting._in_use import parse_association_use, parse_qos_u
 from aitne.adapters.accounting._slurm import (
     ASSOCIATION_FIELDS,
     USAGE_FIELDS,
-    argv,
+    make_sacctmgr_arguments,
     parse_associations,
-    parse_counted,
+    parse_counted_resources,
     parse_energy,
     parse_tres,
     parse_usage,
@@ -120,8 +120,8 @@ def test_associations() -> None:
 
 def test_users_and_what_is_counted() -> None:
     alice, root = parse_users("alice|ml|None\nroot|root|Administrator\n")
-    assert (alice.default_account, alice.privileged, root.privileged) == ("ml", False, True)
-    counted = parse_counted("cpu|\nfs|disk\ngres|gpu\ngres|gpu:h200\n")
+    assert (alice.default_account, alice.is_privileged, root.is_privileged) == ("ml", False, True)
+    counted = parse_counted_resources("cpu|\nfs|disk\ngres|gpu\ngres|gpu:h200\n")
     assert counted == {"cpu", "fs/disk", "gres/gpu", "gres/gpu:h200"}
 
 
@@ -198,7 +198,7 @@ async def test_accounting_is_asked_for_energy_only_if_a_plugin_measures_it(
 
     accounting = SlurmAccounting(Settings(), Slurm())  # type: ignore[arg-type]
     march = datetime(2026, 3, 1, tzinfo=UTC)
-    found = await accounting.energy(march, march + timedelta(days=2))
+    found = await accounting.read_energy(march, march + timedelta(days=2))
     assert [each.energy_j for each in found] == ([123456] if measured else [])
     assert asked == ["scontrol", "sacct"][: 1 + measured]
 
@@ -349,7 +349,7 @@ def test_usage_is_the_sum_of_its_runs(runs: list[tuple[int, str, str, int, int, 
     ],
 )
 def test_sacctmgr_arguments_match_change(change: Change, words: str) -> None:
-    assert argv(change, "dev") == words.split(" ")
+    assert make_sacctmgr_arguments(change, "dev") == words.split(" ")
 
 
 @given(st.text(max_size=40))
@@ -367,4 +367,4 @@ def test_no_name_is_more_than_a_name(name: str) -> None:
             continue
         assert not set(name) & set(" \n\t=,;'\"|*%"), name
         assert not name.startswith(("-", "."))
-        assert all("\n" not in word for word in argv(change, "dev"))
+        assert all("\n" not in word for word in make_sacctmgr_arguments(change, "dev"))

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from aitne.adapters import account_files
-from aitne.adapters.account_files import OwnAccountFiles, list_folder, look, read_part
+from aitne.adapters.account_files import OwnAccountFiles, get_entry, list_folder, read_part
 from aitne.core.errors import ChangedMeanwhile, Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.file_paths import encode_path
 from aitne.core.models.stored_file import FileKind, StoredFile
@@ -21,7 +21,7 @@ STRANGE = (b"line\nbreak", b"\xff\xfe", "txt.\u202egpj".encode(), b"100%?#&", b"
 
 
 def read(folder: Path, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
-    etag = look(str(folder), path).etag or "0" * 32
+    etag = get_entry(str(folder), path).etag or "0" * 32
     return read_part(str(folder), path, etag=etag, offset=offset, limit=limit)
 
 
@@ -45,7 +45,7 @@ def test_strange_names_are_listed_and_read_by_their_exact_bytes(tmp_path: Path) 
 def test_a_path_that_could_leave_the_folder_is_refused(tmp_path: Path, path: str) -> None:
     (tmp_path / "a").mkdir()
     for call in (
-        lambda: look(str(tmp_path), path),
+        lambda: get_entry(str(tmp_path), path),
         lambda: list_folder(str(tmp_path), path, after="", limit=1),
         lambda: read_part(str(tmp_path), path, etag="0" * 32, offset=0, limit=1),
     ):
@@ -75,7 +75,7 @@ def test_a_link_is_followed_with_the_rights_of_the_reader(tmp_path: Path) -> Non
     assert listed["circle"] == listed["nowhere"] == (FileKind.OTHER, True)
     for path in ("circle", "nowhere"):
         with pytest.raises(NotFound):
-            look(str(job), path)
+            get_entry(str(job), path)
 
 
 def _listed(folder: Path) -> tuple[StoredFile, ...]:
@@ -121,7 +121,7 @@ def test_files_without_a_size_are_empty(tmp_path: Path) -> None:
 def test_parts_of_two_versions_are_never_mixed(tmp_path: Path) -> None:
     file = tmp_path / "model.pt"
     file.write_bytes(b"old" * 10)
-    etag = look(str(tmp_path), "model.pt").etag or ""
+    etag = get_entry(str(tmp_path), "model.pt").etag or ""
     assert read_part(str(tmp_path), "model.pt", etag=etag, offset=28, limit=9) == b"ld"
     file.write_bytes(b"new" * 10)
     with pytest.raises(ChangedMeanwhile, match=r"model\.pt was changed"):
@@ -160,7 +160,7 @@ def test_a_file_is_no_folder_and_a_missing_folder_is_not_found(tmp_path: Path) -
 async def test_without_a_broker_only_the_platforms_own_account_reads(tmp_path: Path) -> None:
     files = OwnAccountFiles()
     (tmp_path / "a").touch()
-    found = await files.look(FileRoot(account=None, folder=str(tmp_path)), "a")
+    found = await files.get_entry(FileRoot(account=None, folder=str(tmp_path)), "a")
     assert (found.name, found.kind, found.size_bytes) == ("a", FileKind.FILE, 0)
     with pytest.raises(NotAllowed, match="no broker"):
-        await files.look(FileRoot(account="anna", folder=str(tmp_path)), "a")
+        await files.get_entry(FileRoot(account="anna", folder=str(tmp_path)), "a")

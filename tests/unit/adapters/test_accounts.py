@@ -55,7 +55,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., S
 
 
 def test_the_account_of_the_users_own_name(settings: Callable[..., Settings]) -> None:
-    found = UnixAccounts(settings()).of("ada")
+    found = UnixAccounts(settings()).get_account("ada")
     assert (found.name, found.folder) == ("ada", "/home/ada/.aitne/jobs")
 
 
@@ -68,19 +68,19 @@ def test_account_map_and_jobs_dir_determine_account_and_folder(
             slurm={"jobs_dir": "/scratch/{user}/jobs"},
         )
     )
-    found = accounts.of("ada")
+    found = accounts.get_account("ada")
     assert (found.name, found.folder) == ("lovelace", "/scratch/lovelace/jobs")
 
 
 def test_account_with_a_full_stop(settings: Callable[..., Settings]) -> None:
-    found = UnixAccounts(settings()).of("a.lovelace")
+    found = UnixAccounts(settings()).get_account("a.lovelace")
     assert (found.name, found.folder) == ("a.lovelace", "/home/a.lovelace/.aitne/jobs")
 
 
 def test_no_two_users_have_one_account(settings: Callable[..., Settings]) -> None:
     accounts = UnixAccounts(settings(accounts={"map": {"ada": "lovelace"}}))
     with pytest.raises(InvalidInput, match="gives the Unix account lovelace to the user ada"):
-        accounts.of("lovelace")
+        accounts.get_account("lovelace")
     with pytest.raises(SetupError, match="to ada and to bob"):
         settings(accounts={"map": {"ada": "lovelace", "bob": "lovelace"}})
 
@@ -102,20 +102,20 @@ def test_accounts_that_no_job_runs_as(
     settings: Callable[..., Settings], user: str, said: str
 ) -> None:
     with pytest.raises(InvalidInput, match=said) as refused:
-        UnixAccounts(settings()).of(user)
+        UnixAccounts(settings()).get_account(user)
     assert refused.value.problems[0].field == "account"
     assert "accounts.map" in refused.value.message
 
 
 def test_only_members_of_a_group(settings: Callable[..., Settings]) -> None:
     accounts = UnixAccounts(settings(accounts={"groups": ["hpc", "no-such-group"]}))
-    assert accounts.of("ada").name == "ada"
+    assert accounts.get_account("ada").name == "ada"
     with pytest.raises(InvalidInput, match="none of the groups hpc"):
-        accounts.of("lovelace")
+        accounts.get_account("lovelace")
 
 
 def test_without_a_broker_all_jobs_are_the_platforms(
     settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
-    found = OwnAccount(settings()).of("grace")
+    found = OwnAccount(settings()).get_account("grace")
     assert (found.name, found.folder) == (None, str(tmp_path / "jobs"))

@@ -25,7 +25,7 @@ def place(tmp_path: Path) -> JobLocation:
 
 def ended(place: JobLocation, tasks: int = 0) -> Path:
     """Create the folder of an attempt as an ended job leaves it."""
-    files.create(
+    files.create_attempt_folder(
         place,
         {
             "script.sh": b"x",
@@ -37,8 +37,8 @@ def ended(place: JobLocation, tasks: int = 0) -> Path:
     )
     folder = Path(str(place.directory))
     for task in range(tasks) if tasks else (None,):
-        fence.take(str(folder), task, "7", 0)
-        fence.leave_outcome(str(folder), task, "7", 0, 0, interrupted=False)
+        fence.take_fence(str(folder), task, "7", 0)
+        fence.write_outcome(str(folder), task, "7", 0, 0, interrupted=False)
         name = "output.log" if task is None else f"output-{task}.log"
         (folder / name).write_bytes(b"said\n")
         if task is not None:
@@ -57,7 +57,7 @@ def inodes(folder: str) -> int:
 
 def test_four_inodes_remain_of_an_ended_job(place: JobLocation) -> None:
     folder = ended(place)
-    size = ended_folders.tidy(place)
+    size = ended_folders.remove_unneeded_files(place)
     assert sorted(os.listdir(folder)) == ["fence", "output.log"]
     assert size is not None
     assert size.files == inodes(place.folder) == 4
@@ -67,8 +67,8 @@ def test_four_inodes_remain_of_an_ended_job(place: JobLocation) -> None:
     assert held is not None
     assert held.owner == "7"
     with pytest.raises(fence.DuplicateRunError):
-        fence.take(str(folder), None, "8", 0)
-    assert ended_folders.tidy(place) == size  # a second call changes nothing
+        fence.take_fence(str(folder), None, "8", 0)
+    assert ended_folders.remove_unneeded_files(place) == size  # a second call changes nothing
 
 
 def test_tasks_keep_their_logs_and_users_their_files(place: JobLocation) -> None:
@@ -81,7 +81,7 @@ def test_tasks_keep_their_logs_and_users_their_files(place: JobLocation) -> None
     (checkpoints / "step-1").write_bytes(bytes(100_000))
     later = JobLocation(job_id=place.job_id, attempt=3, folder=place.folder)
     ended(later)
-    size = ended_folders.tidy(place)
+    size = ended_folders.remove_unneeded_files(place)
     assert sorted(os.listdir(folder)) == [
         *("fence-0", "fence-1", "model.pt", "output-0.log", "output-1.log")
     ]
@@ -108,14 +108,14 @@ def test_a_folder_is_removed_with_all_that_is_in_it_and_nothing_else(
     other = Path(place.folder).parent / str(uuid4())
     other.mkdir()
     for _ in range(5):
-        if (removal := ended_folders.remove(place)).done:
+        if (removal := ended_folders.remove_job_folder(place)).done:
             break
     assert removal == FolderRemoval(done=True)
     assert not Path(place.folder).exists()
     assert (outside / "thesis.tex").read_text() == "years of work"
     assert other.exists()
-    assert ended_folders.remove(place) == FolderRemoval(done=True)
-    assert ended_folders.tidy(place) == FolderSize(size_bytes=0, files=0)
+    assert ended_folders.remove_job_folder(place) == FolderRemoval(done=True)
+    assert ended_folders.remove_unneeded_files(place) == FolderSize(size_bytes=0, files=0)
 
 
 def test_a_job_folder_that_is_a_link_is_not_followed(place: JobLocation, tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_a_job_folder_that_is_a_link_is_not_followed(place: JobLocation, tmp_pat
     Path(place.folder).parent.mkdir()
     Path(place.folder).symlink_to(outside)
     with pytest.raises(Unavailable):
-        ended_folders.tidy(place)
-    assert ended_folders.remove(place).done
+        ended_folders.remove_unneeded_files(place)
+    assert ended_folders.remove_job_folder(place).done
     assert (outside / "2" / "agent.json").exists()
     assert not Path(place.folder).is_symlink()
 
@@ -140,20 +140,20 @@ def test_a_deep_and_a_large_folder_take_several_calls(place: JobLocation, monkey
         os.close(where)
         where = below
     os.close(where)
-    assert ended_folders.tidy(place) is None
+    assert ended_folders.remove_unneeded_files(place) is None
     assert "agent.json" not in os.listdir(folder)
     monkeypatch.setattr(ended_folders, "STEP_S", 0.0)
-    assert ended_folders.remove(place) == FolderRemoval(done=False)
+    assert ended_folders.remove_job_folder(place) == FolderRemoval(done=False)
     monkeypatch.undo()
-    while not ended_folders.remove(place).done:
+    while not ended_folders.remove_job_folder(place).done:
         continue
     assert not Path(place.folder).exists()
 
 
 def test_a_home_that_is_out_of_reach_proves_nothing(place: JobLocation) -> None:
     with pytest.raises(Unavailable):
-        ended_folders.tidy(place)
-    assert ended_folders.remove(place) == FolderRemoval(done=True, root_visible=False)
+        ended_folders.remove_unneeded_files(place)
+    assert ended_folders.remove_job_folder(place) == FolderRemoval(done=True, root_visible=False)
 
 
 def test_file_of_a_job_is_read_in_parts_without_following_links(place: JobLocation) -> None:
@@ -178,7 +178,7 @@ def test_user_of_a_full_file_system_is_told_its_use_and_what_to_delete(tmp_path:
         (home / "data").write_bytes(b"x" * (64 << 10))
         place = JobLocation(job_id=job_id, attempt=1, folder=f"{home}/.aitne/jobs/{job_id}")
         with pytest.raises(StorageFull) as full:
-            files.create(place, {"script.sh": b"x" * (256 << 10)})
+            files.create_attempt_folder(place, {"script.sh": b"x" * (256 << 10)})
     message = full.value.message
     assert "cannot be written: too little space is left (" in message
     assert f" of 128 KiB on the file system of {home}" in message

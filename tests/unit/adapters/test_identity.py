@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from aitne.bootstrap.adapters import IDENTITIES, identity_sources, utc_now
+from aitne.bootstrap.adapters import IDENTITIES, make_identity_sources, utc_now
 from aitne.core.errors import SetupError
 from aitne.core.ports.identity import FormSource, RedirectSource
 from aitne.core.settings import Settings
 from aitne.host.settings import load_settings
-from aitne.services.users.devices import device_words
+from aitne.services.users.devices import describe_browser
 from tests.support.requirements import need_package
 
 LDAP = {"url": "ldaps://ldap.example.org", "search_base": "dc=example,dc=org"}
@@ -26,7 +26,7 @@ def test_every_source_is_one_of_the_two_kinds(name: str, tmp_path: Path) -> None
     if name == "ldap":
         need_package("bonsai")
     settings = Settings(data_dir=tmp_path, auth={"sources": [name], "ldap": LDAP, "oidc": OIDC})
-    (source,) = identity_sources(settings, utc_now)
+    (source,) = make_identity_sources(settings, utc_now)
     assert source.name == name
     assert isinstance(source, FormSource) is not isinstance(source, RedirectSource)
 
@@ -34,7 +34,7 @@ def test_every_source_is_one_of_the_two_kinds(name: str, tmp_path: Path) -> None
 def test_a_source_that_there_is_not_is_named_with_those_there_are(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, auth={"sources": ["kerberos"]})
     with pytest.raises(SetupError, match="no source of logins 'kerberos'; there is: ldap, oidc"):
-        identity_sources(settings, utc_now)
+        make_identity_sources(settings, utc_now)
 
 
 def test_the_file_chooses(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_secrets_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     oidc = {**OIDC, "client_secret_file": str(tmp_path / "missing")}
     settings = Settings(data_dir=tmp_path, auth={"sources": ["oidc"], "oidc": oidc})
     with pytest.raises(SetupError, match=r"client_secret_file .*missing cannot be read"):
-        identity_sources(settings, utc_now)
+        make_identity_sources(settings, utc_now)
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_secrets_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_browser_in_words(agent: str | None, words: str) -> None:
-    assert device_words(agent) == words
+    assert describe_browser(agent) == words

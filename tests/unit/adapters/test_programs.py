@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from aitne.adapters.programs import unbroken
-from aitne.cli.ending import tidily
+from aitne.adapters.programs import delay_signals
+from aitne.cli.ending import exit_on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_waits_until_the_program_is_held(number: signal.Signals) -> None:
     done = []
-    with pytest.raises(SystemExit) as ended, tidily(), unbroken():  # noqa: PT012
+    with pytest.raises(SystemExit) as ended, exit_on_signals(), delay_signals():  # noqa: PT012
         signal.raise_signal(number)
         done.append("held")
     assert (done, ended.value.code) == (["held"], 128 + number)
@@ -22,7 +22,7 @@ def test_a_signal_waits_until_the_program_is_held(number: signal.Signals) -> Non
 
 def test_an_interrupt_waits_too() -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt), unbroken():  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), delay_signals():  # noqa: PT012
         signal.raise_signal(signal.SIGINT)
         done.append("held")
     assert done == ["held"]
@@ -30,7 +30,7 @@ def test_an_interrupt_waits_too() -> None:
 
 def test_handlers_are_put_back_and_an_error_is_not_hidden() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(ValueError, match="no such program"), unbroken():
+    with pytest.raises(ValueError, match="no such program"), delay_signals():
         raise ValueError("no such program")
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -39,7 +39,7 @@ def test_program_is_taken_in_other_thread() -> None:
     done = []
 
     def take() -> None:
-        with unbroken():
+        with delay_signals():
             done.append("held")
 
     thread = threading.Thread(target=take)

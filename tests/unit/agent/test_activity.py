@@ -142,7 +142,7 @@ def test_cpus_and_gpus_in_use_are_work(sample: dict[str, Any], busy: bool) -> No
     meter.sample = sample
     seen = watch(meter)
     before = seen.active_at
-    seen.look()
+    seen.check_activity()
     assert (seen.active_at > before) is busy
 
 
@@ -150,9 +150,9 @@ def test_activity_time_is_never_moved_back(server: Server, tmp_path: Path) -> No
     began = time.monotonic()
     server.answers["/api/kernels"] = [{"execution_state": "idle", "last_activity": ago(100)}]
     seen = watch(Meter(), jupyter(tmp_path))
-    seen.look()
+    seen.check_activity()
     assert began - 101 <= seen.active_at <= time.monotonic() - 99
     server.answers["/api/kernels"] = []  # it was shut down
     before = seen.active_at
-    seen.look()
+    seen.check_activity()
     assert seen.active_at == before

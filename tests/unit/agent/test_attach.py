@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from aitne.core.sessions.attach_protocol import AgentFrameDecoder, frame
+from aitne.core.sessions.attach_protocol import AgentFrameDecoder, encode_frame
 from tests.support.alive import alive
 from tests.support.waiting import eventually
 from tests.unit.agent.test_parts import spec_in
@@ -42,7 +42,7 @@ def test_output_of_ended_program_arrives_although_read_late(tmp_path: Path) -> N
         with subprocess.Popen(argv, stdin=theirs.fileno(), stdout=theirs.fileno()) as agent:
             theirs.close()
             ours.settimeout(30)
-            ours.sendall(frame(b"S", start))
+            ours.sendall(encode_frame(b"S", start))
             eventually("the program has filled all there is", said.exists)
             pid, written = map(int, said.read_text().split())
             eventually("the agent has seen its end", lambda: not alive(pid))
@@ -68,12 +68,12 @@ def test_a_program_that_does_not_read_ends_when_nobody_is_there_any_more(tmp_pat
         agent_argv = (sys.executable, "-m", "aitne.agent", "--attach", str(tmp_path))
         with subprocess.Popen(agent_argv, stdin=theirs.fileno(), stdout=theirs.fileno()) as agent:
             theirs.close()
-            ours.sendall(frame(b"S", start))
+            ours.sendall(encode_frame(b"S", start))
             eventually("the program runs", lambda: said.exists() and said.read_text() != "")
             ours.settimeout(1)
             with suppress(TimeoutError):
                 for _ in range(10_000):
-                    ours.sendall(frame(b"D", bytes(1_000)))
+                    ours.sendall(encode_frame(b"D", bytes(1_000)))
             ours.close()
             agent.wait(20)
     eventually("the program has ended", lambda: not alive(int(said.read_text())))

@@ -17,16 +17,18 @@ from tests.unit.agent.test_parts import spec_in
 def test_unusable_file_of_program_is_ignored(tmp_path: Path, content: str) -> None:
     path = tmp_path / "profile.json"
     path.write_text(content, encoding="latin-1")
-    assert left.read(str(path), 1 << 20) is None
+    assert left.read_json_object(str(path), 1 << 20) is None
 
 
 def test_files_of_program_are_read_without_waiting_or_following_links(tmp_path: Path) -> None:
     (tmp_path / "there.json").write_text("{}")
     (tmp_path / "link").symlink_to(tmp_path / "there.json")
     os.mkfifo(tmp_path / "pipe")
-    assert [left.read(str(tmp_path / name), 10) for name in ("link", "pipe", ".")] == [None] * 3
-    assert left.read(str(tmp_path / "there.json"), 1) is None
-    assert left.read(str(tmp_path / "there.json"), 2) is not None
+    assert [left.read_json_object(str(tmp_path / name), 10) for name in ("link", "pipe", ".")] == [
+        None
+    ] * 3
+    assert left.read_json_object(str(tmp_path / "there.json"), 1) is None
+    assert left.read_json_object(str(tmp_path / "there.json"), 2) is not None
 
 
 @pytest.mark.parametrize(
@@ -49,4 +51,4 @@ def test_failed_rank_is_named_from_its_failure_file(
     (tmp_path / "failed-0.json").write_text(json.dumps(said))
     spec = spec_in(tmp_path, {"SLURMD_NODENAME": "n1"})
     spec.run_dir = str(tmp_path)
-    assert ranks.failure(spec) == sentence
+    assert ranks.find_rank_failure(spec) == sentence

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from aitne.agent.network import Listener, listener, own_address
+from aitne.agent.network import Listener, find_listener_owner, own_address
 from tests.support.ports import reserve_ports
 
 PORTAL = "http://127.0.0.1:8000"
@@ -37,17 +37,19 @@ def test_no_address_at_all() -> None:
 def test_listener_of_port_is_determined_from_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     port = reserve_ports()
     with socket.create_server(("127.0.0.1", port)):
-        assert listener("127.0.0.1", port) is Listener.OURS
+        assert find_listener_owner("127.0.0.1", port) is Listener.OURS
         # Seen by another account, it is another's.
         monkeypatch.setattr("os.geteuid", lambda: 4_242)
-        assert listener("127.0.0.1", port) is Listener.ANOTHERS
-        assert listener("127.0.0.2", port) is Listener.NOBODYS
-    assert listener("127.0.0.1", port) is Listener.NOBODYS, "who has stopped listening is nobody"
+        assert find_listener_owner("127.0.0.1", port) is Listener.ANOTHERS
+        assert find_listener_owner("127.0.0.2", port) is Listener.NOBODYS
+    assert find_listener_owner("127.0.0.1", port) is Listener.NOBODYS, (
+        "who has stopped listening is nobody"
+    )
 
 
 def test_server_on_all_addresses_listens_on_loopback() -> None:
     with socket.create_server(("0.0.0.0", 0)) as server:
-        assert listener("127.0.0.1", server.getsockname()[1]) is Listener.OURS
+        assert find_listener_owner("127.0.0.1", server.getsockname()[1]) is Listener.OURS
 
 
 @pytest.mark.parametrize("host", ["::", "::ffff:127.0.0.1"])
@@ -61,9 +63,9 @@ def test_dual_stack_server_listens_on_ipv4_loopback(
         server.bind((host, 0))
         server.listen()
         port = server.getsockname()[1]
-        assert listener("127.0.0.1", port) is Listener.OURS
+        assert find_listener_owner("127.0.0.1", port) is Listener.OURS
         monkeypatch.setattr("os.geteuid", lambda: 4_242)
-        assert listener("127.0.0.1", port) is Listener.ANOTHERS
+        assert find_listener_owner("127.0.0.1", port) is Listener.ANOTHERS
 
 
 def test_addresses_of_ipv6_are_compared() -> None:
@@ -71,5 +73,5 @@ def test_addresses_of_ipv6_are_compared() -> None:
         pytest.skip("this machine has no IPv6")
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
         port = server.getsockname()[1]
-        assert listener("::1", port) is Listener.OURS
-        assert listener("fe80::1", port) is Listener.NOBODYS
+        assert find_listener_owner("::1", port) is Listener.OURS
+        assert find_listener_owner("fe80::1", port) is Listener.NOBODYS

@@ -11,6 +11,6 @@ from tests.support.topologies import sysfs
 
 
 def test_a_description_of_a_node_is_what_the_platform_reads(tmp_path: Path) -> None:
-    described = node.describe(Programs(), str(sysfs(tmp_path / "sys")))
+    described = node.describe_node(Programs(), str(sysfs(tmp_path / "sys")))
     facts = {"boot_id": reporter.boot_id(), "python": reporter.PYTHON, **described}
     assert ReportedNode.model_validate(facts).numa_nodes

@@ -86,7 +86,7 @@ def test_a_newer_platforms_spec_is_read_leniently(tmp_path: Path) -> None:
     facts = json.loads((tmp_path / "agent.json").read_text()) | {"new": {"x": 1}, "protocol": 9}
     (tmp_path / "agent.json").write_text(json.dumps(facts))
     assert Spec(str(tmp_path), {}).task is None
-    assert Spec(str(tmp_path), {}).plain
+    assert Spec(str(tmp_path), {}).starts_directly
 
 
 def test_agent_file_without_newer_fields_has_empty_defaults(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_agent_file_without_newer_fields_has_empty_defaults(tmp_path: Path) -> N
         del facts[name]
     (tmp_path / "agent.json").write_text(json.dumps(facts))
     spec = Spec(str(tmp_path), {})
-    assert spec.plain
+    assert spec.starts_directly
     assert (spec.launch.prefix, spec.needs, spec.tmp_dir) == ([], [], "/tmp")
 
 
@@ -113,7 +113,7 @@ def test_agent_file_without_newer_fields_has_empty_defaults(tmp_path: Path) -> N
     ],
 )
 def test_all_that_is_around_a_program_is_seen(tmp_path: Path, changes: dict[str, Any]) -> None:
-    assert not spec_in(tmp_path, **changes).plain
+    assert not spec_in(tmp_path, **changes).starts_directly
 
 
 def test_launches_and_needs_are_what_the_platform_wrote(tmp_path: Path) -> None:
@@ -152,7 +152,9 @@ def test_the_vendor_is_told_by_what_its_driver_makes(tmp_path: Path) -> None:
 def test_exit_codes_mean_the_same_on_both_sides() -> None:
     assert {main.NOT_READY, launch.NOT_READY, master_port.NOT_READY} == {EXIT_NOT_READY}
     assert (main.OUT_OF_MEMORY, endings.ENVIRONMENT) == (EXIT_OUT_OF_MEMORY, EXIT_ENVIRONMENT)
-    assert environment.NAME in environment.wrap(EnvironmentOptions(venv="/x"), ("a",))
+    assert environment.NAME in environment.wrap_in_environment(
+        EnvironmentOptions(venv="/x"), ("a",)
+    )
     assert endings._PREAMBLE == environment.NAME
     assert main.NEVER_ANSWERED == EXIT_NEVER_ANSWERED
     assert (main.DUPLICATE, main.FENCE_FAILED) == (EXIT_DUPLICATE, EXIT_NO_FENCE)
@@ -162,14 +164,14 @@ def test_exit_codes_mean_the_same_on_both_sides() -> None:
 
 
 def test_the_fence_is_taken_once(tmp_path: Path) -> None:
-    fence.take(str(tmp_path), None, "12", 0)
+    fence.take_fence(str(tmp_path), None, "12", 0)
     assert json.loads((tmp_path / "fence").read_text()) == {"owner": "12", "restart_count": 0}
     for owner, count in (("12", 0), ("13", 0), ("13", 5)):
         with pytest.raises(fence.DuplicateRunError):
-            fence.take(str(tmp_path), None, owner, count)
-    fence.take(str(tmp_path), None, "12", 1)
+            fence.take_fence(str(tmp_path), None, owner, count)
+    fence.take_fence(str(tmp_path), None, "12", 1)
     assert json.loads((tmp_path / "fence").read_text())["restart_count"] == 1
-    fence.take(str(tmp_path), 4, "13", 0)
+    fence.take_fence(str(tmp_path), 4, "13", 0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fence", "fence-4"]
 
 
@@ -178,9 +180,9 @@ def test_agent_outcome_is_read_by_platform(tmp_path: Path) -> None:
     place = JobLocation(job_id=job_id, attempt=2, folder=str(tmp_path / str(job_id)))
     folder = tmp_path / str(job_id) / "2"
     folder.mkdir(parents=True, mode=0o700)
-    fence.take(str(folder), 7, "12_7", 1)
+    fence.take_fence(str(folder), 7, "12_7", 1)
     told: dict[str, Any] = {"reason": "start_failed", "message": "it is not there"}
-    fence.leave_outcome(str(folder), 7, "12_7", 1, 3, interrupted=True, **told)
+    fence.write_outcome(str(folder), 7, "12_7", 1, 3, interrupted=True, **told)
     found = files.read_outcome(place, 7)
     assert found is not None
     assert (found.owner, found.restart_count, found.exit_code) == ("12_7", 1, 3)
@@ -193,17 +195,17 @@ def test_agent_outcome_is_read_by_platform(tmp_path: Path) -> None:
 
 def test_a_run_that_has_ended_is_not_begun_again(tmp_path: Path) -> None:
     """A Slurm that forgot its end starts it once more, with its old id."""
-    fence.take(str(tmp_path), None, "12", 0)
+    fence.take_fence(str(tmp_path), None, "12", 0)
     # Preempted: a program that notices may end with any code of its own (torchrun: 1).
-    fence.leave_outcome(str(tmp_path), None, "12", 0, 1, interrupted=True)
-    fence.take(str(tmp_path), None, "12", 1)
-    fence.leave_outcome(str(tmp_path), None, "12", 1, 3, interrupted=False)
+    fence.write_outcome(str(tmp_path), None, "12", 0, 1, interrupted=True)
+    fence.take_fence(str(tmp_path), None, "12", 1)
+    fence.write_outcome(str(tmp_path), None, "12", 1, 3, interrupted=False)
     for count in (0, 1, 2):
         with pytest.raises(fence.RunEndedError) as ended:
-            fence.take(str(tmp_path), None, "12", count)
+            fence.take_fence(str(tmp_path), None, "12", count)
         assert ended.value.code == 3
     with pytest.raises(fence.DuplicateRunError):
-        fence.take(str(tmp_path), None, "13", 0)
+        fence.take_fence(str(tmp_path), None, "13", 0)
 
 
 def test_an_attempt_that_the_platform_has_given_up_never_begins(tmp_path: Path) -> None:
@@ -211,7 +213,7 @@ def test_an_attempt_that_the_platform_has_given_up_never_begins(tmp_path: Path) 
     assert files.close_fence(place, None).owner == CLOSED, "also where no folder was made yet"
     assert files.close_fence(place, None).owner == CLOSED
     with pytest.raises(fence.DuplicateRunError):
-        fence.take(str(place.directory), None, "12", 0)
+        fence.take_fence(str(place.directory), None, "12", 0)
     elsewhere = JobLocation(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "gone" / "job"))
     with pytest.raises(Unavailable):
         files.close_fence(elsewhere, None)
@@ -224,7 +226,7 @@ def test_fence_is_taken_by_one_of_many_threads(tmp_path: Path) -> None:
     def run(owner: str) -> None:
         barrier.wait()
         try:
-            fence.take(str(tmp_path), None, owner, 0)
+            fence.take_fence(str(tmp_path), None, owner, 0)
         except fence.DuplicateRunError:
             return
         won.append(owner)
@@ -245,14 +247,14 @@ def test_the_fence_works_without_hard_links(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
-    fence.take(str(tmp_path), None, "12", 0)
+    fence.take_fence(str(tmp_path), None, "12", 0)
     with pytest.raises(fence.DuplicateRunError):
-        fence.take(str(tmp_path), None, "13", 0)
+        fence.take_fence(str(tmp_path), None, "13", 0)
     place = JobLocation(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "job"))
     assert files.close_fence(place, None).owner == CLOSED
     with pytest.raises(fence.DuplicateRunError):
-        fence.take(str(place.directory), None, "12", 0)
-    fence.take(str(place.directory), 3, "12_3", 0)
+        fence.take_fence(str(place.directory), None, "12", 0)
+    fence.take_fence(str(place.directory), 3, "12_3", 0)
     assert files.close_fence(place, 3).owner == "12_3"
     assert sorted(path.name for path in Path(place.directory).iterdir()) == ["fence", "fence-3"]
 
@@ -268,20 +270,20 @@ def test_a_link_whose_answer_was_lost_was_made(
         link(*args, **kwargs)
 
     monkeypatch.setattr(os, "link", twice)
-    fence.take(str(tmp_path), None, "12", 0)
+    fence.take_fence(str(tmp_path), None, "12", 0)
     assert [path.name for path in tmp_path.iterdir()] == ["fence"]
     with pytest.raises(fence.DuplicateRunError):
-        fence.take(str(tmp_path), None, "12", 0)
+        fence.take_fence(str(tmp_path), None, "12", 0)
 
 
 def test_a_fence_that_cannot_be_read_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / "fence").write_text("")
     with pytest.raises(fence.DuplicateRunError, match="cannot be read"):
-        fence.take(str(tmp_path), None, "12", 1)
+        fence.take_fence(str(tmp_path), None, "12", 1)
     (tmp_path / "fence").unlink()
     (tmp_path / "fence").mkdir()
     with pytest.raises(OSError, match="directory"):
-        fence.take(str(tmp_path), None, "12", 1)
+        fence.take_fence(str(tmp_path), None, "12", 1)
 
 
 # --- HTTP ----------------------------------------------------------------------------------------
@@ -298,7 +300,7 @@ def test_a_fence_that_cannot_be_read_is_not_taken(tmp_path: Path) -> None:
     ],
 )
 def test_urls(url: str, parts: tuple[bool, str, int, str]) -> None:
-    assert wire.split(url) == parts
+    assert wire.split_url(url) == parts
 
 
 # --- reports -------------------------------------------------------------------------------------
@@ -337,11 +339,11 @@ def test_reports_are_what_the_platform_reads(
     platform = Platform(monkeypatch)
     monkeypatch.setattr(reporter, "_LAST_WORDS_S", 30.0)  # a busy machine needs more than a second
     told = reporter.Reporter(spec_in(tmp_path, {"SLURM_ARRAY_TASK_ID": "3"}))
-    told.phase("started", address="127.0.0.1:1")
+    told.queue_phase("started", address="127.0.0.1:1")
     for n in range(2_500):
-        told.sample(sample(n))
+        told.queue_sample(sample(n))
     told.start()
-    told.finish(3, "x" * 5_000)
+    told.report_finish(3, "x" * 5_000)
     told.start()
     first, *_, last = platform.reports
     assert (first.phase, first.address, first.task, first.attempt) == (
@@ -366,13 +368,13 @@ def test_a_failed_report_is_said_again_and_a_refused_one_is_not(
     platform.answers = [ConnectionRefusedError(), 503, wire.InvalidResponseError(), 401, 200]
     told = reporter.Reporter(spec_in(tmp_path))
     for phase in ("started", "ready"):
-        told.phase(phase)
+        told.queue_phase(phase)
     told.start()
     deadline = threading.Event()
     while not platform.reports and not deadline.wait(0.01):
         pass
     assert [report.phase for report in platform.reports] == ["ready"]
-    told.finish(0)
+    told.report_finish(0)
     assert [report.phase for report in platform.reports] == ["ready", "finished"]
 
 
@@ -382,10 +384,10 @@ def test_a_profile_that_the_platform_refuses_takes_no_news_with_it(
     platform = Platform(monkeypatch)
     platform.answers = [413, 200]
     told = reporter.Reporter(spec_in(tmp_path))
-    told.phase("started")
-    told.profile({"size": 2})
+    told.queue_phase("started")
+    told.queue_profile({"size": 2})
     told.start()
-    told.finish(0)
+    told.report_finish(0)
     found = [(report.phase, report.profile) for report in platform.reports]
     assert found == [("started", None), ("finished", None)]
 
@@ -396,10 +398,10 @@ def test_the_end_does_not_wait_for_a_platform_that_is_away(
     platform = Platform(monkeypatch)
     platform.answers = [ConnectionRefusedError()] * 100
     told = reporter.Reporter(spec_in(tmp_path))
-    told.phase("started")
+    told.queue_phase("started")
     told.start()
     assert platform.first.wait(10)
-    told.finish(0)
+    told.report_finish(0)
     assert len(platform.answers) == 98
     assert not platform.reports
 
@@ -411,10 +413,10 @@ def test_results_of_job_arrive_at_slow_platform(
     platform = Platform(monkeypatch)
     platform.takes_s = 0.1
     told = reporter.Reporter(spec_in(tmp_path))
-    told.phase("started")
+    told.queue_phase("started")
     told.start()
-    told.tell("results", {"values": {"loss": 0.5}})
-    told.finish(0)
+    told.queue_document("results", {"values": {"loss": 0.5}})
+    told.report_finish(0)
     assert [report.results for report in platform.reports if report.results is not None]
 
 
@@ -423,7 +425,7 @@ def test_without_a_platform_nothing_is_sent(
 ) -> None:
     platform = Platform(monkeypatch)
     told = reporter.Reporter(spec_in(tmp_path, platform_url=None))
-    told.phase("started")
+    told.queue_phase("started")
     told.start()
-    told.finish(0)
+    told.report_finish(0)
     assert not platform.reports

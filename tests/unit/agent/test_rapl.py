@@ -49,13 +49,13 @@ def test_a_part_of_the_counters_is_no_measurement(tmp_path: Path, name: str) -> 
     (root / name).unlink()
     (root / name).mkdir()  # not readable, even for root
     reader = rapl.Rapl(str(root))
-    assert (reader.measures, reader.energy_j()) == (False, None)
+    assert (reader.is_readable, reader.energy_j()) == (False, None)
 
 
 def test_a_node_without_rapl_measures_nothing(tmp_path: Path) -> None:
     for root in (tmp_path / "missing", tmp_path):
         reader = rapl.Rapl(str(root))
-        assert (reader.measures, reader.energy_j()) == (False, None)
+        assert (reader.is_readable, reader.energy_j()) == (False, None)
 
 
 def test_a_counter_that_fails_once_is_in_the_next_reading(tmp_path: Path) -> None:

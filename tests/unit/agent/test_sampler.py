@@ -34,13 +34,13 @@ def test_lists_of_children_have_those_of_threads_and_no_zombies() -> None:
         assert child.stdout is not None
         child.stdout.readline()
         eventually(
-            "the shell and its program run", lambda: len(sampler.descendants(child.pid)) == 2
+            "the shell and its program run", lambda: len(sampler.list_descendants(child.pid)) == 2
         )
-        found = sampler.listed_descendants(child.pid)
-        assert sorted(found) == sorted(sampler.descendants(child.pid))
+        found = sampler.list_descendants_from_kernel(child.pid)
+        assert sorted(found) == sorted(sampler.list_descendants(child.pid))
         for pid in (*found, child.pid):
             os.kill(pid, 9)
-    assert sampler.listed_descendants(child.pid) == []
+    assert sampler.list_descendants_from_kernel(child.pid) == []
 
 
 MEASURE_A_PROGRAM = """
@@ -100,7 +100,7 @@ def test_the_interval_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sampler.ctypes, "CDLL", lambda _: SimpleNamespace(prctl=lambda *_: 0))
     measuring = sampler.Sampler(
         spec_in(tmp_path),
-        SimpleNamespace(sample=taken.append),  # type: ignore[arg-type]
+        SimpleNamespace(queue_sample=taken.append),  # type: ignore[arg-type]
     )
     results = iter(range(10_000))
 

@@ -17,7 +17,7 @@ DATA = (
 
 
 def test_scalars_of_both_kinds_are_read_and_pictures_passed_over() -> None:
-    found, took, beyond = tfevents.read(DATA)
+    found, took, beyond = tfevents.read_events(DATA)
     assert (took, beyond) == (len(DATA), 0)
     assert [each for each in found if each[0] == "accuracy"] == [
         ("accuracy", step, step / 4) for step in range(5)
@@ -27,10 +27,10 @@ def test_scalars_of_both_kinds_are_read_and_pictures_passed_over() -> None:
 
 @given(st.integers(0, len(DATA)))
 def test_a_file_that_grows_is_read_piece_by_piece(cut: int) -> None:
-    first, took, beyond = tfevents.read(DATA[:cut])
+    first, took, beyond = tfevents.read_events(DATA[:cut])
     assert took <= cut
-    rest, more, _ = tfevents.read(DATA[took + beyond :])
-    assert first + rest == tfevents.read(DATA)[0]
+    rest, more, _ = tfevents.read_events(DATA[took + beyond :])
+    assert first + rest == tfevents.read_events(DATA)[0]
     assert took + beyond + more == len(DATA)
 
 
@@ -39,13 +39,13 @@ def test_a_changed_byte_is_found_out(at: int) -> None:
     damaged = bytearray(DATA)
     damaged[at] ^= 0x40
     with pytest.raises(tfevents.EventFileError):
-        tfevents.read(bytes(damaged))
+        tfevents.read_events(bytes(damaged))
 
 
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_damaged_or_contain_no_events(data: bytes) -> None:
     try:
-        found, took, _ = tfevents.read(data)
+        found, took, _ = tfevents.read_events(data)
     except tfevents.EventFileError:
         return
     assert (found, took) == ([], 0)
@@ -54,6 +54,6 @@ def test_arbitrary_bytes_are_damaged_or_contain_no_events(data: bytes) -> None:
 @given(st.binary(max_size=100))
 def test_a_record_of_nonsense_ends_in_an_error_that_is_expected(data: bytes) -> None:
     try:
-        tfevents.scalars(data)
+        tfevents.parse_scalars(data)
     except (struct.error, IndexError, ValueError):
         return

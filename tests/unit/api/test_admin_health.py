@@ -58,7 +58,7 @@ async def test_each_part_says_how_it_does_and_since_when(stage: Stage) -> None:
     again = await part(stage, root, "controller")
     assert again["since"] == there["since"]
     silent = SchedulerStatus(responding=False, since=stage.clock.now, message="It burns.")
-    await stage.store.save_scheduler(silent, epoch=epoch)
+    await stage.store.save_scheduler_status(silent, epoch=epoch)
     scheduler = await part(stage, root, "scheduler")
     assert scheduler["state"] == "down"
     assert "It burns." in scheduler["message"]
@@ -94,7 +94,7 @@ async def test_nodes_that_take_no_jobs_are_named_with_their_reasons(stage: Stage
     root = await stage.token(await stage.add_user("root", Role.ADMIN))
     assert (await part(stage, root, "nodes"))["state"] == "unknown"
     epoch = await stage.add_node()
-    [node] = (await stage.store.cluster()).nodes
+    [node] = (await stage.store.get_cluster()).nodes
     good = await part(stage, root, "nodes")
     assert (good["state"], good["message"]) == ("ok", "1 of 1 nodes accept jobs.")
 
@@ -148,7 +148,7 @@ async def test_probes_tell_what_answers_from_what_does_not(tmp_path: Path) -> No
 
     async def said(url: str) -> str:
         try:
-            await probes.http(url)
+            await probes.check_http(url)
         except Exception as error:  # noqa: BLE001 - its class is what is looked at
             return f"{type(error).__name__}: {error}"
         return "it answers"
@@ -161,7 +161,7 @@ async def test_probes_tell_what_answers_from_what_does_not(tmp_path: Path) -> No
         assert "502" in await said(f"{base}/bad")
         assert "does not speak HTTP" in await said(f"{base}/ssh")
     assert (await said(base)).startswith("Unavailable")
-    free, total = await probes.space(tmp_path)
+    free, total = await probes.measure_space(tmp_path)
     assert 0 < free <= total
 
 

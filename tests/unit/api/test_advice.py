@@ -14,7 +14,7 @@ from tests.support.stage import Stage
 
 async def test_the_owner_and_administrators_read_which_jobs_are_in_the_way(stage: Stage) -> None:
     epoch = await stage.add_node()
-    (node,) = await stage.store.nodes()
+    (node,) = await stage.store.list_nodes()
     busy = node.model_copy(update={"cpu_used": 6})
     await stage.store.save_cluster(Cluster(nodes=(busy,)), epoch=epoch)
     ada, root = await stage.add_user("ada"), await stage.add_user("eve", Role.ADMIN)
@@ -22,14 +22,14 @@ async def test_the_owner_and_administrators_read_which_jobs_are_in_the_way(stage
     wanted = make_job(owner="ada", project="ada", spec={"resources": {"cpu": 8}})
     train = make_job(owner="bob", project="bob", name="train", spec={"resources": {"cpu": 4}})
     member = await stage.add_user("bob")
-    await stage.store.put_member("ada", "bob", actor="root")
+    await stage.store.save_member("ada", "bob", actor="root")
     for each in (lab, train, wanted):
         await stage.store.create_job(each)
         for state in (JobState.SUBMITTING, JobState.QUEUED):
-            await stage.store.transition(each.id, state)
+            await stage.store.transition_job(each.id, state)
     path = f"/api/v1/jobs/{wanted.id}/queue"
     for each in (lab, train):
-        await stage.store.transition(each.id, JobState.RUNNING, JobChanges(nodes=("node01",)))
+        await stage.store.transition_job(each.id, JobState.RUNNING, JobChanges(nodes=("node01",)))
     async with stage.client(await stage.token(ada)) as client:
         advice = (await client.get(path)).json()["advice"]
         assert advice[0]["text"].startswith("With 2 CPUs")

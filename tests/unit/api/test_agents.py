@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from tests.support.jobs import make_array, make_job, make_session, store_job_token
 from tests.support.monitoring import known_metrics
 from tests.support.stage import SECRETS, Stage, open_stage
@@ -26,8 +26,8 @@ async def stored(stage: Stage, job: Job, *states: JobState) -> Job:
     epoch = await stage.add_node()
     await stage.store.create_job(job)
     for state in states:
-        job = await stage.store.transition(job.id, state)
-    await store_job_token(stage.store, job.id, hashed(TOKEN), epoch=epoch)
+        job = await stage.store.transition_job(job.id, state)
+    await store_job_token(stage.store, job.id, hash_secret(TOKEN), epoch=epoch)
     return job
 
 
@@ -74,7 +74,7 @@ async def test_a_report_ahead_of_the_poll_counts_once_the_poll_agrees(
     assert await stage.store.get_job(job.id) == before
     stage.clock.move(100)
     start = JobChanges(allocated_at=stage.clock.now)
-    await stage.store.transition(job.id, JobState.STARTING, start)
+    await stage.store.transition_job(job.id, JobState.STARTING, start)
     now = await becomes(stage, job, JobState.RUNNING)
     assert now.address == "node01:40123"
     assert now.started_at == now.allocated_at == stage.clock.now
@@ -85,7 +85,7 @@ async def test_a_heartbeat_stores_samples_and_makes_good_a_lost_start(stage: Sta
     sample = {"time": "2026-03-01T12:00:00Z", "node": "node01", "cpu": 1.5, "memory_bytes": 1000}
     await send(stage, job, report("running", samples=[sample]))
     assert (await stage.store.get_job(job.id)).state is JobState.RUNNING
-    assert [each.cpu for each in await stage.store.samples(job.id)] == [1.5]
+    assert [each.cpu for each in await stage.store.list_samples(job.id)] == [1.5]
     version = (await stage.store.get_job(job.id)).version
     await send(stage, job, report("running", samples=[sample]))
     assert (await stage.store.get_job(job.id)).version == version
@@ -113,7 +113,7 @@ async def test_a_nodes_agent_tells_of_its_samples_and_moves_nothing(stage: Stage
         body = report(phase, node="node02", node_rank=1, samples=[sample])
         assert (await send(stage, job, body)).status_code == 200
     assert (await stage.store.get_job(job.id)).state is JobState.QUEUED
-    assert [each.node for each in await stage.store.samples(job.id)] == ["node02"]
+    assert [each.node for each in await stage.store.list_samples(job.id)] == ["node02"]
 
 
 async def test_end_of_ranks_is_shown_and_ends_no_session(stage: Stage) -> None:
@@ -150,7 +150,9 @@ async def test_metrics_are_shown_by_node_and_rank(stage: Stage) -> None:
     }
     job = make_session(owner="ada", project="ada", spec=spec)
     job = await stored(stage, job, *STARTING)
-    await stage.store.transition(job.id, JobState.RUNNING, JobChanges(nodes=("node01", "node02")))
+    await stage.store.transition_job(
+        job.id, JobState.RUNNING, JobChanges(nodes=("node01", "node02"))
+    )
     for number, node in enumerate(("node01", "node02")):
         gpus = [
             {"index": 2 * number + local, "utilization": share, "memory_bytes": 10 + local}
@@ -223,12 +225,14 @@ async def test_the_last_profile_is_shown_to_who_may_see_the_job(stage: Stage) ->
     async with stage.client(await stage.token(ada)) as client:
         missing = await client.get(url)
         assert (missing.status_code, missing.json()["title"]) == (404, "Not Found")
-        before = await stage.store.last_event_id()
+        before = await stage.store.get_last_event_id()
         for steps in (12, 20):
             await send(
                 stage, job, report("running", node_rank=0, profile={**PROFILE, "steps": steps})
             )
-        assert [event.kind for event in await stage.store.events_after(before)] == ["job.profile"]
+        assert [event.kind for event in await stage.store.list_events_after(before)] == [
+            "job.profile"
+        ]
         shown = (await client.get(url)).json()
         assert (shown["schema"], shown["steps"], shown["straggler"]["rank"]) == (1, 20, 3)
         assert "of_a_newer_runtime" not in shown
@@ -265,8 +269,8 @@ async def test_invalid_profile_is_ignored_and_samples_are_stored(
     sample = {"time": "2026-03-01T12:00:00Z", "node": "node01", "cpu": 1.5, "memory_bytes": 1000}
     body = report("running", samples=[sample], profile={**PROFILE, **wrong})
     assert (await send(stage, job, body)).status_code == 200
-    assert await stage.store.profile(job.id) is None
-    assert len(await stage.store.samples(job.id)) == 1
+    assert await stage.store.find_profile(job.id) is None
+    assert len(await stage.store.list_samples(job.id)) == 1
 
 
 @pytest.mark.parametrize(
@@ -298,7 +302,7 @@ async def test_a_restart_is_believed_of_the_scheduler_alone(stage: Stage) -> Non
     job = await stored(stage, make_session(), *STARTING)
     await send(stage, job, report(address="node01:1"))
     ready = JobChanges(url="http://x/lab", allocated_at=stage.clock.now)
-    before = await stage.store.transition(job.id, JobState.READY, ready)
+    before = await stage.store.transition_job(job.id, JobState.READY, ready)
     stage.clock.move(100)
     again = report(address="node02:2", node="node02", restart_count=1)
     await send(stage, job, again)
@@ -306,9 +310,9 @@ async def test_a_restart_is_believed_of_the_scheduler_alone(stage: Stage) -> Non
 
     over = dict.fromkeys(("allocated_at", "started_at", "address", "url"))
     requeued = JobChanges(restart_count=1, **over)
-    await stage.store.transition(job.id, JobState.QUEUED, requeued)
+    await stage.store.transition_job(job.id, JobState.QUEUED, requeued)
     start = JobChanges(allocated_at=stage.clock.now)
-    await stage.store.transition(job.id, JobState.STARTING, start)
+    await stage.store.transition_job(job.id, JobState.STARTING, start)
     now = await becomes(stage, job, JobState.RUNNING)
     assert (now.restart_count, now.address, now.url) == (1, "node02:2", None)
     assert now.started_at == stage.clock.now
@@ -329,11 +333,11 @@ async def test_tasks_of_an_array_report_with_its_token(stage: Stage) -> None:
     await stage.store.create_job(parent, tasks)
     for job in tasks:
         for state in STARTING:
-            await stage.store.transition(job.id, state)
-    await store_job_token(stage.store, parent.id, hashed(TOKEN), epoch=epoch)
+            await stage.store.transition_job(job.id, state)
+    await store_job_token(stage.store, parent.id, hash_secret(TOKEN), epoch=epoch)
     await send(stage, parent, report(task=1))
     await send(stage, parent, report(task=9))
-    states = [task.state for task in await stage.store.array_tasks(parent.id)]
+    states = [task.state for task in await stage.store.list_array_tasks(parent.id)]
     assert states == [JobState.STARTING, JobState.RUNNING]
 
 
@@ -345,7 +349,7 @@ async def test_only_the_jobs_own_token_opens_it(stage: Stage) -> None:
     async with stage.client() as nobody:
         answer = await nobody.post(f"/agent/v1/jobs/{job.id}/report", json=report())
         assert answer.status_code == 401
-    await stage.store.transition(job.id, JobState.CANCELLED)
+    await stage.store.transition_job(job.id, JobState.CANCELLED)
     assert (await send(stage, job, report())).status_code == 401
 
 
@@ -386,7 +390,7 @@ async def test_the_hub_learns_what_it_may_know(stage: Stage) -> None:
         assert live == {"job_ids": [str(session.id)]}
         assert (await hub.get(f"/internal/hub/v1/jobs/{batch.id}")).status_code == 404
         assert (await hub.get(f"/internal/hub/v1/jobs/{uuid4()}")).status_code == 404
-        await stage.store.transition(session.id, JobState.CANCELLED)
+        await stage.store.transition_job(session.id, JobState.CANCELLED)
         assert not (await hub.get(f"/internal/hub/v1/jobs/{session.id}")).json()["live"]
         late = await hub.put(f"/internal/hub/v1/jobs/{session.id}/handover", json={"env": {}})
         assert late.status_code == 409

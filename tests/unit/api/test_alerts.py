@@ -50,7 +50,7 @@ async def send(stage: Stage, body: Any, token: str = SECRETS[ALERTS_TOKEN]) -> h
 
 
 async def changes(stage: Stage) -> int:
-    events = await stage.store.events_after(0)
+    events = await stage.store.list_events_after(0)
     return sum(event.kind == "alert.changed" for event in events)
 
 
@@ -58,7 +58,7 @@ async def test_an_alert_is_stored_once_however_often_it_is_sent(stage: Stage) ->
     for _ in range(3):
         assert (await send(stage, message(FIRING))).status_code == 204
     assert await changes(stage) == 1
-    alert = await stage.store.alert("c2a8f1b3d4e5f607")
+    alert = await stage.store.find_alert("c2a8f1b3d4e5f607")
     assert alert is not None
     assert (alert.summary, alert.severity) == ("The disk of data_dir is full", "critical")
     resolved = {**FIRING, "status": "resolved", "endsAt": "2026-03-01T12:09:00Z"}
@@ -113,7 +113,7 @@ def numbered(number: int, status: str = "firing") -> dict[str, Any]:
 
 
 async def status(stage: Stage, number: int) -> str | None:
-    alert = await stage.store.alert(f"{number:x}")
+    alert = await stage.store.find_alert(f"{number:x}")
     return None if alert is None else alert.status.value
 
 
@@ -151,7 +151,7 @@ async def test_firing_alert_that_is_not_repeated_is_forgotten(
     assert (await status(stage, 3), await status(stage, 1)) == ("firing", "resolved")
     stage.clock.move(8 * 24 * 3_600)
     now = stage.clock()
-    await stage.store.prune(events_before=now, idempotency_before=now)
+    await stage.store.delete_old_records(events_before=now, idempotency_before=now)
     assert (await status(stage, 3), await status(stage, 1)) == (None, None)
 
 

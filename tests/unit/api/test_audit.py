@@ -23,7 +23,7 @@ AUDIT = "/api/v1/admin/audit"
 
 
 async def entries(stage: Stage) -> list[dict[str, Any]]:
-    found = await stage.store.audit_after(0, AuditFilter())
+    found = await stage.store.list_audit_entries_after(0, AuditFilter())
     return [
         entry.model_dump(include={"actor", "action", "object", "outcome", "address", "details"})
         for entry in found
@@ -178,13 +178,13 @@ async def test_an_export_is_checked_without_the_platform(stage: Stage) -> None:
         part = await client.get(f"{AUDIT}/export", params={"object": "7"})
     lines = [json.loads(line) for line in answer.text.splitlines()]
     chain = AuditChain()
-    assert chain.follow(lines)
-    assert (chain.intact, chain.entries) == (True, 1_100)
+    assert chain.check_entries(lines)
+    assert (chain.is_intact, chain.entries) == (True, 1_100)
     filtered = AuditChain()
-    assert filtered.follow([json.loads(part.text)], filtered=True)
+    assert filtered.check_entries([json.loads(part.text)], filtered=True)
     lines[600] = {**lines[600], "outcome": "denied"}
     forged = AuditChain()
-    assert not forged.follow(lines)
+    assert not forged.check_entries(lines)
     assert forged.broken is not None
     assert forged.broken.entry == 601
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from aitne.core.datasets import summarize, unpack
+from aitne.core.datasets import decompress_manifest, summarize_manifest
 from aitne.core.models.audit import AuditFilter
 from tests.support.catalog_stage import PHOTO, Catalogue, manifest_of
 
@@ -105,7 +105,9 @@ async def test_a_dataset_is_added_once_its_manifest_is_there(catalogue: Catalogu
         # The same files as another version need no second upload.
         later = await client.post("/api/v1/datasets", json=body | {"version": "1.1"})
         assert later.status_code == 201
-    recorded = await catalogue.stage.store.audit_after(0, AuditFilter(action="add_dataset"))
+    recorded = await catalogue.stage.store.list_audit_entries_after(
+        0, AuditFilter(action="add_dataset")
+    )
     assert [entry.object for entry in recorded if entry.outcome == "allowed"] == [
         "photos/1.0",
         "photos/1.1",
@@ -115,7 +117,10 @@ async def test_a_dataset_is_added_once_its_manifest_is_there(catalogue: Catalogu
         assert {each["version"] for each in versions} == {"1.0", "1.1"}
         answer = await client.get("/api/v1/datasets/photos/1.0/manifest")
         assert answer.headers["content-type"] == "application/gzip"
-        assert summarize(unpack([answer.content], most_bytes=1 << 20)).digest == digest
+        assert (
+            summarize_manifest(decompress_manifest([answer.content], most_bytes=1 << 20)).digest
+            == digest
+        )
 
 
 async def test_a_dataset_is_shared_verified_and_retired(catalogue: Catalogue) -> None:

@@ -39,7 +39,7 @@ def node(stage: Stage, name: str, state: NodeState, used: int = 0, **fields: Any
 
 
 async def save(stage: Stage, *nodes: Node) -> int:
-    lease = await stage.store.take_lease("controller", "test", duration_s=1e6)
+    lease = await stage.store.acquire_lease("controller", "test", duration_s=1e6)
     assert lease is not None
     cluster = Cluster(
         nodes=nodes,
@@ -94,7 +94,7 @@ async def test_a_scheduler_that_is_silent_makes_what_is_shown_stale(stage: Stage
     epoch = await save(stage, node(stage, "gpu01", NodeState.IDLE))
     since = stage.clock.now - timedelta(seconds=5)
     status = SchedulerStatus(responding=False, since=since, message="slurmctld does not answer")
-    await stage.store.save_scheduler(status, epoch=epoch)
+    await stage.store.save_scheduler_status(status, epoch=epoch)
     async with stage.client(await stage.token(await stage.add_user("ada"))) as client:
         found = (await client.get("/api/v1/cluster/nodes")).json()
     assert found["stale"]
@@ -146,7 +146,7 @@ async def test_an_administrator_drains_and_resumes(stage: Stage) -> None:
         empty = await client.post("/api/v1/cluster/nodes/gpu01/drain", json={"reason": "  "})
         assert empty.status_code == 422
     assert scheduler.said == [("drain", "gpu01", "fan is loud (root)"), ("resume", "gpu01")]
-    events = await stage.store.events_after(0)
+    events = await stage.store.list_events_after(0)
     told = [(each.kind, each.data) for each in events if each.kind.startswith("node.")]
     assert told == [
         ("node.drained", {"node": "gpu01", "by": "root", "reason": "fan is loud"}),

@@ -20,7 +20,12 @@ from typing_extensions import override
 from uvicorn.server import ServerState
 from websockets.asyncio.client import connect
 
-from aitne.api.connections import ClientTransport, ConnectionLimits, OpenConnections, identify
+from aitne.api.connections import (
+    ClientTransport,
+    ConnectionLimits,
+    OpenConnections,
+    identify_connection,
+)
 from aitne.api.http_protocol import (
     BODY_BYTES,
     BODY_S,
@@ -84,7 +89,7 @@ class Api:
         status, path = 200, scope["path"]
         if path.startswith("/user/"):
             try:
-                identify(scope, path.removeprefix("/user/"))
+                identify_connection(scope, path.removeprefix("/user/"))
             except RateLimited:
                 status = 429
         if path == "/upload":
@@ -108,7 +113,7 @@ class Api:
         """Let time pass, which the server notices once a second."""
         for _ in range(int(seconds)):
             self.now += 1
-            self.connections.close_late()
+            self.connections.close_late_connections()
 
     async def open(self, beginning: bytes = b"", address: str = HERE) -> Client:
         """Open a connection from an address with the beginning of a request, and wait until it has arrived."""
@@ -162,8 +167,8 @@ async def serving(
 
     class Observed(HttpConnection):
         @override
-        def count(self, transport: ClientTransport, address: str | None) -> None:
-            super().count(transport, address)
+        def count_connection(self, transport: ClientTransport, address: str | None) -> None:
+            super().count_connection(transport, address)
             api.made += 1
 
         @override

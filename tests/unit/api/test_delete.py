@@ -52,7 +52,7 @@ async def test_each_of_many_jobs_has_its_own_outcome(stage: Stage) -> None:
     await stage.add_user("eve")
 
     async def made(owner: str = "ada", state: JobState = JobState.COMPLETED, **more: Any) -> str:
-        ended = stage.clock() if state.terminal else None
+        ended = stage.clock() if state.is_terminal else None
         job = make_job(owner=owner, state=state, ended_at=ended, **{"project": "vision", **more})
         await stage.store.create_job(job)
         return str(job.id)

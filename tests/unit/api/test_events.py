@@ -109,7 +109,7 @@ async def test_event_stream_contains_only_events_of_its_user(stage: Stage) -> No
 
 async def test_event_stream_continues_after_reconnection(stage: Stage) -> None:
     ada = await stage.add_user("ada")
-    seen = await stage.store.last_event_id()
+    seen = await stage.store.get_last_event_id()
     jobs = [make_job(owner="ada", project="ada") for _ in range(3)]
     for job in jobs:
         await stage.store.create_job(job)
@@ -217,7 +217,7 @@ async def test_a_slow_listener_is_reset_and_goes_on(stage: Stage) -> None:
 
 
 async def test_event_stream_is_reset_after_missing_too_many_events(stage: Stage) -> None:
-    start = await stage.store.last_event_id()
+    start = await stage.store.get_last_event_id()
     for n in range(10):
         await stage.store.add_event("announcement", {"n": n})
     hub = EventHub(stage.store, history=4)
@@ -236,14 +236,14 @@ async def test_event_stream_is_reset_after_missing_too_many_events(stage: Stage)
 
 async def test_a_thousand_listeners_cost_what_one_costs(stage: Stage) -> None:
     queries = 0
-    read = stage.store.events_after
+    read = stage.store.list_events_after
 
     async def counted(event_id: int, *, limit: int = 1_000) -> object:
         nonlocal queries
         queries += 1
         return await read(event_id, limit=limit)
 
-    stage.store.events_after = counted  # type: ignore[method-assign,assignment]
+    stage.store.list_events_after = counted  # type: ignore[method-assign,assignment]
     hub = EventHub(stage.store)
     await hub.start()
     try:

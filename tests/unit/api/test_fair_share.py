@@ -45,23 +45,23 @@ async def settle() -> None:
 
 async def spend(queue: RequestQueue, user: str, seconds: float) -> None:
     """Have a user's request take so much of the event loop."""
-    request = await queue.begin(user)
+    request = await queue.wait_for_turn(user)
     request.loop_s = seconds
-    queue.end(request)
+    queue.finish(request)
 
 
 async def test_heavy_user_waits_while_others_are_served() -> None:
     queue = RequestQueue(Clock())
     await spend(queue, "eve", 2 * HEAVY_S)
-    ada = await queue.begin("ada")
-    eve = asyncio.create_task(queue.begin("eve"))
+    ada = await queue.wait_for_turn("ada")
+    eve = asyncio.create_task(queue.wait_for_turn("eve"))
     await settle()
     assert not eve.done()
-    bob = await queue.begin("bob")
-    queue.end(ada)
+    bob = await queue.wait_for_turn("bob")
+    queue.finish(ada)
     await settle()
     assert not eve.done()
-    queue.end(bob)
+    queue.finish(bob)
     await settle()
     assert eve.done()
 
@@ -71,15 +71,15 @@ async def test_heavy_user_has_one_request_at_a_time_while_others_are_active() ->
     queue = RequestQueue(clock)
     await spend(queue, "eve", 4 * HEAVY_S)
     await spend(queue, "ada", 0.0)
-    first = await queue.begin("eve")
-    second = asyncio.create_task(queue.begin("eve"))
+    first = await queue.wait_for_turn("eve")
+    second = asyncio.create_task(queue.wait_for_turn("eve"))
     await settle()
     assert not second.done()
-    queue.end(first)
+    queue.finish(first)
     await settle()
     assert second.done()
     clock.now += ACTIVE_S
-    alone = [await queue.begin("eve") for _ in range(MOST_RUNNING - 1)]
+    alone = [await queue.wait_for_turn("eve") for _ in range(MOST_RUNNING - 1)]
     assert len(alone) == MOST_RUNNING - 1
 
 
@@ -87,9 +87,9 @@ async def test_heavy_user_gets_a_turn_in_the_end(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("aitne.api.fair_share.LONGEST_WAIT_S", 0.0)
     queue = RequestQueue(Clock())
     await spend(queue, "eve", 2 * HEAVY_S)
-    await queue.begin("ada")
+    await queue.wait_for_turn("ada")
     async with asyncio.timeout(60):
-        assert (await queue.begin("eve")).user == "eve"
+        assert (await queue.wait_for_turn("eve")).user == "eve"
 
 
 async def test_use_is_forgotten_with_time() -> None:
@@ -97,19 +97,19 @@ async def test_use_is_forgotten_with_time() -> None:
     queue = RequestQueue(clock)
     await spend(queue, "eve", 2 * HEAVY_S)
     clock.now += 60
-    await queue.begin("ada")
-    assert not (await queue.begin("eve")).heavy
+    await queue.wait_for_turn("ada")
+    assert not (await queue.wait_for_turn("eve")).heavy
 
 
 async def test_too_many_waiting_requests_are_refused() -> None:
     queue = RequestQueue(Clock())
-    running = [await queue.begin("eve") for _ in range(MOST_RUNNING)]
-    waiting = [asyncio.create_task(queue.begin("eve")) for _ in range(MOST_WAITING)]
+    running = [await queue.wait_for_turn("eve") for _ in range(MOST_RUNNING)]
+    waiting = [asyncio.create_task(queue.wait_for_turn("eve")) for _ in range(MOST_WAITING)]
     await settle()
     with pytest.raises(RateLimited):
-        await queue.begin("eve")
-    assert (await queue.begin("ada")).user == "ada"
-    queue.end(running[0])
+        await queue.wait_for_turn("eve")
+    assert (await queue.wait_for_turn("ada")).user == "ada"
+    queue.finish(running[0])
     await settle()
     assert [each.done() for each in waiting] == [True] + [False] * (MOST_WAITING - 1)
     for task in waiting:
@@ -145,7 +145,7 @@ async def _play(steps: Sequence[tuple[str, str]]) -> None:
     for step, user in steps:
         mine = [each for each in running if each.user == user]
         if step == "begin":
-            waiting.append(asyncio.create_task(queue.begin(user)))
+            waiting.append(asyncio.create_task(queue.wait_for_turn(user)))
         elif step == "spend":
             for request in mine:
                 request.loop_s += HEAVY_S
@@ -159,13 +159,13 @@ async def _play(steps: Sequence[tuple[str, str]]) -> None:
             with suppress(asyncio.CancelledError):
                 running.append(await task)
         elif mine and step == "end":
-            queue.end(mine[0])
+            queue.finish(mine[0])
             running.remove(mine[0])
         elif mine:
             getattr(queue, step)(mine[0])
         await collect()
     while running:
-        queue.end(running.pop())
+        queue.finish(running.pop())
         clock.now += LONGEST_WAIT_S
         await collect()
     assert not waiting

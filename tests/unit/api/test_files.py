@@ -168,7 +168,7 @@ async def test_a_task_has_checkpoints_of_its_own(stage: Stage) -> None:
     await stage.add_user("ada")
     array, tasks = make_array("0-1", owner="ada", project="ada")
     await stage.store.create_job(array, tasks)
-    task = (await stage.store.array_tasks(array.id))[1]
+    task = (await stage.store.list_array_tasks(array.id))[1]
     folder = Path(stage.settings.jobs_dir, str(array.id), "checkpoints", "1")
     folder.mkdir(parents=True)
     (folder / "a").write_bytes(b"1")

@@ -29,7 +29,7 @@ async def test_ready_means_a_database_and_a_controller(stage: Stage) -> None:
         assert early.status_code == 503
         assert early.json()["parts"]["database"] == {"ok": True, "detail": None}
         assert not early.json()["parts"]["controller"]["ok"]
-        await stage.store.take_lease("controller", "test", duration_s=10)
+        await stage.store.acquire_lease("controller", "test", duration_s=10)
         ready = await client.get("/readyz")
         assert (ready.status_code, ready.json()["ready"]) == (200, True)
         stage.clock.move(11)
@@ -46,7 +46,7 @@ async def test_a_database_that_is_away_is_a_503_with_a_hint(
         raise StoreUnavailable("The disk is full. Make room.")
 
     monkeypatch.setattr(stage.store, "ping", away, raising=False)
-    monkeypatch.setattr(stage.store, "token_user", away, raising=False)
+    monkeypatch.setattr(stage.store, "find_token_user", away, raising=False)
     async with stage.client(secret) as client:
         public = (await client.get("/readyz")).json()["parts"]["database"]
         assert public == {"ok": False, "detail": None}
@@ -133,7 +133,7 @@ async def test_metrics_have_the_time_of_the_last_backup(stage: Stage) -> None:
 
 def portal(root: Path | None) -> httpx.AsyncClient:
     app = FastAPI()
-    problems.install(app)
+    problems.install_handlers(app)
     app.include_router(portal_router(root))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://portal.test")
 

@@ -11,7 +11,7 @@ from aitne.core.jobs.agent_protocol import VERSION
 from aitne.core.jobs.states import JobState
 from aitne.core.models.audit import AuditFilter
 from aitne.core.models.job import Job, JobChanges
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from tests.support.jobs import make_job, make_rank_group, make_session, store_job_token
 from tests.support.stage import Stage
 
@@ -23,14 +23,14 @@ async def running(stage: Stage, job: Job) -> Job:
     await stage.add_user("ada")
     await stage.store.create_job(job)
     for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING):
-        job = await stage.store.transition(job.id, state)
+        job = await stage.store.transition_job(job.id, state)
     now = stage.clock.now
-    job = await stage.store.transition(
+    job = await stage.store.transition_job(
         job.id,
         JobState.RUNNING,
         JobChanges(allocated_at=now, started_at=now, expires_at=now + timedelta(hours=4)),
     )
-    await store_job_token(stage.store, job.id, hashed(TOKEN), epoch=epoch)
+    await store_job_token(stage.store, job.id, hash_secret(TOKEN), epoch=epoch)
     return job
 
 
@@ -72,9 +72,9 @@ async def test_session_knows_its_rank_groups_that_have_not_ended(stage: Stage) -
         stage.clock.move(1)
         await stage.store.create_job(group.model_copy(update={"created_at": stage.clock.now}))
     await stage.store.create_job(make_job(owner="ada", project="ada"))
-    await stage.store.transition(ended.id, JobState.CANCELLED)
+    await stage.store.transition_job(ended.id, JobState.CANCELLED)
     for state in (JobState.SUBMITTING, JobState.QUEUED):
-        await stage.store.transition(second.id, state)
+        await stage.store.transition_job(second.id, state)
     await stage.store.request_cancel(second.id, stage.clock.now, "Released by ada.")
     async with stage.client(TOKEN) as inside:
         status = (await inside.get(f"/agent/v1/jobs/{session.id}/session")).json()
@@ -99,10 +99,10 @@ async def test_a_session_is_extended_from_inside_as_its_owner(stage: Stage) -> N
     url = f"/agent/v1/jobs/{job.id}/session/extend"
     async with stage.client(TOKEN) as inside:
         assert (await inside.post(url, json={"duration_s": 3_600})).status_code == 200
-        assert await stage.store.limit_asked(job.id) == 5 * 3_600
+        assert await stage.store.find_requested_time_limit(job.id) == 5 * 3_600
         for body in ({}, {"duration_s": 0}, {"duration_s": "1h"}, {"duration_s": 1, "x": 1}):
             assert (await inside.post(url, json=body)).status_code == 422
-    entries = await stage.store.audit_after(0, AuditFilter(action="extend_session"))
+    entries = await stage.store.list_audit_entries_after(0, AuditFilter(action="extend_session"))
     assert [(entry.actor, entry.object) for entry in entries][:1] == [("ada", str(job.id))]
     await stage.store.update_user("ada", disabled=True)
     async with stage.client(TOKEN) as inside:
@@ -120,4 +120,4 @@ async def test_only_the_sessions_own_token_is_accepted(stage: Stage) -> None:
                     method, f"/agent/v1/jobs/{id_}/{path}", json={"duration_s": 60}
                 )
                 assert answer.status_code == 401
-    assert await stage.store.limit_asked(session.id) is None
+    assert await stage.store.find_requested_time_limit(session.id) is None

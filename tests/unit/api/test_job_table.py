@@ -80,7 +80,7 @@ async def test_many_are_cancelled_and_each_is_judged_by_itself(stage: Stage) -> 
     hidden = [each for each in found["items"] if each["outcome"] == "not_found"]
     assert [each["name"] for each in hidden] == [None, None]
     assert (await stage.store.get_job(lab.id)).message == "Stopped by ada."
-    left = await stage.store.live_jobs()
+    left = await stage.store.list_live_jobs()
     assert str(bobs) in {str(job.id) for job in left}
     assert str(eves) in {str(job.id) for job in left}
 
@@ -99,13 +99,13 @@ async def test_all_that_match_are_cancelled_only_if_they_were_seen(stage: Stage)
         refused = await cancel(3, q="ada")
         assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
         assert "4 jobs" in refused.json()["detail"]
-        assert len(await stage.store.live_jobs()) == 10
+        assert len(await stage.store.list_live_jobs()) == 10
         done = await cancel(4, q="ada")
         assert {each["id"] for each in done.json()["items"]} == {*ids}
         assert (await cancel(0, q="ada")).json() == {"requested": 0, "asked": 0, "items": []}
         assert (await cancel(0, q="ada", state=["FAILED"])).json()["requested"] == 0
         assert (await cancel(1, q="sweep", top_level=True)).json()["requested"] == 1
-    assert await stage.store.live_jobs() == []
+    assert await stage.store.list_live_jobs() == []
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ async def test_a_token_that_may_only_read_cancels_nothing(stage: Stage) -> None:
     async with stage.client(await stage.token(ada, Scope.READ)) as client:
         answer = await client.post("/api/v1/jobs:cancel", json={"ids": ids})
     assert answer.status_code == 403
-    assert len(await stage.store.live_jobs()) == len(ids)
+    assert len(await stage.store.list_live_jobs()) == len(ids)
 
 
 async def test_preferences_are_kept_for_each_user(stage: Stage) -> None:
@@ -198,7 +198,7 @@ async def test_presets_have_a_template_and_a_name_of_their_own(stage: Stage) -> 
 
 async def test_preferences_that_only_another_release_knows_are_ignored(stage: Stage) -> None:
     ada = await stage.add_user("ada")
-    await stage.store.put_preference("ada", "portal", {"theme": "dark", "sound": "loud"})
+    await stage.store.save_preference("ada", "portal", {"theme": "dark", "sound": "loud"})
     async with stage.client(await stage.token(ada)) as client:
         answer = await client.get("/api/v1/me/preferences/portal")
     assert answer.json() == {"language": None, "theme": "dark"}

@@ -25,8 +25,10 @@ RUNNING = (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUN
 
 async def move(stage: Stage, job_id: UUID | str, *states: JobState, **changes: object) -> None:
     for state in states[:-1]:
-        await stage.store.transition(UUID(str(job_id)), state)
-    await stage.store.transition(UUID(str(job_id)), states[-1], JobChanges.model_validate(changes))
+        await stage.store.transition_job(UUID(str(job_id)), state)
+    await stage.store.transition_job(
+        UUID(str(job_id)), states[-1], JobChanges.model_validate(changes)
+    )
 
 
 async def test_a_plan_stores_nothing(stage: Stage) -> None:
@@ -139,7 +141,7 @@ async def test_lists_are_filtered(stage: Stage) -> None:
     session = make_session(owner="ada", project="ada")
     for job in (batch, session):
         await stage.store.create_job(job)
-    await stage.store.transition(session.id, JobState.CANCELLED)
+    await stage.store.transition_job(session.id, JobState.CANCELLED)
     async with stage.client(await stage.token(ada)) as client:
         for path, query, expected in (
             ("jobs", "type=session", [session]),
@@ -249,7 +251,7 @@ async def test_followed_log_stops_when_user_loses_access(
     await stage.add_user("bob")
     job = make_job(owner="bob", project="bob")
     await stage.store.create_job(job)
-    await stage.store.put_member("bob", "ada", actor="bob")
+    await stage.store.save_member("bob", "ada", actor="bob")
     await move(stage, job.id, *RUNNING)
     stage.files.logs[key_of(job)] = b"first\n"
     monkeypatch.setattr("aitne.api.sse.RECHECK_S", 0.05)

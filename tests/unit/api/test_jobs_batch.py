@@ -46,7 +46,7 @@ async def test_each_file_of_a_batch_gets_its_job_or_its_problem(stage: Stage) ->
         assert {job["name"] for job in listed["items"]} == {"first", "last"}
         got = await client.get(f"/api/v1/jobs/{first['job']['id']}")
         assert got.json() == first["job"]
-    assert (await stage.store.outbox_depth())[0] == 2
+    assert (await stage.store.get_outbox_depth())[0] == 2
 
 
 async def test_a_repeated_batch_creates_no_further_jobs(stage: Stage) -> None:

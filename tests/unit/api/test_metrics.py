@@ -26,7 +26,7 @@ from aitne.host import process_status
 from aitne.host.process_status import ProcessStatus
 from aitne.services.jobs import live_usage
 from aitne.services.jobs.live_usage import LiveUsage
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from tests.support.jobs import make_job, store_job_token
 from tests.support.monitoring import prometheus_program
 from tests.support.stage import SCRAPER, Stage
@@ -58,8 +58,8 @@ async def running(stage: Stage, scheduler_id: str = "4711", token: str = TOKEN) 
     await stage.store.create_job(job)
     ids = JobChanges(scheduler_id=scheduler_id, nodes=("node01",))
     for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING):
-        job = await stage.store.transition(job.id, state, ids)
-    await store_job_token(stage.store, job.id, hashed(token), epoch=epoch)
+        job = await stage.store.transition_job(job.id, state, ids)
+    await store_job_token(stage.store, job.id, hash_secret(token), epoch=epoch)
     return job
 
 
@@ -110,13 +110,13 @@ async def test_a_live_job_has_series_by_the_schedulers_id_until_it_ends(stage: S
     assert set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE)) == {m.name for m in JOB_METRICS}
     assert 'aitne_gpu_ecc_errors{gpu="0",node="node01"} 2.0' in await scrape(stage)
     assert 'aitne_node_power_watts{node="node01",source="rapl"} 120.4' in await scrape(stage)
-    (node,) = (await stage.platform.cluster.look()).cluster.nodes
+    (node,) = (await stage.platform.cluster.get_snapshot()).cluster.nodes
     assert (node.power_w, node.cpu_power_w) == (None, 120)
-    assert [(each.cpu, each.cpu_energy_j) for each in await stage.store.samples(job.id)] == [
+    assert [(each.cpu, each.cpu_energy_j) for each in await stage.store.list_samples(job.id)] == [
         (1.5, 500.0)
     ]
 
-    await stage.store.transition(job.id, JobState.COMPLETED)
+    await stage.store.transition_job(job.id, JobState.COMPLETED)
     async with asyncio.timeout(60):
         while stage.platform.agents.usage.usages():
             await asyncio.sleep(0.01)
@@ -157,7 +157,7 @@ async def test_names_with_quotes_are_in_no_label_and_other_labels_are_read_as_th
     """Jobs may have such names, users not; nodes and partitions are labels, as a scheduler names them."""
     names = ('node "1"', "node\\n2", "node\n3")
     parts = tuple(name.replace("node", "partition") for name in names)
-    lease = await stage.store.take_lease("controller", "test", duration_s=60)
+    lease = await stage.store.acquire_lease("controller", "test", duration_s=60)
     assert lease is not None
     facts = {"cpu_total": 8, "cpu_used": 2, "memory_total_bytes": 1 << 30, "memory_used_bytes": 0}
     nodes = [
@@ -169,8 +169,8 @@ async def test_names_with_quotes_are_in_no_label_and_other_labels_are_read_as_th
     await stage.store.create_job(job)
     for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING):
         changes = JobChanges(scheduler_id="4711", nodes=("node01",))
-        job = await stage.store.transition(job.id, state, changes)
-    await store_job_token(stage.store, job.id, hashed(TOKEN), epoch=lease.epoch)
+        job = await stage.store.transition_job(job.id, state, changes)
+    await store_job_token(stage.store, job.id, hash_secret(TOKEN), epoch=lease.epoch)
     assert (await report(stage, job)).status_code == 200
     root = await stage.add_user("root", Role.ADMIN)
     async with stage.client(await stage.token(root)) as client:
@@ -219,7 +219,7 @@ def test_number_of_series_of_a_job_is_the_documented_one() -> None:
 async def test_ecc_errors_of_a_node_are_forgotten_with_the_node(stage: Stage) -> None:
     await report(stage, await running(stage), gpu=[GPU])
     assert "aitne_gpu_ecc_errors{" in await scrape(stage)
-    lease = await stage.store.current_lease("controller")
+    lease = await stage.store.find_lease("controller")
     assert lease is not None
     await stage.store.save_cluster(Cluster(), epoch=lease.epoch)
     await scrape(stage)
@@ -241,7 +241,7 @@ async def test_a_job_whose_agent_is_silent_is_left_out(stage: Stage) -> None:
     now = 0.0
     usage = LiveUsage(lambda: now)
     job = await running(stage)
-    usage.note(job, [])
+    usage.add_samples(job, [])
     assert not usage.usages(), "nothing was measured yet"
     stage.platform.agents.usage = usage
     await report(stage, job)
@@ -258,7 +258,9 @@ async def test_processes_without_a_port_are_measured(stage: Stage) -> None:
     run_dir = stage.settings.run_dir
     run_dir.mkdir()
     mine, gone = ProcessStatus("controller", os.getpid(), 3, 1e9, answers=True), 2**22 + 1
-    process_status.write(run_dir, [mine, ProcessStatus("broker", gone, 0, 1e9, answers=True)])
+    process_status.write_process_status(
+        run_dir, [mine, ProcessStatus("broker", gone, 0, 1e9, answers=True)]
+    )
     text = await scrape(stage)
     assert 'aitne_process_up{process="controller"} 1.0' in text
     assert 'aitne_process_restarts_total{process="controller"} 3.0' in text
@@ -293,7 +295,7 @@ async def test_a_database_that_is_away_leaves_the_other_metrics(
     async def away(*_: object, **__: object) -> None:
         raise StoreUnavailable("The disk is full. Make room.")
 
-    monkeypatch.setattr(stage.store, "count_by_state", away, raising=False)
+    monkeypatch.setattr(stage.store, "count_jobs_by_state", away, raising=False)
     text = await scrape(stage)
     assert "aitne_jobs{" not in text
     assert "aitne_build_info" in text

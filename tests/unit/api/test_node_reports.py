@@ -13,7 +13,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor, Role
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from aitne_train.topology.node import Device, NodeTopology
 from aitne_train.topology.parts import TopologyPart
 from aitne_train.topology.record import part_to_record
@@ -38,9 +38,9 @@ async def running(stage: Stage, owner: str = "ada", nodes: tuple[str, ...] = (NO
     epoch = await stage.add_node()
     job = (await stage.store.create_job(make_job(owner=owner))).job
     for state in (JobState.SUBMITTING, JobState.QUEUED):
-        await stage.store.transition(job.id, state)
-    job = await stage.store.transition(job.id, JobState.RUNNING, JobChanges(nodes=nodes))
-    await store_job_token(stage.store, job.id, hashed(str(job.id)), epoch=epoch)
+        await stage.store.transition_job(job.id, state)
+    job = await stage.store.transition_job(job.id, JobState.RUNNING, JobChanges(nodes=nodes))
+    await store_job_token(stage.store, job.id, hash_secret(str(job.id)), epoch=epoch)
     return job
 
 
@@ -87,7 +87,7 @@ async def test_a_job_cannot_describe_a_node_that_it_does_not_run_on(stage: Stage
     job = await running(stage, nodes=("node02",))
     assert not await heard(stage, job, topology=DESCRIBED)
     assert not await heard(stage, job, restart_count=1, node="node02", topology=DESCRIBED)
-    assert await stage.store.topologies_after(0) == []
+    assert await stage.store.list_topologies_after(0) == []
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ async def test_a_job_cannot_describe_a_node_that_it_does_not_run_on(stage: Stage
 async def test_an_invalid_description_is_ignored(stage: Stage, wrong: dict[str, Any]) -> None:
     job = await running(stage)
     assert await heard(stage, job, topology={**DESCRIBED, **wrong})
-    assert await stage.store.topologies_after(0) == []
+    assert await stage.store.list_topologies_after(0) == []
 
 
 async def test_a_differing_description_of_another_user_is_a_problem_and_is_not_used(

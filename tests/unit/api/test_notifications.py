@@ -19,14 +19,16 @@ URL = "https://hooks.example.org/aitne"
 
 
 async def tell(stage: Stage, owner: str, number: int) -> None:
-    lease = await stage.store.take_lease("controller", "test", duration_s=3_600)
+    lease = await stage.store.acquire_lease("controller", "test", duration_s=3_600)
     assert lease is not None
     notice = NotificationContent(
         kind=NotificationKind.JOB_FINISHED, title=f"job{number} has finished"
     )
     told = NewNotification(owner=owner, event_id=number, notice=notice)
-    since = await stage.store.cursor("n")
-    await stage.store.tell([told], cursor="n", since=since, until=since + 1, epoch=lease.epoch)
+    since = await stage.store.get_event_cursor("n")
+    await stage.store.add_notifications(
+        [told], cursor="n", since=since, until=since + 1, epoch=lease.epoch
+    )
 
 
 async def call(stage: Stage, token: str, method: str, path: str, **options: Any) -> Any:
@@ -202,14 +204,14 @@ class TestIdle:
             *(JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING),
             *(JobState.RUNNING, JobState.READY),
         ):
-            await stage.store.transition(job.id, state)
+            await stage.store.transition_job(job.id, state)
         ends = stage.clock.now + timedelta(seconds=15)
-        await stage.store.transition(job.id, JobState.READY, JobChanges(idle_ends_at=ends))
+        await stage.store.transition_job(job.id, JobState.READY, JobChanges(idle_ends_at=ends))
         shown = (await call(stage, ada, "GET", f"/sessions/{job.id}")).json()
         assert (shown["idle_ends_at"] is not None, shown["inactivity_duration_s"]) == (True, 60)
         kept = await call(stage, ada, "POST", f"/sessions/{job.id}/keep")
         assert (kept.status_code, kept.json()["idle_ends_at"]) == (200, None)
-        (activity,) = await stage.store.activities()
+        (activity,) = await stage.store.list_activities()
         assert activity.active_at == stage.clock.now
 
     async def test_session_that_does_not_run_cannot_be_kept(self, stage: Stage) -> None:
@@ -224,7 +226,7 @@ class TestIdle:
         job = make_job(owner="ada", spec={"resources": {"nodes": 2, "gpu": {"count": 4}}})
         await stage.store.create_job(job)
         changes = JobChanges(gpu_idle_since=stage.clock.now)
-        await stage.store.transition(job.id, JobState.PENDING_SUBMIT, changes)
+        await stage.store.transition_job(job.id, JobState.PENDING_SUBMIT, changes)
         found = (await call(stage, root, "GET", "/admin/idle-gpus")).json()
         assert ([each["id"] for each in found["items"]], found["gpus"]) == ([str(job.id)], 8)
         assert (await call(stage, ada, "GET", "/admin/idle-gpus")).status_code == 403

@@ -10,7 +10,7 @@ import pytest
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.topology import TopologyOrigin
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from aitne_train.topology.parts import TopologyPart
 from aitne_train.topology.record import part_to_record
 from aitne_train.topology.slurm import parse_conf
@@ -34,9 +34,9 @@ async def running(stage: Stage, nodes: tuple[str, ...] = NODES) -> Job:
     epoch = await stage.add_node()
     job = (await stage.store.create_job(make_job(owner="ada", project="ada"))).job
     for state in (JobState.SUBMITTING, JobState.QUEUED):
-        await stage.store.transition(job.id, state)
-    job = await stage.store.transition(job.id, JobState.RUNNING, JobChanges(nodes=nodes))
-    await store_job_token(stage.store, job.id, hashed(TOKEN), epoch=epoch)
+        await stage.store.transition_job(job.id, state)
+    job = await stage.store.transition_job(job.id, JobState.RUNNING, JobChanges(nodes=nodes))
+    await store_job_token(stage.store, job.id, hash_secret(TOKEN), epoch=epoch)
     return job
 
 

@@ -11,7 +11,7 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.notification import Level, NotificationKind
 from aitne.services.notifications import notices
 from aitne.services.notifications.notices import MESSAGE
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from tests.support.jobs import make_array, make_job, store_job_token
 from tests.support.stage import Stage
 
@@ -25,11 +25,11 @@ async def running(stage: Stage) -> Job:
     job = make_job(owner="ada", project="ada", name="train")
     await stage.store.create_job(job)
     for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING):
-        await stage.store.transition(job.id, state)
+        await stage.store.transition_job(job.id, state)
     now = stage.clock.now
     ends = JobChanges(allocated_at=now, started_at=now, expires_at=now + timedelta(hours=4))
-    job = await stage.store.transition(job.id, JobState.RUNNING, ends)
-    await store_job_token(stage.store, job.id, hashed(TOKEN), epoch=epoch)
+    job = await stage.store.transition_job(job.id, JobState.RUNNING, ends)
+    await store_job_token(stage.store, job.id, hash_secret(TOKEN), epoch=epoch)
     return job
 
 
@@ -55,11 +55,11 @@ async def test_message_notifies_the_owner_at_a_bounded_rate(stage: Stage) -> Non
             for n in range(BURST + 1)
         ]
     assert codes == [204] * BURST + [429]
-    events = [each for each in await stage.store.job_events(job.id) if each.kind == MESSAGE]
+    events = [each for each in await stage.store.list_job_events(job.id) if each.kind == MESSAGE]
     assert [event.data for event in events] == [{"text": f"step {n}"} for n in range(BURST)]
-    notice = notices.of_job(events[0], job, stage.clock.now)
+    notice = notices.make_job_notification(events[0], job, stage.clock.now)
     assert notice is not None
-    assert notices.may_tell(events[0])
+    assert notices.may_notify_owner(events[0])
     assert (notice.kind, notice.level) == (NotificationKind.JOB_MESSAGE, Level.INFO)
     assert (notice.title, notice.text) == ("train has a message for you", "step 0")
 
@@ -69,11 +69,11 @@ async def test_task_of_an_array_speaks_for_itself(stage: Stage) -> None:
     await stage.add_user("ada")
     array, tasks = make_array("0-2", owner="ada", project="ada")
     await stage.store.create_job(array, tasks)
-    await store_job_token(stage.store, array.id, hashed(TOKEN), epoch=epoch)
+    await store_job_token(stage.store, array.id, hash_secret(TOKEN), epoch=epoch)
     url = f"/agent/v1/jobs/{array.id}/message"
     async with stage.client(TOKEN) as inside:
         assert (await inside.post(url, json={"text": "half", "task": 1})).status_code == 204
         assert (await inside.post(url, json={"text": "half", "task": 7})).status_code == 404
         assert (await inside.post(url, json={"text": "half"})).status_code == 404
-    events = await stage.store.job_events(tasks[1].id)
+    events = await stage.store.list_job_events(tasks[1].id)
     assert [event.data for event in events if event.kind == MESSAGE] == [{"text": "half"}]

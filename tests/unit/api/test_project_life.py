@@ -20,13 +20,13 @@ JOB = {"name": "train", "project": "vision", "commands": ["true"]}
 
 
 async def said(stage: Stage, kind: str) -> list[Mapping[str, Any]]:
-    return [each.data for each in await stage.store.events_after(0) if each.kind == kind]
+    return [each.data for each in await stage.store.list_events_after(0) if each.kind == kind]
 
 
 async def actor(stage: Stage, name: str) -> Any:
     """Return the actor of a known user, with the roles that a login finds."""
     made = stage.actor(name)
-    roles = await stage.store.roles_of(name)
+    roles = await stage.store.list_user_roles(name)
     manages = frozenset(each for each, role in roles.items() if role is ProjectRole.MANAGER)
     return made.model_copy(update={"projects": frozenset(roles), "manages": manages})
 
@@ -55,7 +55,7 @@ async def test_a_request_is_approved_with_what_it_gets(stage: Stage) -> None:
         assert (made["state"], made["note"]) == ("active", None)
         again = await client.post(f"{API}/projects/vision/approve", json={})
         assert (again.status_code, again.json()["code"]) == (409, "illegal_transition")
-    assert await stage.store.limits_of("vision") == Limits(max_gpus=4)
+    assert await stage.store.get_limits("vision") == Limits(max_gpus=4)
     assert await said(stage, "project.requested") == [
         {"actor": "ada", "title": "V", "reason": "A grant"}
     ]
@@ -130,7 +130,7 @@ async def test_a_closed_project_keeps_what_runs_and_takes_nothing_new(stage: Sta
 
 async def test_an_end_is_told_in_time_and_comes(stage: Stage) -> None:
     _, root = await ada_leads(stage)
-    lease = await stage.store.take_lease("controller", "test", duration_s=1e9)
+    lease = await stage.store.acquire_lease("controller", "test", duration_s=1e9)
     assert lease is not None
     ends = stage.clock.now + timedelta(days=40)
     async with stage.client(root) as client:
@@ -139,17 +139,17 @@ async def test_an_end_is_told_in_time_and_comes(stage: Stage) -> None:
     looks = watch(stage, lease.epoch)
     for days in (39, 30, 29, 8, 7, 3, 1, 0.5):
         stage.clock.now = ends - timedelta(days=days)
-        await looks.look()
+        await looks.check_projects()
         # Another leader that begins anew says nothing twice.
-        await watch(stage, lease.epoch).look()
+        await watch(stage, lease.epoch).check_projects()
         told.append([each["days"] for each in await said(stage, "project.expiring")])
     assert told == [[], [30], [30], [30], [30, 7], [30, 7], [30, 7, 1], [30, 7, 1]]
     stage.clock.now = ends
     async with stage.client(await stage.token(await actor(stage, "ada"))) as client:
         refused = await client.post(f"{API}/jobs", json=JOB)
         assert "expired on 2026-04-10" in refused.json()["problems"][0]["message"]
-        await looks.look()
-        await looks.look()
+        await looks.check_projects()
+        await looks.check_projects()
         assert (await ok(client.get(f"{API}/projects/vision")))["state"] == "expired"
     steps = [each["what"] for each in await said(stage, "project.changed")]
     assert steps.count("expire") == 1
@@ -170,7 +170,7 @@ async def test_more_time_is_asked_for_and_given(stage: Stage) -> None:
         assert (refused["extension"], refused["state"]) == (None, "active")
         await ok(mine.post(f"{API}/projects/vision/extension", json=later))
         stage.clock.now = datetime(2026, 7, 1, tzinfo=UTC)
-        await stage.store.step_project("vision", Step.EXPIRE, actor="platform")
+        await stage.store.apply_project_step("vision", Step.EXPIRE, actor="platform")
         past = {"expires_at": "2026-06-30T00:00:00Z"}
         assert (await theirs.put(f"{API}/projects/vision/end", json=past)).status_code == 422
         given = {"expires_at": later["until"]}
@@ -228,7 +228,7 @@ async def test_an_invitation_from_the_link_to_the_membership(stage: Stage) -> No
     async with stage.client() as nobody:
         seen = await ok(nobody.post(f"{API}/invitations/preview", json={"token": secret}))
         assert (seen["open"], seen["closed_reason"]) == (False, "It was revoked.")
-    events = [each.model_dump_json() for each in await stage.store.events_after(0)]
+    events = [each.model_dump_json() for each in await stage.store.list_events_after(0)]
     assert not [each for each in events if secret in each]
 
 
@@ -308,7 +308,7 @@ async def test_a_members_own_limit_never_outlives_a_lower_grant(stage: Stage) ->
 
 async def test_the_page_knows_what_slurm_does_not_yet_know(stage: Stage) -> None:
     ada, _ = await ada_leads(stage)
-    lease = await stage.store.take_lease("controller", "test", duration_s=60)
+    lease = await stage.store.acquire_lease("controller", "test", duration_s=60)
     assert lease is not None
     look = LimitUsage(
         enforced=frozenset({"associations"}),
@@ -317,7 +317,7 @@ async def test_the_page_knows_what_slurm_does_not_yet_know(stage: Stage) -> None
             AssociationUse(account="vision", user="ada"),
         ),
     )
-    await stage.store.save_in_use(look, stage.clock.now, epoch=lease.epoch)
+    await stage.store.save_limit_usage(look, stage.clock.now, epoch=lease.epoch)
     async with stage.client(ada) as client:
         found = (await ok(client.get(f"{API}/projects/vision/members")))["items"]
     assert {each["user"]: each["in_slurm"] for each in found} == {"ada": True, "bob": False}

@@ -37,17 +37,17 @@ async def test_a_budget_that_begins_long_ago_is_counted_within_minutes(stage: St
     months = months_between("2024-01", "2026-03")
     looks, kept = watch(stage, 1), []
     for _ in range(7):
-        await looks.look()
-        kept.append(len(await stage.store.usage_months(months)))
+        await looks.check_projects()
+        kept.append(len(await stage.store.list_usage_months(months)))
         stage.clock.move(60)
     assert kept == [7, 13, 19, 25, 27, 27, 27]
-    asked_at = (await stage.store.usage_months(months))["2026-03"].taken_at
+    asked_at = (await stage.store.list_usage_months(months))["2026-03"].taken_at
     assert asked_at == datetime(2026, 3, 2, 0, 4, tzinfo=UTC), "then every five minutes again"
 
 
 async def test_a_spent_budget_takes_no_new_jobs_until_it_begins_anew(stage: Stage) -> None:
     ada, root = await ada_leads(stage)
-    lease = await stage.store.take_lease("controller", "test", duration_s=1e9)
+    lease = await stage.store.acquire_lease("controller", "test", duration_s=1e9)
     assert lease is not None
     async with stage.client(root) as client:
         await ok(client.put(f"{API}/projects/vision/budget", json={"cpu_hours": 10}))
@@ -57,7 +57,7 @@ async def test_a_spent_budget_takes_no_new_jobs_until_it_begins_anew(stage: Stag
         assert (unknown["as_of"], unknown["cpu_hours"]["used"]) == (None, None)
         await ok(client.post(f"{API}/jobs", json=JOB), 201)
         stage.accounting.used = [used(2)]
-        await looks.look()
+        await looks.check_projects()
         balance = await ok(client.get(f"{API}/projects/vision/balance"))
         cpu, gpu = balance["cpu_hours"], balance["gpu_hours"]
         assert (cpu["budget"], cpu["used"], cpu["remaining"]) == (10, 4.0, 6.0)
@@ -65,7 +65,7 @@ async def test_a_spent_budget_takes_no_new_jobs_until_it_begins_anew(stage: Stag
         assert (balance["until"], balance["exhausted"]) == ("2026-04-01T00:00:00Z", False)
         stage.accounting.used = [used(7)]
         stage.clock.move(300)
-        await looks.look()
+        await looks.check_projects()
         refused = await client.post(f"{API}/jobs", json=JOB)
         message = refused.json()["problems"][0]["message"]
         assert "14 of 10 CPU-hours; it resets on 2026-04-01" in message
@@ -81,10 +81,10 @@ async def test_spent_budget_applies_to_other_slurm_account(tmp_path: Path, blank
         eve = await stage.token(await stage.add_user("eve"))
         async with stage.client(root) as client:
             await ok(client.put(f"{API}/projects/vision/budget", json={"cpu_hours": 10}))
-        lease = await stage.store.take_lease("controller", "test", duration_s=1e9)
+        lease = await stage.store.acquire_lease("controller", "test", duration_s=1e9)
         assert lease is not None
         stage.accounting.used = [used(7)]
-        await watch(stage, lease.epoch).look()
+        await watch(stage, lease.epoch).check_projects()
         for token, said in ((ada, "14 of 10 CPU-hours"), (eve, "you are no member of it")):
             async with stage.client(token) as client:
                 refused = await client.post(f"{API}/jobs", json=elsewhere)
@@ -95,7 +95,7 @@ async def test_spent_budget_applies_to_other_slurm_account(tmp_path: Path, blank
 
 async def test_a_budget_in_all_counts_every_month(stage: Stage) -> None:
     ada, root = await ada_leads(stage)
-    lease = await stage.store.take_lease("controller", "test", duration_s=1e9)
+    lease = await stage.store.acquire_lease("controller", "test", duration_s=1e9)
     assert lease is not None
     budget = {"gpu_hours": 100, "period": "total", "since": "2025-12"}
     async with stage.client(root) as client:
@@ -106,7 +106,7 @@ async def test_a_budget_in_all_counts_every_month(stage: Stage) -> None:
     stage.accounting.used = [used(5)]
     looks = watch(stage, lease.epoch)
     for _ in range(4):  # the present month and one of those before at a time
-        await looks.look()
+        await looks.check_projects()
         stage.clock.move(300)
     async with stage.client(ada) as client:
         balance = await ok(client.get(f"{API}/projects/vision/balance"))
@@ -217,7 +217,7 @@ async def test_a_report_adds_up_the_energy_that_was_measured(stage: Stage) -> No
         ([used(1)], [None], None),
     ):
         stage.accounting.used = rows
-        await watch(stage, 1).look()
+        await watch(stage, 1).check_projects()
         stage.clock.move(600)
         async with stage.client(ada) as client:
             report = await ok(client.get(f"{API}/projects/vision/report?month=2026-03"))

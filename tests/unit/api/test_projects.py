@@ -25,7 +25,7 @@ from aitne.core.ports.accounting import (
     SetLimit,
     SlurmUser,
 )
-from aitne.core.ports.scheduler import scheduler_capabilities
+from aitne.core.ports.scheduler import get_scheduler_capabilities
 from aitne.services.projects.import_accounts import AccountImport
 from aitne.services.projects.limits import LimitSupport
 from tests.support.stage import Stage, unix_name
@@ -82,8 +82,8 @@ async def people(stage: Stage) -> dict[str, str]:
         "administrator": await stage.add_user("root", Role.ADMIN),
     }
     await stage.add_user("bob")
-    await stage.store.put_member("vision", "bob", actor="root")
-    await stage.store.set_role("vision", "mia", ProjectRole.MANAGER, actor="root")
+    await stage.store.save_member("vision", "bob", actor="root")
+    await stage.store.set_member_role("vision", "mia", ProjectRole.MANAGER, actor="root")
     return {who: await stage.token(actor) for who, actor in made.items()}
 
 
@@ -93,12 +93,12 @@ async def test_project_permissions_match_table(
     peopled: Stage, tokens: dict[str, str], verb: str, who: str
 ) -> None:
     method, path, body, statuses = VERBS[verb]
-    before = await peopled.store.last_event_id()
+    before = await peopled.store.get_last_event_id()
     async with peopled.client(tokens[who]) as client:
         answer = await client.request(method, f"/api/v1{path}", json=body)
     assert answer.status_code == statuses[WHO.index(who)], answer.text
     if answer.status_code in (403, 404):
-        assert await peopled.store.last_event_id() == before
+        assert await peopled.store.get_last_event_id() == before
         assert peopled.accounting.now.members == ()
 
 
@@ -165,7 +165,7 @@ async def test_limits_that_slurm_could_not_hold(stage: Stage, wrong: dict[str, A
         answer = await client.put("/api/v1/projects/vision/limits", json=wrong)
         assert answer.status_code == 422
         assert answer.json()["problems"][0]["field"].split(".")[0] in wrong
-    assert await stage.store.limits_of("vision") == Limits()
+    assert await stage.store.get_limits("vision") == Limits()
 
 
 async def test_project_use_is_shown_per_member(stage: Stage) -> None:
@@ -187,7 +187,7 @@ async def test_project_use_is_shown_per_member(stage: Stage) -> None:
             ),
         ),
     )
-    await stage.store.save_in_use(look, stage.clock.now, epoch=epoch)
+    await stage.store.save_limit_usage(look, stage.clock.now, epoch=epoch)
     async with stage.client(tokens["member"]) as client:
         found = (await client.get("/api/v1/projects/vision/limits")).json()
     uses = {each["limit"]: each for each in found["use"]}
@@ -237,7 +237,7 @@ async def test_sync_shows_applies_and_finds_nothing_then(stage: Stage) -> None:
         again = (await client.get("/api/v1/admin/sync")).json()
         assert again["differences"] == []
         # An administrator changes the association in Slurm.
-        await stage.accounting.apply(
+        await stage.accounting.apply_changes(
             [
                 SetLimit(account="vision", limit="max_gpus", before=8, after=64),
                 AddMember(account="vision", user="mallory"),
@@ -252,7 +252,9 @@ async def test_sync_shows_applies_and_finds_nothing_then(stage: Stage) -> None:
         assert stale.status_code == 409
         stage.accounting.down = True
         assert (await client.get("/api/v1/admin/sync")).status_code == 503
-    said = [each for each in await stage.store.events_after(0) if each.kind == "accounting.synced"]
+    said = [
+        each for each in await stage.store.list_events_after(0) if each.kind == "accounting.synced"
+    ]
     assert [(each.owner, each.data["actor"]) for each in said] == [("root", "root")]
 
 
@@ -273,7 +275,7 @@ async def test_events_of_a_project_are_for_its_members(stage: Stage) -> None:
     await stage.store.set_limits("vision", Limits(max_gpus=8), actor="root")
     [event] = [
         each
-        for each in await stage.store.events_after(0)
+        for each in await stage.store.list_events_after(0)
         if each.kind == "project.changed" and each.data["what"] == "limits"
     ]
     assert visible(event, stage.actor("ada", Role.USER, "vision"))
@@ -319,9 +321,9 @@ async def test_slurms_users_become_users(stage: Stage) -> None:
     assert names == ["alice", "bob"]
     alice = await stage.store.get_user("alice")
     assert (alice.role, alice.default_project) == (Role.USER, "ml")
-    assert await stage.store.password_hash("alice") is None
-    assert await stage.store.limits_of("ml") == Limits(max_gpus=8)
-    alices, bobs = await stage.store.memberships("ml")
+    assert await stage.store.find_password_hash("alice") is None
+    assert await stage.store.get_limits("ml") == Limits(max_gpus=8)
+    alices, bobs = await stage.store.list_memberships("ml")
     assert (alices.limits, bobs.limits) == (Limits(max_gpus=2), Limits())
     assert [each.name for each in await stage.store.list_projects(visible_to=None)] == ["ml"]
 
@@ -346,17 +348,17 @@ async def test_repeated_import_keeps_local_changes(stage: Stage) -> None:
     stage.accounting.now = held()
     await importing(stage).run()
     await stage.store.set_limits("ml", Limits(), actor="root")
-    await stage.store.put_member("ml", "alice", limits=Limits(), actor="root")
+    await stage.store.save_member("ml", "alice", limits=Limits(), actor="root")
     await stage.store.update_user("bob", disabled=True)
     await stage.add_user("zoe", project="ml")
-    before = await stage.store.last_event_id()
+    before = await stage.store.get_last_event_id()
     await importing(stage).run()
-    assert await stage.store.last_event_id() == before
-    assert await stage.store.limits_of("ml") == Limits()
+    assert await stage.store.get_last_event_id() == before
+    assert await stage.store.get_limits("ml") == Limits()
     assert (await stage.store.get_user("bob")).disabled
     stage.accounting.now = Associations(cluster="dev")
     await importing(stage).run()
-    assert len(await stage.store.memberships("ml")) == 3
+    assert len(await stage.store.list_memberships("ml")) == 3
 
 
 async def test_a_database_that_is_down_keeps_no_platform_from_starting(
@@ -370,7 +372,7 @@ async def test_a_database_that_is_down_keeps_no_platform_from_starting(
 
 async def test_limits_that_the_scheduler_cannot_hold_are_refused(stage: Stage) -> None:
     tokens = await people(stage)
-    support = LimitSupport(scheduler_capabilities("local"), LimitsApplied.AT_ONCE)
+    support = LimitSupport(get_scheduler_capabilities("local"), LimitsApplied.AT_ONCE)
     for applied, body, text in (
         (LimitsApplied.AT_ONCE, {"qos": ["long"]}, "the local scheduler has no QOS"),
         (LimitsApplied.NEVER, {"max_cpus": 1}, "the local scheduler holds no limits of projects"),

@@ -34,13 +34,13 @@ async def session_of(stage: Stage, owner: Actor, *states: JobState, **fields: An
     session = make_session(owner=owner.name, project=project, name="look", spec=SPEC, **fields)
     await stage.store.create_job(session)
     for state in states:
-        await stage.store.transition(session.id, state)
+        await stage.store.transition_job(session.id, state)
     return session
 
 
 async def end(stage: Stage, job_id: Any) -> None:
     changes = JobChanges(ended_at=stage.clock.now)
-    await stage.store.transition(job_id, JobState.COMPLETED, changes)
+    await stage.store.transition_job(job_id, JobState.COMPLETED, changes)
 
 
 def problems(answer: httpx.Response) -> dict[str, tuple[str, str | None]]:
@@ -93,7 +93,7 @@ async def test_ranks_are_planned_started_listed_and_released(stage: Stage) -> No
         every = (await client.post(f"{path}/release")).json()
         assert [each["id"] for each in every["items"]] == [again["id"]]
         assert (await client.post(f"{path}/release")).json()["items"] == []
-    assert not (await stage.store.get_job(session.id)).state.terminal
+    assert not (await stage.store.get_job(session.id)).state.is_terminal
 
 
 async def test_ranks_beyond_the_limits_are_refused_by_the_fields_of_the_request(

@@ -16,7 +16,7 @@ from aitne.client.runs import SweepRecord
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.user import Scope
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from tests.support.jobs import make_job, make_session, store_job_token
 from tests.support.stage import Stage
 
@@ -52,10 +52,10 @@ async def run(stage: Stage, job: Job, *, task: int | None = None) -> None:
     epoch = await stage.add_node()
     target = job
     if task is not None:
-        target = (await stage.store.array_tasks(job.id))[task]
+        target = (await stage.store.list_array_tasks(job.id))[task]
     for state in RUNNING:
-        await stage.store.transition(target.id, state)
-    await store_job_token(stage.store, job.id, hashed(TOKEN), epoch=epoch)
+        await stage.store.transition_job(target.id, state)
+    await store_job_token(stage.store, job.id, hash_secret(TOKEN), epoch=epoch)
 
 
 async def tell(stage: Stage, job_id: UUID | str, **fields: Any) -> httpx.Response:
@@ -101,7 +101,7 @@ async def test_invalid_snapshot_is_ignored_and_report_counts(
     await stage.store.create_job(job)
     await run(stage, job)
     assert (await tell(stage, job.id, snapshot=wrong)).status_code == 200
-    assert await stage.store.snapshot(job.id) is None
+    assert await stage.store.find_snapshot(job.id) is None
 
 
 async def test_files_and_results_once_they_are_told(stage: Stage) -> None:
@@ -131,7 +131,7 @@ async def test_results_that_are_no_numbers_are_left(stage: Stage) -> None:
     await tell(stage, job.id, results=results(loss=0.5))
     # JSON has none of these, and a database that holds JSON refuses them.
     for wrong in (math.nan, math.inf, -math.inf):
-        assert await stage.platform.snapshots.keep_results(job.id, results(loss=wrong)) == {}
+        assert await stage.platform.snapshots.store_results(job.id, results(loss=wrong)) == {}
     kept = await stage.platform.snapshots.results_of(job)
     assert kept is not None
     assert kept.values == {"loss": 0.5}
@@ -150,8 +150,8 @@ async def test_a_sweep_from_its_plan_to_good_enough(stage: Stage) -> None:
         assert made["sweep"]["metric"] == "accuracy"
         job = await stage.store.get_job(UUID(made["id"]))
         await run(stage, job, task=1)
-        await stage.store.transition(
-            (await stage.store.array_tasks(job.id))[2].id, JobState.SUBMITTING
+        await stage.store.transition_job(
+            (await stage.store.list_array_tasks(job.id))[2].id, JobState.SUBMITTING
         )
         url = f"/api/v1/jobs/{job.id}/sweep"
         found = (await client.get(url)).json()
@@ -163,15 +163,15 @@ async def test_a_sweep_from_its_plan_to_good_enough(stage: Stage) -> None:
         assert found["tasks"][1]["values"] == {"accuracy": 0.8}
         assert not (await stage.store.get_job(job.id)).cancel_requested_at
         await tell(stage, job.id, task=1, results=results(accuracy=0.93))
-        tasks = await stage.store.array_tasks(job.id)
+        tasks = await stage.store.list_array_tasks(job.id)
         assert [task.cancel_requested_at is not None for task in tasks] == [True, False, True, True]
         reached = "Task 1 reached the goal: accuracy 0.93 (goal: 0.9)."
         assert (tasks[2].reason, tasks[2].message) == (TerminationReason.GOAL_REACHED, reached)
         assert tasks[1].state is JobState.RUNNING
         for task in tasks:
             state = JobState.COMPLETED if task.id == tasks[1].id else JobState.CANCELLED
-            if not task.state.terminal:
-                await stage.store.transition(task.id, state)
+            if not task.state.is_terminal:
+                await stage.store.transition_job(task.id, state)
         whole = (await client.get(f"/api/v1/jobs/{job.id}")).json()
         assert (whole["state"], whole["reason"]) == ("COMPLETED", "goal_reached")
         assert whole["message"] == reached
@@ -212,12 +212,12 @@ async def test_of_two_tasks_that_are_good_enough_the_first_is_kept(stage: Stage)
             UUID((await client.post("/api/v1/jobs", json=SWEEP)).json()["id"])
         )
     await run(stage, job, task=0)
-    second = (await stage.store.array_tasks(job.id))[1]
+    second = (await stage.store.list_array_tasks(job.id))[1]
     for state in RUNNING:
-        second = await stage.store.transition(second.id, state)
+        second = await stage.store.transition_job(second.id, state)
     for task in (0, 1):
         await tell(stage, job.id, task=task, results=results(accuracy=0.93))
-    tasks = await stage.store.array_tasks(job.id)
+    tasks = await stage.store.list_array_tasks(job.id)
     assert [task.cancel_requested_at is not None for task in tasks] == [False, True, True, True]
 
 
@@ -235,7 +235,7 @@ async def test_the_rest_of_a_sweep_is_stopped_and_the_best_goes_on(stage: Stage)
         async with stage.client(await stage.token(ada, Scope.READ)) as reader:
             assert (await reader.post(stop)).status_code == 403
         assert (await client.post(stop)).status_code == 202
-        tasks = await stage.store.array_tasks(job.id)
+        tasks = await stage.store.list_array_tasks(job.id)
         assert [task.cancel_requested_at is not None for task in tasks] == [True] * 3 + [False]
         alone = make_job(owner="ada", project="ada")
         await stage.store.create_job(alone)
@@ -271,7 +271,7 @@ async def test_two_runs_side_by_side(stage: Stage) -> None:
         environment = {**TAKEN["environment"], "packages": packages}  # type: ignore[dict-item]
         await tell(stage, job.id, snapshot={**TAKEN, "environment": environment})
         await tell(stage, job.id, results=results(accuracy=number / 10))
-        await stage.store.transition(job.id, JobState.FAILED, JobChanges(exit_code=number))
+        await stage.store.transition_job(job.id, JobState.FAILED, JobChanges(exit_code=number))
         jobs.append(job)
     first, second = jobs
     async with stage.client(await stage.token(ada)) as client:
@@ -311,7 +311,7 @@ async def test_before_it_is_run_again_what_has_changed_is_said(stage: Stage, tmp
     packages.mkdir(parents=True)
     environment = {**TAKEN["environment"], "path": str(tmp_path / "env")}  # type: ignore[dict-item]
     await tell(stage, job.id, snapshot={**TAKEN, "git": git, "environment": environment})
-    await stage.store.transition(job.id, JobState.COMPLETED)
+    await stage.store.transition_job(job.id, JobState.COMPLETED)
     async with stage.client(await stage.token(ada)) as client:
         found = (await client.get(f"/api/v1/jobs/{job.id}/resubmit")).json()
         changes = {each["kind"]: each for each in found["changes"]}

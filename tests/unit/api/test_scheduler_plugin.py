@@ -10,7 +10,7 @@ import pytest
 from aitne.bootstrap.adapters import make_accounting, make_attacher
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SetupError
-from aitne.core.ports.scheduler import SCHEDULERS, scheduler_capabilities
+from aitne.core.ports.scheduler import SCHEDULERS, get_scheduler_capabilities
 from aitne.core.settings import Settings
 from aitne.services.sessions.addresses import NodeAddresses
 from aitne.supervisor import preflight
@@ -46,10 +46,10 @@ def test_nodes_reach_the_platform_over_the_network(tmp_path: Path, plugin: None)
     )
     assert settings.agents_url == "https://aitne.example.org"
     assert settings.hub_connect_url == settings.sessions_origin
-    assert settings.agent_host == settings.slurm.agent_host != "127.0.0.1"
+    assert settings.session_listen_address == settings.slurm.agent_host != "127.0.0.1"
     assert not make_plan(settings).drain, "its jobs outlive the platform"
     assert make_plan(Settings(data_dir=tmp_path)).drain
-    assert preflight.notes(settings.model_copy(update={"public_url": None})), (
+    assert preflight.list_notes(settings.model_copy(update={"public_url": None})), (
         "nodes reach loopback?"
     )
 
@@ -66,7 +66,7 @@ async def test_agents_of_a_remote_scheduler_are_not_trusted(remote: Stage) -> No
     claimed = await remote.store.get_job(job.id)
     assert claimed.nodes == ()
     allocated = claimed.model_copy(update={"nodes": ("node01",)})
-    problem = await NodeAddresses(remote.store, remote.settings).problem(allocated)
+    problem = await NodeAddresses(remote.store, remote.settings).find_problem(allocated)
     assert "node99:40123" in str(problem)
 
 
@@ -100,4 +100,4 @@ def test_scheduler_without_capabilities_is_refused(
     monkeypatch.delattr(memory_scheduler.MemoryScheduler, "capabilities")
     assert "memory" in SCHEDULERS.names()
     with pytest.raises(SetupError, match="'memory' has no class attribute `capabilities`"):
-        scheduler_capabilities("memory")
+        get_scheduler_capabilities("memory")

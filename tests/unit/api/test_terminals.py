@@ -64,7 +64,7 @@ async def test_terminal_carries_input_and_output(stage: Stage, door: Door) -> No
     assert (start["argv"], start["rows"], start["node"]) == (["cat"], 30, "node01")
     (target,) = stage.attacher.targets
     assert (target.run.scheduler_id, target.node) == ("17", "node01")
-    events = await stage.store.job_events(target.run.job_id)
+    events = await stage.store.list_job_events(target.run.job_id)
     assert events[-1].kind == "job.attached"
     await none_live(stage)
 

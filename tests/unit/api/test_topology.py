@@ -40,7 +40,7 @@ def node(stage: Stage, name: str, used: int, state: NodeState = NodeState.MIXED)
 
 
 async def test_topology_shows_places_and_use_of_nodes_but_no_jobs_of_others(stage: Stage) -> None:
-    lease = await stage.store.take_lease("controller", "test", duration_s=1e6)
+    lease = await stage.store.acquire_lease("controller", "test", duration_s=1e6)
     assert lease is not None
     nodes = (
         node(stage, "n1", 1),
@@ -53,8 +53,8 @@ async def test_topology_shows_places_and_use_of_nodes_but_no_jobs_of_others(stag
     for owner, name, where in (("ada", "mine", "n1"), ("bob", "confidential", "n2")):
         job = (await stage.store.create_job(make_job(owner=owner, name=name))).job
         changes = JobChanges(nodes=(where,), started_at=stage.clock.now)
-        await stage.store.transition(job.id, JobState.SUBMITTING)
-        await stage.store.transition(job.id, JobState.RUNNING, changes)
+        await stage.store.transition_job(job.id, JobState.SUBMITTING)
+        await stage.store.transition_job(job.id, JobState.RUNNING, changes)
     part = NodeTopology(
         "n1",
         "/sys",
@@ -125,7 +125,7 @@ async def test_imported_topology_is_served_until_it_is_removed(stage: Stage) -> 
 
 
 async def test_imported_topology_may_have_two_fabrics(stage: Stage) -> None:
-    lease = await stage.store.take_lease("controller", "test", duration_s=1e6)
+    lease = await stage.store.acquire_lease("controller", "test", duration_s=1e6)
     assert lease is not None
     nodes = (node(stage, "n1", 0), node(stage, "n9.example.org", 0))
     await stage.store.save_cluster(Cluster(nodes=nodes, seen_at=stage.clock.now), epoch=lease.epoch)
@@ -150,7 +150,7 @@ NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia1 Cores=4-7 Links=4,-1
 async def test_gres_file_describes_the_nodes_that_have_not_described_themselves(
     stage: Stage,
 ) -> None:
-    lease = await stage.store.take_lease("controller", "test", duration_s=1e6)
+    lease = await stage.store.acquire_lease("controller", "test", duration_s=1e6)
     assert lease is not None
     nodes = (node(stage, "n1", 0), node(stage, "n2", 0), node(stage, "n3", 0))
     await stage.store.save_cluster(Cluster(nodes=nodes, seen_at=stage.clock.now), epoch=lease.epoch)
@@ -220,4 +220,4 @@ async def test_invalid_topology_is_refused_with_its_line_and_nothing_is_stored(
     assert answer.status_code == 422
     assert problem in answer.json()["detail"]
     assert "/tmp" not in answer.text
-    assert await stage.store.topologies_after(0) == []
+    assert await stage.store.list_topologies_after(0) == []

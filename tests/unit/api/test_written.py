@@ -27,25 +27,29 @@ ADA = Actor(
 
 
 def test_written_job_equals_job_view() -> None:
-    text = JobViewCache().write(JOB, ["cancel"], ADA)
-    assert json.loads(text) == JobView.of(JOB, ["cancel"]).model_dump(mode="json")
+    text = JobViewCache().render_job(JOB, ["cancel"], ADA)
+    assert json.loads(text) == JobView.from_job(JOB, ["cancel"]).model_dump(mode="json")
 
 
 def test_a_page_is_valid_with_and_without_jobs() -> None:
     written = JobViewCache()
-    items = [written.write(JOB, ["cancel"], ADA), written.write(JOB, [], ADA)]
-    page = JobPage.model_validate_json(written.page(items, 'a"b', 7))
+    items = [written.render_job(JOB, ["cancel"], ADA), written.render_job(JOB, [], ADA)]
+    page = JobPage.model_validate_json(written.render_page(items, 'a"b', 7))
     assert [item.actions for item in page.items] == [["cancel"], []]
     assert (page.next_cursor, page.total) == ('a"b', 7)
-    assert json.loads(written.page([], None, 0)) == {"items": [], "next_cursor": None, "total": 0}
+    assert json.loads(written.render_page([], None, 0)) == {
+        "items": [],
+        "next_cursor": None,
+        "total": 0,
+    }
 
 
 def test_a_change_is_seen_and_the_oldest_goes() -> None:
     written = JobViewCache(most=2)
-    first = written.write(JOB, [], ADA)
+    first = written.render_job(JOB, [], ADA)
     changed = JOB.model_copy(update={"state": JobState.RUNNING, "version": 2})
-    assert b'"RUNNING"' in written.write(changed, [], ADA)
+    assert b'"RUNNING"' in written.render_job(changed, [], ADA)
     # The same version is not written anew; that is what is being saved.
-    assert written.write(JOB.model_copy(update={"name": "other"}), [], ADA) is first
-    written.write(changed.model_copy(update={"version": 3}), [], ADA)
-    assert b'"other"' in written.write(JOB.model_copy(update={"name": "other"}), [], ADA)
+    assert written.render_job(JOB.model_copy(update={"name": "other"}), [], ADA) is first
+    written.render_job(changed.model_copy(update={"version": 3}), [], ADA)
+    assert b'"other"' in written.render_job(JOB.model_copy(update={"name": "other"}), [], ADA)

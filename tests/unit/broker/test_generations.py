@@ -58,7 +58,7 @@ def test_every_caller_holds_the_latest_poll(
         latest: dict[int, SchedulerJob] = {}
         for step in steps:
             if isinstance(step, int):
-                callers[step].take(generations.since(callers[step].generation))
+                callers[step].take(generations.list_changes_since(callers[step].generation))
                 held = callers[step].held.values()
                 assert {id(each) for each in held} == {id(each) for each in latest.values()}
                 continue
@@ -76,25 +76,25 @@ def test_only_what_changed_is_told() -> None:
     generations, caller = Generations(), Caller()
     jobs = [record(number, JobState.QUEUED) for number in range(1_000)]
     generations.update(jobs)
-    caller.take(generations.since(None))
+    caller.take(generations.list_changes_since(None))
 
     jobs[7] = record(7, JobState.RUNNING)
     generations.update(jobs)
-    told = generations.since(caller.generation)
+    told = generations.list_changes_since(caller.generation)
 
     assert not told.full
     assert (len(told.gone), [job.state for _, job in told.new]) == (1, [JobState.RUNNING])
     caller.take(told)
-    assert generations.since(caller.generation).new == []
+    assert generations.list_changes_since(caller.generation).new == []
 
 
 @pytest.mark.parametrize("held", ["", "1", "other:3", ":", "other:x", "x" * 100])
 def test_a_generation_of_another_broker_is_not_known(held: str) -> None:
     generations = Generations()
     generations.update([record(1, JobState.QUEUED)])
-    assert generations.since(held).full
-    own, _, number = generations.since(None).generation.partition(":")
-    assert generations.since(f"{own}:{int(number) + 1}").full
+    assert generations.list_changes_since(held).full
+    own, _, number = generations.list_changes_since(None).generation.partition(":")
+    assert generations.list_changes_since(f"{own}:{int(number) + 1}").full
 
 
 async def test_a_failure_is_everybodys_and_the_next_one_asks_again() -> None:

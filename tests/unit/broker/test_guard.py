@@ -25,10 +25,10 @@ def test_a_job_has_its_folder_in_jobs_dir_or_in_the_spare_one(tmp_path: Path) ->
 
     guard = Guard(BrokerConfig.model_validate(common | {"slurm": slurm}))
     for folder in (f"/jobs/daemon/{job_id}", f"/spare/daemon/{job_id}"):
-        assert guard.place(place(folder)).name == "daemon"
+        assert guard.check_job_folder(place(folder)).name == "daemon"
     for folder in (f"/spare/bin/{job_id}", f"/spare/daemon/{uuid4()}", "/spare/daemon"):
         with pytest.raises(NotAllowed, match=r"slurm\.spare_jobs_dir must be the same"):
-            guard.place(place(folder))
+            guard.check_job_folder(place(folder))
     without = Guard(BrokerConfig.model_validate(common | {"slurm": {"jobs_dir": "/jobs/{user}"}}))
     with pytest.raises(NotAllowed):
-        without.place(place(f"/spare/daemon/{job_id}"))
+        without.check_job_folder(place(f"/spare/daemon/{job_id}"))

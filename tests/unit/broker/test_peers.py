@@ -28,4 +28,4 @@ def test_peer_may_have_a_uid_of_the_upper_half() -> None:
             os.seteuid(0)
         connection, _ = listener.accept()
         with connection:
-            assert Peer.of(connection) == Peer(os.getpid(), UID)
+            assert Peer.from_connection(connection) == Peer(os.getpid(), UID)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aitne.core.broker import versions
 from aitne.core.broker.protocol import VERBS
-from aitne.core.broker.versions import Hello, Welcome, common_version, older_request
+from aitne.core.broker.versions import Hello, Welcome, downgrade_arguments, find_common_version
 from aitne.core.errors import NotSupported, SchedulerRejected
 from tests.support.older_broker import recording
 
@@ -34,8 +34,8 @@ def test_version_is_the_newest_that_both_sides_speak(a: int, b: int, c: int, d: 
         patch.setattr(versions, "OLDEST_PROTOCOL", oldest)
         patch.setattr(versions, "PROTOCOL", newest)
         hello = Hello(protocol=to, oldest=from_, release="x")
-        assert common_version(hello) == max(spoken, default=None)
-        assert common_version(Hello(protocol=to, release="x")) == (
+        assert find_common_version(hello) == max(spoken, default=None)
+        assert find_common_version(Hello(protocol=to, release="x")) == (
             to if oldest <= to <= newest else None
         )
 
@@ -83,7 +83,7 @@ def test_older_broker_requests_what_the_scheduler_was_to_decide() -> None:
     request = dict(REQUEST["request"])
     request["resources"] = {**request["resources"], "memory_request": "default"}
     request |= {"default_time_limit": True, "max_requeues": None}
-    sent = older_request("submit", {"request": request}, OLDER)
+    sent = downgrade_arguments("submit", {"request": request}, OLDER)
     jsonschema.validate(sent, schema)
     kept = sent["request"]
     assert kept["resources"]["memory_bytes"] == request["resources"]["memory_bytes"]
@@ -108,19 +108,19 @@ def test_field_unknown_to_the_broker_is_left_out_or_refused(path: tuple[str, ...
         return {"request": request}
 
     for unset in (None, False, []):
-        jsonschema.validate(older_request("submit", with_value(unset), OLDER), schema)
+        jsonschema.validate(downgrade_arguments("submit", with_value(unset), OLDER), schema)
     for value in (0, 1, True, "x", ["1"]):
         if path in versions.DISPLAYED:
-            jsonschema.validate(older_request("submit", with_value(value), OLDER), schema)
+            jsonschema.validate(downgrade_arguments("submit", with_value(value), OLDER), schema)
             continue
         with pytest.raises(SchedulerRejected, match=r"release 0\.1\.0") as caught:
-            older_request("submit", with_value(value), OLDER)
+            downgrade_arguments("submit", with_value(value), OLDER)
         assert caught.value.field == path[-1]
         present = OLDER.model_copy(update={"protocol": versions.PROTOCOL})
-        assert older_request("submit", with_value(value), present) == with_value(value)
+        assert downgrade_arguments("submit", with_value(value), present) == with_value(value)
 
 
 @pytest.mark.parametrize("verb", sorted(versions.VERBS_SINCE))
 def test_verb_unknown_to_the_broker_is_not_sent(verb: str) -> None:
     with pytest.raises(NotSupported, match=r"0\.1\.0.*Update the broker"):
-        older_request(verb, {}, OLDER)
+        downgrade_arguments(verb, {}, OLDER)

@@ -23,12 +23,12 @@ def entries(count: int) -> list[AuditEntry]:
             outcome=Outcome.ALLOWED,
             address="192.0.2.1",
         )
-        made.append(AuditEntry.after(number, made[-1].hash if made else None, draft))
+        made.append(AuditEntry.from_draft(number, made[-1].hash if made else None, draft))
     return made
 
 
 def lines(found: list[AuditEntry]) -> bytes:
-    return "".join(f"{entry.line()}\n" for entry in found).encode()
+    return "".join(f"{entry.to_line()}\n" for entry in found).encode()
 
 
 def pieces(data: bytes) -> Answer:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aitne.cli.app import LazyCommand, command
+from aitne.cli.app import LazyCommand, make_command
 from aitne.cli.registry import ORDER
 from aitne.cli.table import COMMANDS, GROUPS
 from tests.unit.cli.conftest import Aitne
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def leaves(verbs: dict[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
     found: dict[tuple[str, ...], Any] = {}
     for name, later in verbs.items():
-        verb = later.load() if isinstance(later, LazyCommand) else later
+        verb = later.load_command() if isinstance(later, LazyCommand) else later
         if hasattr(verb, "commands"):
             found.update(leaves(verb.commands, (*path, name)))
         else:
@@ -49,7 +49,7 @@ def test_table_of_commands_is_up_to_date() -> None:
 
 
 def test_table_names_every_group() -> None:
-    found = {" ".join(path[:end]) for path in leaves(command().commands) for end in (1, 2, 3)}
+    found = {" ".join(path[:end]) for path in leaves(make_command().commands) for end in (1, 2, 3)}
     assert set(GROUPS) <= found
     assert set(COMMANDS) <= found
 
@@ -70,7 +70,7 @@ def hello(job: JobArgument) -> int:
 
     Politely.
     """
-    output.answer(f"Hello {job}.")
+    output.print_line(f"Hello {job}.")
     return 0
 '''
 
@@ -106,7 +106,7 @@ def test_command_imports_no_other_command() -> None:
 
 
 def test_every_verb_says_what_it_does_and_every_option_too() -> None:
-    for path, verb in leaves(command().commands).items():
+    for path, verb in leaves(make_command().commands).items():
         assert verb.help, path
         for parameter in verb.params:
             assert parameter.help, (path, parameter.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne.cli.arguments import arrange
+from aitne.cli.arguments import move_global_options
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ from aitne.cli.arguments import arrange
     ],
 )
 def test_global_options_may_stand_before_the_verb(given: list[str], arranged: list[str]) -> None:
-    assert arrange(given) == arranged
+    assert move_global_options(given) == arranged

@@ -11,8 +11,8 @@ import aitne
 PROGRAM = """
 import sys
 sys.path.append(sys.argv[1])
-from aitne.cli.broker_command import run
-run()
+from aitne.cli.broker_command import run_broker
+run_broker()
 """
 
 

@@ -61,11 +61,13 @@ def text_of(root: Path) -> bytes:
         for each in root.rglob("*")
         if each.is_file()
     ]
-    return b"".join(manifest.serialize(entries))
+    return b"".join(manifest.serialize_manifest(entries))
 
 
 def packed(text: bytes) -> Answer:
-    return Answer(200, list(manifest.pack([text])), {"Content-Type": "application/gzip"})
+    return Answer(
+        200, list(manifest.compress_manifest([text])), {"Content-Type": "application/gzip"}
+    )
 
 
 def catalogued(api: FakeApi, root: Path, **changes: Any) -> dict[str, Any]:

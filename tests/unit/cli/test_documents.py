@@ -7,8 +7,8 @@ from glob import glob
 
 import pytest
 
-from aitne.cli.app import command
-from aitne.cli.arguments import arrange
+from aitne.cli.app import make_command
+from aitne.cli.arguments import move_global_options
 from tests.support.documents import (
     ROOT,
     mentioned_commands,
@@ -19,7 +19,7 @@ from tests.support.documents import (
 )
 
 PAGES = pages()
-COMMAND = command()
+COMMAND = make_command()
 PLACEHOLDERS = {"N": "8000", "VERB": "ps"}
 
 
@@ -28,7 +28,7 @@ def parse(words: list[str]) -> None:
     what the command line reports as an error of usage.
     """
     name, verb = "aitne", COMMAND
-    rest = arrange([PLACEHOLDERS.get(word, word) for word in words])
+    rest = move_global_options([PLACEHOLDERS.get(word, word) for word in words])
     context = None
     while "--help" not in rest:
         context = verb.make_context(name, [*rest], parent=context)

@@ -28,7 +28,7 @@ ROOT = {"user": {"name": "root", "role": "admin"}}
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    monkeypatch.setattr(layers, "cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr(layers, "get_cache_folder", lambda: tmp_path / "cache")
     (tmp_path / "images").mkdir()
     return Settings(data_dir=tmp_path)
 
@@ -73,8 +73,8 @@ def test_image_file_shared_by_two_versions_is_kept(api: FakeApi, settings: Setti
     api.on("DELETE", "/images/jupyter/1", {"items": old["artifacts"]})
     client = Client(url=URL)
     api.on("GET", "/images", {"items": [new, old]}, {"items": [new]})
-    rubbish = image_maintenance.find(client.images.list(), settings)
-    assert image_maintenance.remove(rubbish, client, settings)["removed"] == ["jupyter:1"]
+    rubbish = image_maintenance.find_garbage(client.images.list(), settings)
+    assert image_maintenance.remove_garbage(rubbish, client, settings)["removed"] == ["jupyter:1"]
     assert shared.exists()
 
 
@@ -84,7 +84,7 @@ def test_a_folder_reached_by_another_path_holds_the_same_files(
     used, unused = sif(settings, "used"), sif(settings, "unused")
     (tmp_path / "before").symlink_to(settings.images_dir)
     api.on("GET", "/images", {"items": [of(tmp_path / "before" / used.name, "1")]})
-    found = image_maintenance.find(Client(url=URL).images.list(), settings)
+    found = image_maintenance.find_garbage(Client(url=URL).images.list(), settings)
     assert [each.path for each in found.files] == [unused]
 
 
@@ -94,9 +94,9 @@ def test_image_file_registered_during_confirmation_is_kept(
     path = sif(settings, "again")
     api.on("GET", "/images", {"items": []}, {"items": [of(path, "1")]})
     client = Client(url=URL)
-    rubbish = image_maintenance.find(client.images.list(), settings)
+    rubbish = image_maintenance.find_garbage(client.images.list(), settings)
     assert rubbish.lines()
-    assert image_maintenance.remove(rubbish, client, settings)["removed"] == []
+    assert image_maintenance.remove_garbage(rubbish, client, settings)["removed"] == []
     assert path.exists()
 
 
@@ -107,8 +107,8 @@ def test_an_image_in_use_keeps_its_file(api: FakeApi, settings: Settings) -> Non
     headers = {"Content-Type": "application/problem+json"}
     api.on("DELETE", "/images/jupyter/1", Answer(409, [refused], headers))
     client = Client(url=URL)
-    done = image_maintenance.remove(
-        image_maintenance.find(client.images.list(), settings), client, settings
+    done = image_maintenance.remove_garbage(
+        image_maintenance.find_garbage(client.images.list(), settings), client, settings
     )
     assert done["kept"] == ["jupyter:1"]
     assert path.exists()
@@ -121,7 +121,7 @@ def test_a_platform_of_somebody_else_sets_no_variables_of_roots(
     monkeypatch.setattr("aitne.client.discovery.ask_supervisor", lambda *_: told)
     monkeypatch.setattr(os, "environ", {"HOME": str(tmp_path), "PATH": "/usr/bin"})
     platform = Platform(URL, "secret", data_dir=str(tmp_path))
-    found = image_catalogue.platform_settings(Client(platform=platform))
+    found = image_catalogue.load_platform_settings(Client(platform=platform))
     assert found.port == 4711
     assert (os.environ["PATH"], "LD_PRELOAD" in os.environ) == ("/usr/bin", False)
 
@@ -138,5 +138,7 @@ def test_refused_image_file_is_removed_unless_already_registered(
     api.on("GET", "/images", {"items": [of(path, "1")] if taken_in else []})
     api.on("POST", "/images", problem(409, "conflict", "There is one."))
     with pytest.raises(Conflict):
-        image_catalogue.register(Client(url=URL), {"name": "jupyter", "version": "1"}, made, [])
+        image_catalogue.register_image(
+            Client(url=URL), {"name": "jupyter", "version": "1"}, made, []
+        )
     assert path.exists() is taken_in

@@ -31,7 +31,7 @@ def test_login_keeps_a_token_for_this_address(aitne: Aitne, api: FakeApi) -> Non
     assert made.headers["cookie"] == "aitne_1=c"
     assert made.headers["x-csrf-token"] == "csrf"
     assert made.headers["origin"] == "https://far.test"
-    assert credentials.token_for("https://far.test") == "aitne_pat_new"
+    assert credentials.find_token("https://far.test") == "aitne_pat_new"
     assert stat.S_IMODE(Path(credentials.credentials_file()).stat().st_mode) == 0o600
 
 
@@ -63,7 +63,7 @@ def test_login_shows_code_and_keeps_token_once_it_is_confirmed(
     assert f"Open {page_url}\nand enter the code BCD-FGH-JKL\n" in done.err
     assert pauses == [5, 5, 7, 5]
     assert api.sent("POST", "/auth/device/token")[0].json == {"device_code": "secret"}
-    assert credentials.token_for("far.test") == "aitne_pat_new"
+    assert credentials.find_token("far.test") == "aitne_pat_new"
     api.on("POST", "/auth/device/token", problem(403, "not_allowed", "ada refused this login."))
     assert aitne("login", "far.test").err.endswith("aitne: ada refused this login.\n")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aitne.cli import quick
-from aitne.cli.app import command
+from aitne.cli.app import make_command
 
 
 def examples(quick_command: quick.QuickCommand) -> list[list[str]]:
@@ -35,8 +35,8 @@ def test_the_short_way_reads_what_typer_reads(name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(f"aitne.cli.views.{quick_command.module}.{quick_command.function}", record)
     for words in examples(quick_command):
         line = [name, *words]
-        assert quick.run(line) == 0, line
-        command().main(line, prog_name="aitne", standalone_mode=False)
+        assert quick.run_quick_command(line) == 0, line
+        make_command().main(line, prog_name="aitne", standalone_mode=False)
         short, long = calls[-2:]
         assert short == long, line
 
@@ -60,4 +60,4 @@ def test_the_short_way_reads_what_typer_reads(name: str, monkeypatch: pytest.Mon
     ],
 )
 def test_the_short_way_leaves_everything_else_alone(line: list[str]) -> None:
-    assert quick.run(line) is None
+    assert quick.run_quick_command(line) is None

@@ -24,7 +24,7 @@ def test_the_escape_is_found_at_the_beginning_of_a_line(
 ) -> None:
     escape, out, over = EscapeDetector(), b"", False
     for start in range(0, len(typed), piece):
-        found, over = escape.strip(typed[start : start + piece])
+        found, over = escape.filter_input(typed[start : start + piece])
         out += found
         if over:
             break

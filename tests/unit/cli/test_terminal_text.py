@@ -67,7 +67,9 @@ def test_an_endless_sequence_is_not_held_back_for_ever() -> None:
     assert len(shown) > 1_000
 
 
-PROGRAM = "from aitne.cli.views.job_log import copy; copy([b'a\\x1b]0;t\\x07b', b'\\x1b[31mc'])"
+PROGRAM = (
+    "from aitne.cli.views.job_log import write_log; write_log([b'a\\x1b]0;t\\x07b', b'\\x1b[31mc'])"
+)
 
 
 def test_a_file_gets_every_byte_and_a_terminal_does_not() -> None:

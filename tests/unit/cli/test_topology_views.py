@@ -28,8 +28,8 @@ def test_topology_of_the_cluster_has_its_nodes_below_their_switches() -> None:
         "unknown_nodes": ["n4"],
         "sources": [],
     }
-    tree = topology_tree.tree_of(found)
-    assert list(topology_tree.cluster_lines(found, tree)) == [
+    tree = topology_tree.find_switch_tree(found)
+    assert list(topology_tree.format_cluster(found, tree)) == [
         "core",
         "  leaf0  n[1-2]",
         "  leaf1  n3",
@@ -39,4 +39,4 @@ def test_topology_of_the_cluster_has_its_nodes_below_their_switches() -> None:
 
 
 def test_cluster_without_switches_has_no_tree() -> None:
-    assert topology_tree.tree_of({"switches": [], "nodes": [node("n1", None)]}) is None
+    assert topology_tree.find_switch_tree({"switches": [], "nodes": [node("n1", None)]}) is None

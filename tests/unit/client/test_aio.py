@@ -11,7 +11,7 @@ import pytest
 
 from aitne import AsyncClient
 from aitne.client import Client, Platform
-from aitne.client.threads import call, stream
+from aitne.client.threads import call_in_thread, iterate_in_thread
 from aitne.core.errors import NotFound
 from tests.support.fake_api import JOB_ID, FakeApi, job, page, problem
 
@@ -46,7 +46,7 @@ async def test_pages_are_fetched_as_they_are_asked_for(
 
 async def test_asynchronous_call_does_not_block_other_tasks() -> None:
     waits = threading.Event()
-    waiting = asyncio.create_task(call(waits.wait, 20))
+    waiting = asyncio.create_task(call_in_thread(waits.wait, 20))
     await asyncio.sleep(0)
     waits.set()
     assert await waiting
@@ -54,7 +54,7 @@ async def test_asynchronous_call_does_not_block_other_tasks() -> None:
 
 async def test_cancelled_task_does_not_wait_for_call() -> None:
     waits = threading.Event()
-    waiting = asyncio.create_task(call(waits.wait, 20))
+    waiting = asyncio.create_task(call_in_thread(waits.wait, 20))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -71,7 +71,7 @@ async def test_a_stream_that_is_left_is_closed() -> None:
         finally:
             closed.append(True)
 
-    found = stream(numbers)
+    found = iterate_in_thread(numbers)
     assert await anext(found) == 0
     await found.aclose()  # type: ignore[attr-defined]
     assert closed == [True]

@@ -79,7 +79,7 @@ def test_the_last_up_needs_no_login(home: Path, running: Path) -> None:
 
 
 def test_the_last_login_comes_last(home: Path) -> None:
-    credentials.keep("https://Far.test/", "kept", "ada")
+    credentials.store_token("https://Far.test/", "kept", "ada")
     found = find_platform()
     assert (found.url, found.token) == ("https://far.test", "kept")
 
@@ -95,7 +95,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_session_token_is_used_without_other_credential(home: Path, session: str) -> None:
-    credentials.keep("https://far.test", "kept", "ada")
+    credentials.store_token("https://far.test", "kept", "ada")
     start(home, home / "gone")
     found = find_platform()
     assert (found.url, found.token) == ("https://nodes.test:8000", session)
@@ -105,7 +105,7 @@ def test_session_token_is_used_without_other_credential(home: Path, session: str
 def test_other_credential_for_platform_of_session_is_preferred(
     home: Path, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    credentials.keep("https://nodes.test:8000", "kept", "ada")
+    credentials.store_token("https://nodes.test:8000", "kept", "ada")
     assert find_platform().token == "kept"
     assert find_platform(token="given").token == "given"
     monkeypatch.setenv("AITNE_TOKEN", "aitne_pat_own")
@@ -147,13 +147,13 @@ def test_two_platforms_are_one_too_many(home: Path) -> None:
 
 
 def test_tokens_are_kept_by_address_for_their_owner_alone(home: Path) -> None:
-    credentials.keep("http://a.test", "one", "ada")
-    credentials.keep("http://b.test/", "two", "ada")
-    credentials.keep("http://a.test", "three", "ada")
+    credentials.store_token("http://a.test", "one", "ada")
+    credentials.store_token("http://b.test/", "two", "ada")
+    credentials.store_token("http://a.test", "three", "ada")
     path = Path(credentials.credentials_file())
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert credentials.token_for("http://A.test/") == "three"
-    assert credentials.token_for("http://b.test") == "two"
+    assert credentials.find_token("http://A.test/") == "three"
+    assert credentials.find_token("http://b.test") == "two"
     assert os.listdir(path.parent) == ["credentials.json"]
 
 
@@ -162,7 +162,7 @@ def test_a_damaged_credentials_file_is_named(home: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text("{")
     with pytest.raises(SetupError, match=r"credentials\.json"):
-        credentials.token_for("http://a.test")
+        credentials.find_token("http://a.test")
 
 
 def test_the_state_names_are_the_cores() -> None:

@@ -20,7 +20,7 @@ from aitne.client.function_jobs import FOLDER, FunctionCall
 from aitne.client.function_runner import RAISED, REFUSED
 from aitne.client.job_errors import FunctionRefused, RemoteError, RemoteTraceback, ResultUnusable
 from aitne.client.records import Job
-from aitne.core.jobs.layout import result_error_name, result_name
+from aitne.core.jobs.layout import result_error_file_name, result_file_name
 from tests.support.fake_api import job
 
 SELF = sys.modules[__name__]
@@ -48,10 +48,12 @@ class Finished:
         self.files = {path.name: path.read_bytes() for path in folder.iterdir()}
 
     def value(self, task: int | None = None, rank: int = 0) -> object:
-        return futures._read(self.files[result_name(task, rank)]).checked()
+        return futures._parse_result(self.files[result_file_name(task, rank)]).get_value()
 
     def error(self, task: int | None = None) -> BaseException:
-        outcome = futures._read(self.files[result_error_name(task)], Job(job("FAILED")))
+        outcome = futures._parse_result(
+            self.files[result_error_file_name(task)], Job(job("FAILED"))
+        )
         assert outcome.error is not None
         return outcome.error
 
@@ -73,7 +75,7 @@ def runs(tmp_path: Path, client: Client) -> Iterator[Runner]:
         items: list[Any] | None = None,
     ) -> Finished:
         made = FunctionCall(function, args, {}, items=items)
-        made.job_file(client._session, {"nodes": 1})
+        made.make_job_file(client._session, {"nodes": 1})
         uploads = Uploads()
         made.upload(uploads)  # type: ignore[arg-type]
         tree = tmp_path / "job" / "tree"
@@ -167,14 +169,14 @@ def test_result_of_another_version_of_python_is_not_loaded(runs: Runner) -> None
     line, _, data = runs(lambda: 1).files["result.0"].partition(b"\n")
     other = json.dumps({**json.loads(line), "python": [3, 9]}).encode()
     with pytest.raises(ResultUnusable, match=r"written by Python 3\.9"):
-        futures._read(other + b"\n" + data).checked()
+        futures._parse_result(other + b"\n" + data).get_value()
 
 
 def test_result_that_breaks_off_is_no_result(runs: Runner) -> None:
     content = runs(lambda: "long enough").files["result.0"]
-    assert futures._read(content).complete
-    assert not futures._read(content[:-1]).complete
-    assert not futures._read(b"").complete
+    assert futures._parse_result(content).complete
+    assert not futures._parse_result(content[:-1]).complete
+    assert not futures._parse_result(b"").complete
 
 
 def test_task_gets_its_item(runs: Runner) -> None:

@@ -239,7 +239,9 @@ def test_job_inherits_from_its_session(
     }
     api.on("GET", f"/jobs/{OTHER_ID}/file", {"yaml": "", "file": session})
     call = FunctionCall(len, ("abc",), {})
-    same = call.job_file(client._session, {"nodes": 2, "gpus": "a100:2", "ranks_per_node": None})
+    same = call.make_job_file(
+        client._session, {"nodes": 2, "gpus": "a100:2", "ranks_per_node": None}
+    )
     assert same == {
         "name": "len",
         "type": "job",
@@ -251,15 +253,15 @@ def test_job_inherits_from_its_session(
         "resources": {"nodes": 2, "gpu": "a100:2"},
         "commands": [f"exec {sys.executable} .aitne-function/run.py"],
     }
-    other = call.job_file(client._session, {"nodes": 1, "environment": {"venv": "~/v"}})
+    other = call.make_job_file(client._session, {"nodes": 1, "environment": {"venv": "~/v"}})
     assert "image" not in other
     assert other["commands"] == ["exec python3 .aitne-function/run.py"]
     ranks = {"nodes": 1, "ranks_per_node": 2}
-    assert call.job_file(client._session, ranks)["resources"] == {"cpu": 2}
-    wide = call.job_file(client._session, {**ranks, "resources": {"cpu": 8}})
+    assert call.make_job_file(client._session, ranks)["resources"] == {"cpu": 2}
+    wide = call.make_job_file(client._session, {**ranks, "resources": {"cpu": 8}})
     assert wide["resources"] == {"cpu": 8}
     with pytest.raises(InvalidInput, match="commands cannot be set"):
-        call.job_file(client._session, {"nodes": 1, "commands": ["true"]})
+        call.make_job_file(client._session, {"nodes": 1, "commands": ["true"]})
 
 
 def test_call_that_cannot_travel_submits_nothing(client: Client, api: FakeApi) -> None:

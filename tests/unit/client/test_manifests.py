@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 
 from aitne.client import hashing, journal
 from aitne.client.manifests import Progress, Verification, make, verify
-from aitne.core.datasets import ManifestError, ManifestFile, ManifestLink, escape, parse
+from aitne.core.datasets import (
+    ManifestError,
+    ManifestFile,
+    ManifestLink,
+    escape_path,
+    parse_manifest,
+)
 from aitne.core.errors import InvalidInput
 from tests.support.waiting import eventually
 
@@ -71,7 +77,7 @@ def test_every_sum_is_what_sha256sum_says(data: Path) -> None:
     assert made.problems == []
     assert {(each.path, each.sha256) for each in made.files} == expected
     assert made.links == [ManifestLink(b"link", b"a b-dir")]
-    assert set(parse([made.text])) == {*made.files, *made.links}
+    assert set(parse_manifest([made.text])) == {*made.files, *made.links}
     assert made.digest == hashlib.sha256(made.text).hexdigest()
     assert verify(data, [made.text]).ok
 
@@ -124,7 +130,7 @@ def test_each_difference_is_found_and_named(data: Path) -> None:
     found = verify(data, [text])
     assert not found.ok
     assert differing(found) == {
-        (escape(os.fsencode(changed.relative_to(data))), "differs"),
+        (escape_path(os.fsencode(changed.relative_to(data))), "differs"),
         ("short", "differs"),
         ("goes", "missing"),
         ("becomes-link", "differs"),
@@ -279,7 +285,7 @@ def test_a_killed_run_goes_on_where_it_stopped(many: Path, tmp_path: Path) -> No
     assert made.text == make(many).text
     make(many, journal_dir=journals, heard=lambda now: kept.append(now.kept_files))
     assert kept[-1] == 3 * hashing.BATCH_FILES
-    made.forget()
+    made.delete_journal()
     assert list(journals.iterdir()) == []
 
     text = tmp_path / "text"
@@ -343,7 +349,7 @@ def test_old_journals_do_not_pile_up(many: Path, tmp_path: Path) -> None:
     os.utime(left, (week_ago, week_ago))
     (many / "below").mkdir()
     (many / "below" / "file").write_bytes(b"x")
-    make(many / "below", journal_dir=journals).forget()
+    make(many / "below", journal_dir=journals).delete_journal()
     assert list(journals.iterdir()) == []
 
 
@@ -378,7 +384,9 @@ def test_a_second_run_beside_the_first_is_right_too(many: Path, tmp_path: Path) 
     texts.append(make(many, journal_dir=journals, heard=heard).text)
     assert len(texts) == 2
     assert texts[0] == texts[1]
-    assert ManifestFile(b"0000", 1, hashlib.sha256(b"0").hexdigest()) in list(parse([texts[0]]))
+    assert ManifestFile(b"0000", 1, hashlib.sha256(b"0").hexdigest()) in list(
+        parse_manifest([texts[0]])
+    )
 
 
 def test_progress_reaches_its_total(data: Path) -> None:

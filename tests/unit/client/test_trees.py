@@ -27,8 +27,8 @@ def path_of(folder: Path, **contents: bytes) -> str:
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     files = tuple(trees.TreeFile(n, len(c), sha(c), False) for n, c in contents.items())
-    document = trees.serialize(trees.JobTree(files, (), None, None))
-    return f"/trees/{trees.digest_of(document)}"
+    document = trees.serialize_tree(trees.JobTree(files, (), None, None))
+    return f"/trees/{trees.compute_tree_digest(document)}"
 
 
 def status(path: str, *missing: bytes) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.client.working_tree import collect
+from aitne.client.working_tree import read_working_tree
 from aitne.core.errors import InvalidInput
 from aitne.core.trees import JobTree
 
@@ -38,7 +38,7 @@ def write(folder: Path, **contents: str) -> None:
 
 
 def read(folder: Path, *, max_files: int = 100, max_bytes: int = 1_000) -> JobTree:
-    return collect(folder, max_files=max_files, max_bytes=max_bytes).tree
+    return read_working_tree(folder, max_files=max_files, max_bytes=max_bytes).tree
 
 
 def names(tree: JobTree) -> set[str]:
@@ -161,9 +161,9 @@ def test_without_git_a_working_tree_is_not_guessed(
 
 def test_file_that_changed_since_is_not_uploaded(tmp_path: Path) -> None:
     write(tmp_path, a="before")
-    found = collect(tmp_path, max_files=9, max_bytes=99)
+    found = read_working_tree(tmp_path, max_files=9, max_bytes=99)
     (sha256,) = found.files
-    assert found.read(sha256) == b"before"
+    assert found.read_content(sha256) == b"before"
     write(tmp_path, a="much later")
     with pytest.raises(InvalidInput, match="changed meanwhile"):
-        found.read(sha256)
+        found.read_content(sha256)

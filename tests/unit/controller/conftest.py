@@ -58,8 +58,8 @@ class Outbox:
     actions: OutboxActions
 
     async def drain(self) -> None:
-        await self.submitter.drain()
-        await self.actions.drain()
+        await self.submitter.submit_due_items()
+        await self.actions.process_due_items()
 
 
 @dataclass
@@ -123,7 +123,7 @@ class Bench:
 
     async def agent_reports(self, job_id: UUID, address: str | None = None) -> Job:
         changes = JobChanges(started_at=self.clock(), address=address)
-        return await self.store.transition(job_id, JobState.RUNNING, changes)
+        return await self.store.transition_job(job_id, JobState.RUNNING, changes)
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
                     store,
                     scheduler,
                     files,
-                    renderer.place,
+                    renderer.get_location,
                     leader,
                     clock,
                     counts,

@@ -27,7 +27,7 @@ async def save(b: Bench, status: AlertStatus) -> None:
         changed_at=b.clock(),
         seen_at=b.clock(),
     )
-    await b.store.save_alerts([alert], most=10)
+    await b.store.save_alerts([alert], max_firing=10)
 
 
 async def test_administrators_are_told_and_a_resolved_alert_closes(bench: Any) -> None:
@@ -37,20 +37,20 @@ async def test_administrators_are_told_and_a_resolved_alert_closes(bench: Any) -
     await person(b, "root", role=Role.ADMIN, mail="root@example.org")
     await save(b, AlertStatus.FIRING)
     await read(b, mail)
-    (found,) = (await b.store.inbox("root")).items
+    (found,) = (await b.store.list_notifications("root")).items
     assert (found.kind, found.level, found.title) == (K.ALERT, "error", "The disk is full")
     assert found.text.endswith("Runbook: https://docs.example.org/alerts#aitnediskfull")
-    assert await b.store.unread("root") == 1
+    assert await b.store.count_unread_notifications("root") == 1
     (delivery,) = await b.store.lease_deliveries(epoch=b.leader.epoch, limit=9, lease_s=99)
     assert (delivery.owner, delivery.channel) == ("root", "mail")
 
     b.clock.advance(60)
     await save(b, AlertStatus.RESOLVED)
     await read(b, mail)
-    resolved, closed = (await b.store.inbox("root")).items
+    resolved, closed = (await b.store.list_notifications("root")).items
     assert (resolved.level, resolved.title) == ("success", "Resolved: The disk is full")
     assert closed.read_at == b.clock()
-    assert await b.store.unread("root") == 1
+    assert await b.store.count_unread_notifications("root") == 1
     assert await titles(b) == []
 
 

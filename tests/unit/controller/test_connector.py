@@ -88,7 +88,7 @@ async def test_batch_jobs_never_reach_the_hub(bench: Any) -> None:
     await b.agent_reports(job.id, "127.0.0.1:5000")
     await b.live.catch_up()
     b.connector.resume()
-    for event in await b.store.events_after(0):
+    for event in await b.store.list_events_after(0):
         await b.connector.on_event(event)
     assert b.hub.started == []
 
@@ -99,10 +99,10 @@ async def test_an_ended_session_is_forgotten(bench: Any) -> None:
     await b.live.catch_up()
     b.connector.resume()
     await _until(b, job, JobState.READY)
-    seen = await b.store.last_event_id()
+    seen = await b.store.get_last_event_id()
     b.scheduler.finish("1")
     await b.poller.poll()
-    for event in await b.store.events_after(seen):
+    for event in await b.store.list_events_after(seen):
         await b.connector.on_event(event)
     async with asyncio.timeout(60):
         while not b.hub.removed:
@@ -113,7 +113,7 @@ async def test_an_ended_session_is_forgotten(bench: Any) -> None:
 async def test_a_session_that_began_again_is_not_led_to_its_old_address(bench: Any) -> None:
     b = await bench()
     job = await _running_session(b)
-    await b.store.transition(job.id, JobState.RUNNING, JobChanges(restart_count=1))
+    await b.store.transition_job(job.id, JobState.RUNNING, JobChanges(restart_count=1))
     await b.live.catch_up()
     b.connector.resume()
     await _until(b, job, JobState.READY)

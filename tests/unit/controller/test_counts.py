@@ -25,10 +25,10 @@ async def test_calls_are_counted_and_the_lease_carries_them(bench: Any) -> None:
     scheduler = CountedScheduler(FakeScheduler(), counts)
     await scheduler.poll()
     await scheduler.poll()
-    await scheduler.cluster()
+    await scheduler.read_cluster()
     leader = Leader(b.store, "test", counts)
     await leader.acquire()
-    lease = await b.store.current_lease(LEASE)
+    lease = await b.store.find_lease(LEASE)
     assert lease is not None
     assert lease.counters[SCHEDULER_RPC.name] == {"poll": 2.0, "cluster": 1.0}
     assert lease.counters[SCHEDULER_RPC_SECONDS.name].keys() == {"poll", "cluster"}

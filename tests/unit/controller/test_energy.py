@@ -26,10 +26,10 @@ async def test_energy_that_accounting_has_later_is_stored_too(bench: Any) -> Non
 
     accounting.consumed = [JobEnergy(scheduler_id="7", ended_at=ended_at, energy_j=500)]
     accounting.down = True
-    await watch.look(accounting)  # type: ignore[arg-type]
+    await watch.store_energy(accounting)  # type: ignore[arg-type]
     assert (await b.store.get_job(job.id)).energy_j is None
     accounting.down = False
-    await watch.look(accounting)  # type: ignore[arg-type]
+    await watch.store_energy(accounting)  # type: ignore[arg-type]
     assert (await b.store.get_job(job.id)).energy_j == 500
 
     # A job whose end accounting had not recorded at the last query.
@@ -38,7 +38,7 @@ async def test_energy_that_accounting_has_later_is_stored_too(bench: Any) -> Non
     job = (await b.store.create_job(make_job().model_copy(update=values))).job
     accounting.consumed.append(JobEnergy(scheduler_id="8", ended_at=late, energy_j=70))
     b.clock.advance(300)
-    await watch.look(accounting)  # type: ignore[arg-type]
+    await watch.store_energy(accounting)  # type: ignore[arg-type]
     assert (await b.store.get_job(job.id)).energy_j == 70
 
 
@@ -46,7 +46,7 @@ async def test_a_cluster_without_accounting_is_no_fault(
     bench: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     b: Bench = await bench()
-    await EnergyWatch(b.store, None, b.leader, b.clock).watch()
+    await EnergyWatch(b.store, None, b.leader, b.clock).run()
     none = NoAccounting("local")
-    await EnergyWatch(b.store, none, b.leader, b.clock).look(none)
+    await EnergyWatch(b.store, none, b.leader, b.clock).store_energy(none)
     assert not caplog.records

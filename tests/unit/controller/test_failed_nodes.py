@@ -10,7 +10,7 @@ import pytest
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges, RetryPolicy
 from aitne.core.models.node import Cluster, Node, NodeState
-from aitne.services.controller.failed_nodes import excluding
+from aitne.services.controller.failed_nodes import with_excluded_nodes
 from tests.support.fakes import FakeScheduler
 from tests.support.jobs import make_job
 
@@ -47,34 +47,34 @@ def test_failed_node_is_excluded(
     nodes: tuple[str, ...], down: tuple[str, ...], excluded: tuple[str, ...]
 ) -> None:
     job = make_job(nodes=nodes, spec={"resources": {"nodes": len(nodes)}})
-    changes = excluding(job, FAILED, cluster(*down))
+    changes = with_excluded_nodes(job, FAILED, cluster(*down))
     assert changes.excluded_nodes == excluded
     assert ("excluded_nodes" in changes.model_fields_set) is bool(excluded)
 
 
 def test_other_ends_exclude_no_node() -> None:
     changes = JobChanges(reason=TerminationReason.PREEMPTED)
-    assert excluding(make_job(nodes=("n1",)), changes, cluster("n1")) is changes
+    assert with_excluded_nodes(make_job(nodes=("n1",)), changes, cluster("n1")) is changes
 
 
 def test_oldest_exclusion_is_dropped_if_too_few_nodes_are_left() -> None:
     job = make_job(nodes=("n3",), excluded_nodes=("n1", "n2", "gone"))
-    assert excluding(job, FAILED, cluster()).excluded_nodes == ("n1", "n2", "n3")
+    assert with_excluded_nodes(job, FAILED, cluster()).excluded_nodes == ("n1", "n2", "n3")
     job = make_job(nodes=("n4",), excluded_nodes=("n1", "n2", "n3"))
-    assert excluding(job, FAILED, cluster()).excluded_nodes == ("n2", "n3", "n4")
+    assert with_excluded_nodes(job, FAILED, cluster()).excluded_nodes == ("n2", "n3", "n4")
     alone = cluster("n1", names=("n1",))
-    assert excluding(make_job(nodes=("n1",)), FAILED, alone).excluded_nodes == ()
+    assert with_excluded_nodes(make_job(nodes=("n1",)), FAILED, alone).excluded_nodes == ()
 
 
 def test_node_that_the_job_file_names_is_not_excluded() -> None:
     job = make_job(nodes=("n1",), spec={"placement": {"nodes": "n1"}})
-    assert excluding(job, FAILED, cluster("n1")).excluded_nodes == ()
+    assert with_excluded_nodes(job, FAILED, cluster("n1")).excluded_nodes == ()
 
 
 class FourNodes(FakeScheduler):
     """The nodes n1 to n4, on the first two of which every job runs."""
 
-    async def cluster(self) -> Cluster:
+    async def read_cluster(self) -> Cluster:
         names = ("n1", "n2", "n3", "n4")
         nodes = [self.node.model_copy(update={"name": name}) for name in names]
         return Cluster(nodes=tuple(nodes))

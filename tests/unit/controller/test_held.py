@@ -95,7 +95,7 @@ async def test_cancelled_dependents_name_the_job_that_failed(bench: Any) -> None
         f"It was to run after job {second.id}, which did not run because job {first.id} ended "
         "FAILED with exit code 3.",
     ]
-    assert not (await b.job(reverse.id)).state.terminal
+    assert not (await b.job(reverse.id)).state.is_terminal
     late = await b.job((await _create(b, after=[third.id])).id)
     assert late.message == (
         f"It was to run after job {third.id}, which did not run because job {first.id} ended "
@@ -201,13 +201,13 @@ async def test_array_is_held_with_all_waiting_tasks_or_one_task_alone(bench: Any
     await b.store.request_hold(task_id(array.id, 3), True)
     await b.outbox.drain()
     assert b.scheduler.orders == [("hold", "1_3")]
-    assert [row.spec.hold for row in await b.store.array_tasks(array.id)] == [
+    assert [row.spec.hold for row in await b.store.list_array_tasks(array.id)] == [
         *(False, False, False, True)
     ]
     await b.store.request_hold(array.id, True)
     await b.outbox.drain()
     assert b.scheduler.orders[-1] == ("hold", "1")
-    assert all(row.spec.hold for row in await b.store.array_tasks(array.id))
+    assert all(row.spec.hold for row in await b.store.list_array_tasks(array.id))
 
 
 async def test_task_limit_of_an_array_can_be_changed(bench: Any) -> None:

@@ -12,7 +12,7 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.notification import NotificationKind
 from aitne.core.models.sample import Sample
 from aitne.core.notifications.settings import IdleSettings
-from aitne.services.controller.idle import IdleWatch, leads
+from aitne.services.controller.idle import IdleWatch, compute_warning_leads
 from aitne.services.controller.idle_gpus import GpuWatch, mean_utilization
 from aitne.store.outbox import OutboxKind
 from tests.support.jobs import make_job, make_session
@@ -26,18 +26,18 @@ async def ready(b: Bench, **spec: Any) -> Job:
     job = make_session(spec={"inactivity_duration_s": HOUR, "type": "session", **spec})
     await b.store.create_job(job)
     for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING):
-        await b.store.transition(job.id, state, JobChanges(scheduler_id="1"))
-    return await b.store.transition(job.id, JobState.READY)
+        await b.store.transition_job(job.id, state, JobChanges(scheduler_id="1"))
+    return await b.store.transition_job(job.id, JobState.READY)
 
 
 async def agent_says(b: Bench, job: Job, idle_s: float) -> None:
     now = b.clock()
-    await b.store.note_activity(job.id, active_at=now - timedelta(seconds=idle_s), seen_at=now)
+    await b.store.record_activity(job.id, active_at=now - timedelta(seconds=idle_s), seen_at=now)
 
 
 async def look(b: Bench, watch: IdleWatch | None = None) -> None:
     await b.live.catch_up()
-    await (watch or IdleWatch(b.store, b.live, b.leader, b.clock)).look()
+    await (watch or IdleWatch(b.store, b.live, b.leader, b.clock)).check_sessions()
 
 
 async def idle_for(b: Bench, job: Job, minutes: int, already_s: float = 0) -> None:
@@ -49,13 +49,13 @@ async def idle_for(b: Bench, job: Job, minutes: int, already_s: float = 0) -> No
 
 
 async def warnings(b: Bench, job: Job) -> list[int]:
-    events = await b.store.job_events(job.id)
+    events = await b.store.list_job_events(job.id)
     return [round(e.data["left_s"] / 60) for e in events if e.kind == "session.idle"]
 
 
 def test_when_warnings_come() -> None:
-    assert leads(HOUR) == (timedelta(minutes=15), timedelta(minutes=2))
-    assert leads(20) == (timedelta(seconds=5), timedelta(seconds=2))
+    assert compute_warning_leads(HOUR) == (timedelta(minutes=15), timedelta(minutes=2))
+    assert compute_warning_leads(20) == (timedelta(seconds=5), timedelta(seconds=2))
 
 
 class TestSessions:
@@ -77,15 +77,15 @@ class TestSessions:
         ending = await b.job(job.id)
         assert ending.cancel_requested_at is not None
         assert ending.message == "Ended after 1 h without activity."
-        (item,) = await b.store.lease_outbox(
+        (item,) = await b.store.lease_outbox_items(
             epoch=b.leader.epoch, limit=9, lease_s=1, kinds={OutboxKind.CANCEL}
         )
         assert item.job_id == job.id
-        await b.store.transition(
+        await b.store.transition_job(
             job.id, JobState.CANCELLED, JobChanges(reason=TerminationReason.IDLE)
         )
         await read(b)
-        found = (await b.store.inbox("ada")).items[0]
+        found = (await b.store.list_notifications("ada")).items[0]
         assert found.kind is NotificationKind.SESSION_ENDED
         assert found.text == "Ended after 1 h without activity."
 
@@ -169,8 +169,10 @@ class TestGpus:
         job = make_job(spec={"resources": {"gpu": {"count": 2}, **resources}})
         await b.store.create_job(job)
         for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING):
-            await b.store.transition(job.id, state)
-        return await b.store.transition(job.id, JobState.RUNNING, JobChanges(started_at=b.clock()))
+            await b.store.transition_job(job.id, state)
+        return await b.store.transition_job(
+            job.id, JobState.RUNNING, JobChanges(started_at=b.clock())
+        )
 
     async def half_hour(self, b: Bench, job: Job, busy: float | None, watch: GpuWatch) -> None:
         for _ in range(30):
@@ -183,7 +185,7 @@ class TestGpus:
             sample = Sample(time=b.clock(), node="n1", cpu=1.0, memory_bytes=1, gpu=gpus)
             await b.store.add_samples(job.id, [sample])
             await b.live.catch_up()
-            await watch.look()
+            await watch.check_jobs()
 
     def watch(self, b: Bench) -> GpuWatch:
         return GpuWatch(b.store, b.live, b.leader, b.clock, IdleSettings())
@@ -216,7 +218,7 @@ class TestGpus:
         await person(b)
         session, watch = await ready(b, resources={"gpu": {"count": 2}}), self.watch(b)
         began = JobChanges(started_at=b.clock())
-        session = await b.store.transition(session.id, JobState.READY, began)
+        session = await b.store.transition_job(session.id, JobState.READY, began)
         await self.half_hour(b, session, 0.02, watch)
         await self.half_hour(b, session, 0.02, watch)
         assert (await b.job(session.id)).gpu_idle_since is not None

@@ -48,7 +48,7 @@ async def test_load_is_sampled_and_averaged_without_closed_nodes(bench: Any) -> 
         await see(b, cpu_used)
         await sampler.sample()
         b.clock.advance(60)
-    history = await service.load(LoadPeriod.DAY)
+    history = await service.get_load(LoadPeriod.DAY)
     assert history.interval_s == 600
     (mean,) = history.items
     assert (mean.cpu_total, mean.cpu_used, mean.gpu_total, mean.gpu_used) == (8, 4, 4, 1)
@@ -65,7 +65,7 @@ async def test_load_of_a_scheduler_that_does_not_answer_is_a_gap(bench: Any) -> 
     b.clock.advance(1_800)
     await sampler.sample()
     service = ClusterService(b.store, None, Settings(), b.clock)
-    assert len((await service.load(LoadPeriod.DAY)).items) == 1
+    assert len((await service.get_load(LoadPeriod.DAY)).items) == 1
 
 
 async def test_load_of_a_week_is_weighted_by_its_samples(bench: Any) -> None:
@@ -77,11 +77,11 @@ async def test_load_of_a_week_is_weighted_by_its_samples(bench: Any) -> None:
         await sampler.sample()
         b.clock.advance(60 * minutes)
     service = ClusterService(b.store, None, Settings(), b.clock)
-    week = await service.load(LoadPeriod.WEEK)
+    week = await service.get_load(LoadPeriod.WEEK)
     assert [item.cpu_used for item in week.items] == [4]
     b.clock.now += timedelta(days=8)
     late = ClusterService(b.store, None, Settings(), b.clock)
-    assert (await late.load(LoadPeriod.WEEK)).items == ()
+    assert (await late.get_load(LoadPeriod.WEEK)).items == ()
 
 
 async def test_load_of_a_partition_has_its_nodes_and_its_pending_jobs(bench: Any) -> None:
@@ -96,11 +96,11 @@ async def test_load_of_a_partition_has_its_nodes_and_its_pending_jobs(bench: Any
     await LoadSampler(b.store, b.leader, b.clock).sample()
     shown = {}
     for name in (None, "all", "gpu", "empty"):
-        (mean,) = (await service.load(LoadPeriod.MONTH, name)).items
+        (mean,) = (await service.get_load(LoadPeriod.MONTH, name)).items
         shown[name] = (mean.cpu_total, mean.cpu_used, mean.waiting_jobs)
     assert shown == {None: (16, 8, 3), "all": (16, 8, 1), "gpu": (8, 2, 2), "empty": (0, 0, 0)}
     with pytest.raises(NotFound):
-        await service.load(LoadPeriod.DAY, "elsewhere")
+        await service.get_load(LoadPeriod.DAY, "elsewhere")
 
 
 async def test_queues_have_what_waits_and_how_long_jobs_waited(bench: Any) -> None:

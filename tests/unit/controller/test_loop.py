@@ -55,7 +55,7 @@ async def until(b: Any, job: Job, state: JobState) -> None:
 class Speechless(FakeScheduler):
     """Answers questions, and does not say when something changes."""
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Raise an error: this scheduler announces no changes."""
         raise SchedulerUnavailable("there is no stream of changes.")
 
@@ -96,7 +96,7 @@ async def test_a_session_is_connected_though_the_database_was_away_for_a_moment(
 ) -> None:
     b = await bench()
     job = make_session()
-    transition, away = b.store.transition, [StoreUnavailable("it restarts.")]
+    transition, away = b.store.transition_job, [StoreUnavailable("it restarts.")]
 
     async def away_once(job_id: UUID, to: JobState, *rest: Any, **more: Any) -> Job:
         if to is JobState.READY and away:
@@ -104,7 +104,7 @@ async def test_a_session_is_connected_though_the_database_was_away_for_a_moment(
         moved: Job = await transition(job_id, to, *rest, **more)
         return moved
 
-    b.store.transition = away_once
+    b.store.transition_job = away_once
     async with living(b):
         await b.store.create_job(job)
         await until(b, job, JobState.STARTING)

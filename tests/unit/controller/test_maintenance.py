@@ -82,7 +82,7 @@ async def nodes_hold(bench: Any) -> tuple[Any, NodeHold]:
     b = await bench()
 
     async def see() -> None:
-        cluster: Cluster = await b.scheduler.cluster()
+        cluster: Cluster = await b.scheduler.read_cluster()
         await b.store.save_cluster(cluster, epoch=b.leader.epoch)
 
     b.extra["see"] = see
@@ -92,17 +92,17 @@ async def nodes_hold(bench: Any) -> tuple[Any, NodeHold]:
 
 async def test_nodes_are_drained_for_it_and_resumed_after_it(bench: Any) -> None:
     b, hold = await nodes_hold(bench)
-    await hold.look()
+    await hold.update_nodes()
     assert b.scheduler.node.state is NodeState.IDLE
     await b.store.set_maintenance(window(b, ends_at=b.clock.now + timedelta(hours=1)))
-    await hold.look()
+    await hold.update_nodes()
     assert b.scheduler.node.state is NodeState.DRAINED
     assert b.scheduler.node.reason == f"{MARK}: New switches (root)"
     await b.extra["see"]()
     b.clock.advance(3_601)
-    await hold.look()
+    await hold.update_nodes()
     assert b.scheduler.node.state is NodeState.IDLE
-    said = (await b.store.node_history(b.scheduler.node.name)).items
+    said = (await b.store.list_node_events(b.scheduler.node.name)).items
     assert [(each.event, each.actor) for each in said if each.actor] == [
         ("resume", "aitne"),
         ("drain", "root"),
@@ -114,20 +114,20 @@ async def test_a_node_that_somebody_drained_before_stays_drained(bench: Any) -> 
     await b.scheduler.drain("any", "broken fan (eve)")
     await b.extra["see"]()
     await b.store.set_maintenance(window(b))
-    await hold.look()
+    await hold.update_nodes()
     await b.store.set_maintenance(None)
-    await hold.look()
+    await hold.update_nodes()
     assert b.scheduler.node.reason == "broken fan (eve)"
 
 
 async def test_a_node_that_somebody_resumes_meanwhile_is_left_alone(bench: Any) -> None:
     b, hold = await nodes_hold(bench)
     await b.store.set_maintenance(window(b))
-    await hold.look()
+    await hold.update_nodes()
     await b.scheduler.resume("any")
     await b.extra["see"]()
     b.clock.advance(60)
-    await hold.look()
+    await hold.update_nodes()
     assert b.scheduler.node.state is NodeState.IDLE
 
 
@@ -143,10 +143,10 @@ class CannotDrain(FakeScheduler):
 
 async def test_a_scheduler_that_cannot_drain_is_asked_once(bench: Any) -> None:
     b = await bench(CannotDrain())
-    await b.store.save_cluster(await b.scheduler.cluster(), epoch=b.leader.epoch)
+    await b.store.save_cluster(await b.scheduler.read_cluster(), epoch=b.leader.epoch)
     await b.store.set_maintenance(window(b))
     hold = NodeHold(b.store, b.scheduler, b.clock)
-    await hold.watch()
+    await hold.run()
     assert b.scheduler.asked == 1
 
 
@@ -165,11 +165,11 @@ async def test_the_clock_alone_tells_of_a_beginning_and_an_end(bench: Any) -> No
             updated_at=b.clock.now,
         )
     )
-    seen = await b.store.last_event_id()
+    seen = await b.store.get_last_event_id()
     timetable = ScheduleWatch(b.store, b.clock)
     told = []
     for _ in range(4):
-        await timetable.look()
-        told.append(len(await b.store.events_after(seen)))
+        await timetable.write_events()
+        told.append(len(await b.store.list_events_after(seen)))
         b.clock.advance(240)
     assert told == [0, 0, 1, 2]

@@ -195,7 +195,9 @@ async def test_a_scheduler_without_its_state_ends_runs_as_lost_and_is_told_once(
         assert f"when it restarted at {restarted:%Y-%m-%d %H:%M:%S} UTC" in (ended.message or "")
     again = await b.job(retried.id)
     assert (again.state, again.attempt) == (JobState.PENDING_SUBMIT, 2)
-    events = [each for each in await b.store.events_after(0) if each.kind == "scheduler.state_lost"]
+    events = [
+        each for each in await b.store.list_events_after(0) if each.kind == "scheduler.state_lost"
+    ]
     assert [each.data for each in events] == [{"restarted_at": restarted.isoformat()}]
     assert b.counts.snapshot()[SCHEDULER_STATE_LOST.name] == {"": restarted.timestamp()}
 
@@ -218,7 +220,7 @@ async def test_a_run_that_vanishes_long_after_a_restart_was_not_lost_in_it(bench
     ended = await b.job(job.id)
     assert ended.state is JobState.LOST
     assert "its agent does not report" in (ended.message or "")
-    assert not [e for e in await b.store.events_after(0) if e.kind == "scheduler.state_lost"]
+    assert not [e for e in await b.store.list_events_after(0) if e.kind == "scheduler.state_lost"]
 
 
 async def test_a_run_whose_agent_reports_is_not_lost_with_the_schedulers_state(bench: Any) -> None:
@@ -277,7 +279,7 @@ async def test_a_run_that_was_turned_away_is_no_outcome(bench: Any) -> None:
     async def find(_: object) -> list[object]:
         return [*found]
 
-    b.scheduler.find = find
+    b.scheduler.find_records = find
     await b.poller.poll()
     adopted = await b.job(job.id)
     assert (adopted.state, adopted.scheduler_id) == (JobState.STARTING, "2")
@@ -348,7 +350,7 @@ async def test_a_restart_that_no_poll_saw_waiting_forgets_the_run_before(bench: 
     )
     await b.poller.poll()
     await b.begins(job)
-    await b.store.transition(job.id, JobState.RUNNING, JobChanges(address="http://n1:8888"))
+    await b.store.transition_job(job.id, JobState.RUNNING, JobChanges(address="http://n1:8888"))
     b.scheduler.change("1", state=JobState.RUNNING, restart_count=1)
     await b.poller.poll()
     again = await b.job(job.id)

@@ -55,7 +55,7 @@ async def test_a_job_is_submitted_with_its_identity_and_token(bench: Any) -> Non
     token = request.files["token"].decode()
     assert token not in request.script
     assert job.name not in request.script
-    assert await b.store.outbox_depth() == (0, 0.0)
+    assert await b.store.get_outbox_depth() == (0, 0.0)
 
 
 async def test_a_scheduler_that_is_down_delays_and_loses_nothing(bench: Any) -> None:
@@ -104,13 +104,13 @@ async def test_jobs_are_submitted_during_search_for_uncertain_submission(bench: 
     await b.store.create_job(uncertain)
     await b.outbox.drain()
     await b.store.create_job(other)
-    put_back = b.store.return_outbox
+    put_back = b.store.return_outbox_items
 
     async def at_once_due(*items: int, **how: Any) -> None:
         await put_back(*items, **how)
         b.clock.advance(RETRY_S + 1)
 
-    b.store.return_outbox = at_once_due
+    b.store.return_outbox_items = at_once_due
     b.clock.advance(RETRY_S + 1)
     await b.outbox.drain()
     assert [each.job_id for each in b.scheduler.requests] == [other.id, uncertain.id]
@@ -227,15 +227,15 @@ async def test_a_job_that_is_cancelled_just_before_its_submission_is_not_submitt
 ) -> None:
     b = await bench()
     job = await create_job(b)
-    read = b.store.get_jobs
+    read = b.store.find_jobs
 
     async def cancelled_after_the_read(job_ids: Collection[UUID]) -> Sequence[Job]:
         found: Sequence[Job] = await read(job_ids)
-        b.store.get_jobs = read
+        b.store.find_jobs = read
         await b.store.request_cancel(job.id, b.clock())
         return found
 
-    b.store.get_jobs = cancelled_after_the_read
+    b.store.find_jobs = cancelled_after_the_read
     await b.outbox.drain()
     assert await b.state(job.id) is JobState.CANCELLED
     assert b.scheduler.requests == []
@@ -253,7 +253,7 @@ async def test_the_id_of_a_run_that_is_over_is_not_noted_for_the_next(bench: Any
         scheduler_id: str = await original(request)
         await b.agent_reports(job.id)
         why = JobChanges(reason=TerminationReason.NODE_FAILED)
-        await b.store.retry(job.id, JobState.NODE_FAILED, why, epoch=b.leader.epoch)
+        await b.store.retry_job(job.id, JobState.NODE_FAILED, why, epoch=b.leader.epoch)
         return scheduler_id
 
     b.scheduler.submit = ends_at_once
@@ -280,7 +280,7 @@ async def test_an_array_is_one_submission_and_each_task_a_row(bench: Any) -> Non
     await b.store.create_job(array, tasks)
     await b.outbox.drain()
     assert len(b.scheduler.requests) == 1
-    rows = await b.store.array_tasks(array.id)
+    rows = await b.store.list_array_tasks(array.id)
     assert [row.scheduler_id for row in rows] == ["1_0", "1_1", "1_2"]
     assert {row.state for row in rows} == {JobState.QUEUED}
     assert (await b.job(array.id)).scheduler_id == "1"
@@ -315,10 +315,10 @@ async def test_an_older_extension_takes_nothing_from_a_newer_one(bench: Any) -> 
     await b.outbox.drain()
     await b.poller.poll()
     for limit, asked in ((7_200, None), (9_000, 7_200)):
-        await b.store.request_extend(job.id, limit, asked=asked)
-    items = await b.store.lease_outbox(epoch=b.leader.epoch, limit=9, lease_s=60)
+        await b.store.request_extend(job.id, limit, latest_requested_s=asked)
+    items = await b.store.lease_outbox_items(epoch=b.leader.epoch, limit=9, lease_s=60)
     for item in reversed(items):
-        await b.store.return_outbox(item.id, epoch=b.leader.epoch, delay_s=0)
+        await b.store.return_outbox_items(item.id, epoch=b.leader.epoch, delay_s=0)
         await b.outbox.drain()
     assert b.scheduler.records["1"].time_limit_s == 9_000
     now = await b.job(job.id)
@@ -344,7 +344,7 @@ async def test_an_array_is_cancelled_by_one_order(bench: Any) -> None:
     await b.outbox.drain()
     assert b.scheduler.cancelled == ["1"]
     await b.poller.poll()
-    rows = await b.store.array_tasks(array.id)
+    rows = await b.store.list_array_tasks(array.id)
     assert {(row.state, row.message) for row in rows} == {(JobState.CANCELLED, "Cancelled by ada.")}
 
 
@@ -381,9 +381,9 @@ async def test_a_controller_that_lost_the_lead_changes_nothing(bench: Any) -> No
 async def test_the_next_leader_takes_up_what_the_dead_one_had_begun(bench: Any) -> None:
     b = await bench()
     job = await create_job(b)
-    taken = await b.store.lease_outbox(epoch=b.leader.epoch, limit=9, lease_s=1_000)
+    taken = await b.store.lease_outbox_items(epoch=b.leader.epoch, limit=9, lease_s=1_000)
     assert len(taken) == 1
-    await b.leader.drop("test")
+    await b.leader.end_lease("test")
     await b.leader.acquire()
     await b.outbox.drain()
     assert await b.state(job.id) is JobState.QUEUED
@@ -402,7 +402,7 @@ async def test_retried_task_has_its_own_token(bench: Any) -> None:
     await b.outbox.drain()
     again = b.scheduler.requests[1]
     assert (again.job_id, again.attempt, again.array) == (array.id, 2, "1")
-    owner = await b.store.job_of_token(hashlib.sha256(again.files["token"]).hexdigest())
+    owner = await b.store.find_job_by_token(hashlib.sha256(again.files["token"]).hexdigest())
     assert owner is not None
     assert (owner.array_task_id, owner.attempt) == (1, 2)
 
@@ -440,7 +440,7 @@ async def test_jobs_that_wait_for_a_retry_delay_no_other_owner(bench: Any) -> No
     b.clock.advance(3_600)
     other = make_job(owner="alice")
     await b.store.create_job(other)
-    items = await b.store.lease_outbox(epoch=b.leader.epoch, limit=9, lease_s=0)
+    items = await b.store.lease_outbox_items(epoch=b.leader.epoch, limit=9, lease_s=0)
     assert [item.job_id for item in items] == [other.id]
 
     b.scheduler.finish("1")

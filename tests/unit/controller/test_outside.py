@@ -38,7 +38,7 @@ class Stand:
     async def look(self, *records: Any, times: int = 1) -> None:
         self.outside.records = list(records)
         for _ in range(times):
-            await self.watch.look(self.outside)
+            await self.watch.update_jobs(self.outside)
 
     async def jobs(self) -> list[Job]:
         where = JobFilter(origin=JobOrigin.OUTSIDE)
@@ -79,9 +79,9 @@ async def test_job_appears_with_its_owner_and_follows_the_scheduler(stand: Stand
     watch = OutsideWatch(
         stand.bench.store, OutsideConfig(stand.outside), stand.bench.leader, stand.bench.clock
     )
-    await watch.look(stand.outside)
+    await watch.update_jobs(stand.outside)
     assert (await stand.job()).version == job.version
-    events = await stand.bench.store.job_events(job.id)
+    events = await stand.bench.store.list_job_events(job.id)
     assert [event.data["state"] for event in events] == ["QUEUED", "RUNNING", "FAILED"]
 
 
@@ -112,9 +112,9 @@ async def test_only_users_of_the_platform_have_jobs_by_their_accounts(stand: Sta
 async def test_unchanged_answer_writes_nothing(stand: Stand) -> None:
     records = [make_record(number, **STARTED) for number in range(1, 4)]
     await stand.look(*records)
-    before = await stand.bench.store.last_event_id()
+    before = await stand.bench.store.get_last_event_id()
     await stand.look(*records, times=3)
-    assert await stand.bench.store.last_event_id() == before
+    assert await stand.bench.store.get_last_event_id() == before
 
 
 async def test_outside_jobs_are_invisible_to_submission_and_poll(stand: Stand) -> None:
@@ -136,7 +136,7 @@ async def test_cancellation_reaches_the_scheduler_as_the_account_of_the_job(stan
     job = await stand.job()
     await bench.store.request_cancel(job.id, bench.clock(), "Cancelled by ada.")
     actions = OutboxActions(bench.store, bench.scheduler, bench.leader, bench.clock, stand.outside)
-    await actions.drain()
+    await actions.process_due_items()
     assert stand.outside.actions == [("ada:7", OutsideAction.CANCEL)]
     assert bench.scheduler.cancelled == []
     await stand.look(make_record(array="0-9", tasks={JobState.QUEUED: 10}))
@@ -156,7 +156,7 @@ async def test_hold_and_release_reach_the_scheduler_as_the_account_of_the_job(
     actions = OutboxActions(bench.store, bench.scheduler, bench.leader, bench.clock, stand.outside)
     for hold in (True, False):
         await bench.store.request_hold(job.id, hold)
-        await actions.drain()
+        await actions.process_due_items()
     assert stand.outside.actions == [
         ("ada:7", OutsideAction.HOLD),
         ("ada:7", OutsideAction.RELEASE),
@@ -204,8 +204,8 @@ async def test_broker_without_the_verb_does_not_end_the_watch(
             raise InvalidInput("verb: the broker has no such verb")
         return [make_record()]
 
-    monkeypatch.setattr(stand.outside, "list", list_)
-    watch = asyncio.create_task(stand.watch.watch())
+    monkeypatch.setattr(stand.outside, "list_jobs", list_)
+    watch = asyncio.create_task(stand.watch.run())
     async with asyncio.timeout(60):
         while not await stand.jobs():
             await asyncio.sleep(0)
@@ -256,16 +256,18 @@ async def test_work_is_bounded_whatever_other_users_submit(
     lines += [line(number, State="PENDING") for number in range(10, 10 + 2 * MOST_OF_ACCOUNT)]
     reader = outside_records.OutsideReader(outside_records.FIELDS)
     parsed: list[str] = []
-    parse = outside_records.parse
+    parse = outside_records.parse_squeue_record
     monkeypatch.setattr(
-        outside_records, "parse", lambda text, fields: parsed.append(text) or parse(text, fields)
+        outside_records,
+        "parse_squeue_record",
+        lambda text, fields: parsed.append(text) or parse(text, fields),
     )
     records = reader.read("".join(lines), MARK, {"ada"})
     assert len(parsed) == len(records) == MOST_OF_ACCOUNT
-    before = await stand.bench.store.last_event_id()
+    before = await stand.bench.store.get_last_event_id()
     await stand.look(*records, times=2)
     jobs = await stand.jobs()
-    assert await stand.bench.store.last_event_id() - before == MOST_OF_ACCOUNT
+    assert await stand.bench.store.get_last_event_id() - before == MOST_OF_ACCOUNT
     assert {job.owner for job in jobs} == {"ada"}
     [array] = [job for job in jobs if job.is_array]
     assert array.message == "10000 tasks: 10000 running."

@@ -37,7 +37,7 @@ async def test_scheduler_is_polled_once_for_all_jobs(bench: Any) -> None:
         await _submitted(b, make_job())
     await b.poller.poll()
     assert b.scheduler.polls == 1
-    assert len(await b.store.nodes()) == 1
+    assert len(await b.store.list_nodes()) == 1
 
 
 async def test_waiting_has_a_reason_and_starting_clears_it(bench: Any) -> None:
@@ -57,9 +57,9 @@ async def test_a_poll_that_changes_nothing_writes_nothing(bench: Any) -> None:
     b = await bench(NeverStarts())
     await _submitted(b, make_job())
     await b.poller.poll()
-    before = await b.store.last_event_id()
+    before = await b.store.get_last_event_id()
     await b.poller.poll()
-    assert await b.store.last_event_id() == before
+    assert await b.store.get_last_event_id() == before
 
 
 async def test_the_agent_says_when_it_runs_and_the_scheduler_how_it_ended(bench: Any) -> None:
@@ -83,7 +83,7 @@ async def test_the_start_of_an_ended_run_is_the_schedulers(bench: Any) -> None:
     for number in ("1", "2"):
         b.scheduler.change(number, started_at=start)
     late = JobChanges(allocated_at=start + timedelta(seconds=90), started_at=None)
-    await b.store.transition(other.id, JobState.STARTING, late)
+    await b.store.transition_job(other.id, JobState.STARTING, late)
     b.clock.advance(100)
     for number in ("1", "2"):
         b.scheduler.finish(number)
@@ -100,12 +100,12 @@ async def test_cancellation_past_the_platform_says_so(bench: Any, by: str | None
     jobs = [await _submitted(b, make_job()) for _ in range(2)]
     await b.poller.poll()
     await b.begins(*jobs)
-    find = b.scheduler.find
+    find = b.scheduler.find_records
 
     async def accounting(runs: Any) -> Any:
         return [row.model_copy(update={"pending_reason": by}) for row in await find(runs)]
 
-    b.scheduler.find = accounting
+    b.scheduler.find_records = accounting
     for number in ("1", "2"):
         b.scheduler.finish(number, JobState.CANCELLED, TerminationReason.CANCELLED, None)
     await b.poller.poll()
@@ -127,7 +127,7 @@ async def test_cancellation_by_the_platform_needs_no_search(bench: Any) -> None:
     await b.poller.poller.poll()  # before it has heard of the request
     await b.poller.poll()
     assert b.scheduler.searches == 0
-    rows = await b.store.array_tasks(array.id)
+    rows = await b.store.list_array_tasks(array.id)
     assert {(row.state, row.message) for row in rows} == {(JobState.CANCELLED, "Cancelled by ada.")}
 
 
@@ -196,11 +196,11 @@ async def test_absence_proves_nothing_until_a_search_confirms_it(bench: Any) -> 
     async def still_known(*_: object) -> list[object]:
         return [record]
 
-    find, b.scheduler.find = b.scheduler.find, still_known
+    find, b.scheduler.find_records = b.scheduler.find_records, still_known
     for _ in range(5):
         await b.poller.poll()
     assert await b.state(job.id) is JobState.STARTING, "a search found it"
-    b.scheduler.find = find
+    b.scheduler.find_records = find
     b.files.fences[key_of(job)] = Fence(owner="1", restart_count=0)
     b.clock.advance(11)
     await b.poller.poll()
@@ -267,10 +267,10 @@ async def test_array_tasks_end_each_by_itself(bench: Any) -> None:
     await _submitted(b, array, tasks)
     b.scheduler.finish("1_0")
     await b.poller.poll()
-    assert not (await b.job(array.id)).state.terminal
+    assert not (await b.job(array.id)).state.is_terminal
     b.scheduler.finish("1_1", JobState.FAILED, TerminationReason.FAILED, 1)
     await b.poller.poll()
-    rows = await b.store.array_tasks(array.id)
+    rows = await b.store.list_array_tasks(array.id)
     assert [row.state for row in rows] == [JobState.COMPLETED, JobState.FAILED]
     assert (await b.job(array.id)).state is JobState.FAILED
 
@@ -311,7 +311,7 @@ async def test_end_refused_by_a_newer_row_is_polled_again_at_once(bench: Any) ->
 
     async def answers_slowly() -> Any:
         answer = await ask()
-        await b.store.transition(job.id, JobState.COMPLETING, JobChanges())
+        await b.store.transition_job(job.id, JobState.COMPLETING, JobChanges())
         return answer
 
     b.scheduler.poll = answers_slowly
@@ -359,12 +359,12 @@ async def test_scheduler_silence_is_stored(bench: Any) -> None:
     b.scheduler.down = True
     for _ in range(3):
         await b.poller.poll()
-    status = await b.store.scheduler()
+    status = await b.store.find_scheduler_status()
     assert (status.responding, status.since) == (False, answered)
     b.scheduler.down = False
     await b.poller.poll()
-    assert (await b.store.scheduler()).responding is True
-    kinds = [each.kind for each in await b.store.events_after(0)]
+    assert (await b.store.find_scheduler_status()).responding is True
+    kinds = [each.kind for each in await b.store.list_events_after(0)]
     assert kinds.count("scheduler.changed") == 3
 
 
@@ -379,7 +379,7 @@ async def test_a_scheduler_that_accepts_no_jobs_is_told_until_it_does(bench: Any
     job = await _submitted(b, make_job())
     for _ in range(2):
         await b.poller.poll()
-    waits, status = await b.job(job.id), await b.store.scheduler()
+    waits, status = await b.job(job.id), await b.store.find_scheduler_status()
     assert (waits.state, status.responding) == (JobState.PENDING_SUBMIT, True)
     assert full in (waits.message or "")
     assert status.message == full
@@ -387,8 +387,8 @@ async def test_a_scheduler_that_accepts_no_jobs_is_told_until_it_does(bench: Any
     b.clock.advance(RETRY_S + 1)
     await b.outbox.drain()
     await b.poller.poll()
-    assert (await b.store.scheduler()).message is None
-    kinds = [each.kind for each in await b.store.events_after(0)]
+    assert (await b.store.find_scheduler_status()).message is None
+    kinds = [each.kind for each in await b.store.list_events_after(0)]
     assert kinds.count("scheduler.changed") == 2
 
 

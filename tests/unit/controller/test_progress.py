@@ -7,7 +7,7 @@ from typing import Any
 
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.services.controller.judge import progress
+from aitne.services.controller.judge import make_progress_changes
 from tests.support.jobs import CREATED_AT, make_rank_group, make_session
 
 HOUR = timedelta(hours=1)
@@ -24,7 +24,7 @@ def waits(start: Any, **fields: Any) -> tuple[Any, Any]:
         pending_reason="Waits for 2 CPUs: 1 of 2 is free.",
         expected_start_at=start,
     )
-    _, changes = progress(group, record, CREATED_AT, ENDS)
+    _, changes = make_progress_changes(group, record, CREATED_AT, ENDS)
     return changes.message, changes.model_dump(exclude_unset=True).get("expected_start_at", "same")
 
 

@@ -21,7 +21,7 @@ RUNNING = (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUN
 async def stored(b: Bench, job: Job, *states: JobState) -> Job:
     await b.store.create_job(job)
     for state in states:
-        await b.store.transition(job.id, state)
+        await b.store.transition_job(job.id, state)
     return job
 
 
@@ -31,7 +31,7 @@ async def follow(b: Bench, watch: RankGroupWatch) -> None:
 
 async def end(b: Bench, session: Job) -> None:
     changes = JobChanges(reason=TerminationReason.COMPLETED, ended_at=b.clock())
-    await b.store.transition(session.id, JobState.COMPLETED, changes)
+    await b.store.transition_job(session.id, JobState.COMPLETED, changes)
 
 
 async def test_rank_groups_are_cancelled_when_their_session_has_ended(bench: Any) -> None:
@@ -52,7 +52,7 @@ async def test_rank_groups_are_cancelled_when_their_session_has_ended(bench: Any
         assert job.message == "Released, because session look has ended."
     assert await b.state(waits.id) is JobState.CANCELLED
     assert (await b.job(stays.id)).cancel_requested_at is None
-    items = await b.store.lease_outbox(
+    items = await b.store.lease_outbox_items(
         epoch=b.leader.epoch, limit=10, lease_s=1, kinds={OutboxKind.CANCEL}
     )
     assert [item.job_id for item in items] == [runs.id]
@@ -69,15 +69,15 @@ async def test_rank_groups_are_cancelled_when_their_session_is_requeued(
     runs = await stored(b, make_rank_group(session), *RUNNING)
     waits = await stored(b, make_rank_group(session))
     await follow(b, watch)
-    await b.store.transition(session.id, JobState.QUEUED, JobChanges(restart_count=1))
+    await b.store.transition_job(session.id, JobState.QUEUED, JobChanges(restart_count=1))
     if restarted:
-        await b.store.transition(session.id, JobState.STARTING)
+        await b.store.transition_job(session.id, JobState.STARTING)
     await follow(b, watch)
     for group in (runs, waits):
         job = await b.job(group.id)
         assert job.cancel_requested_at is not None
         assert job.message == "Released, because session look was requeued."
-    await b.store.transition(session.id, JobState.RUNNING if restarted else JobState.STARTING)
+    await b.store.transition_job(session.id, JobState.RUNNING if restarted else JobState.STARTING)
     again = await stored(b, make_rank_group(session))
     await follow(b, watch)
     for group in (stays, again):
@@ -88,7 +88,7 @@ async def test_group_is_never_submitted_for_a_session_that_was_requeued(bench: A
     b: Bench = await bench()
     session = await stored(b, make_session(name="look"), *RUNNING)
     group = await stored(b, make_rank_group(session))
-    await b.store.transition(session.id, JobState.QUEUED, JobChanges(restart_count=1))
+    await b.store.transition_job(session.id, JobState.QUEUED, JobChanges(restart_count=1))
     await b.live.load()
     await b.outbox.drain()
     assert b.scheduler.requests == []
@@ -105,7 +105,7 @@ async def test_new_leader_cancels_groups_of_sessions_that_ended_before(bench: An
     group = await stored(b, make_rank_group(session), *RUNNING)
     await end(b, session)
     await b.live.load()
-    await RankGroupWatch(b.store, b.live, b.clock).look()
+    await RankGroupWatch(b.store, b.live, b.clock).cancel_released()
     assert (await b.job(group.id)).message == "Released, because session lab has ended."
 
 

@@ -15,19 +15,19 @@ from tests.unit.controller.conftest import Bench
 async def running(b: Bench, job: Job, lasts: timedelta) -> Job:
     await b.store.create_job(job)
     for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING):
-        await b.store.transition(job.id, state)
+        await b.store.transition_job(job.id, state)
     changes = JobChanges(allocated_at=b.clock(), expires_at=b.clock() + lasts)
-    return await b.store.transition(job.id, JobState.RUNNING, changes)
+    return await b.store.transition_job(job.id, JobState.RUNNING, changes)
 
 
 async def told(b: Bench, job: Job) -> list[int]:
-    events = await b.store.job_events(job.id)
+    events = await b.store.list_job_events(job.id)
     return [event.data["left_s"] for event in events if event.kind == ENDING]
 
 
 async def look(b: Bench, reminder: SessionReminderWatch) -> None:
     await b.live.catch_up()
-    await reminder.look()
+    await reminder.send_reminders()
 
 
 async def test_ten_minutes_and_two_minutes_before_the_end_once_each(bench: Any) -> None:
@@ -56,7 +56,7 @@ async def test_a_new_controller_does_not_say_it_again_and_a_new_end_is_said(
     await look(b, again)
     assert await told(b, job) == [600]
     later = JobChanges(expires_at=b.clock() + timedelta(seconds=1_000))
-    await b.store.transition(job.id, JobState.RUNNING, later)
+    await b.store.transition_job(job.id, JobState.RUNNING, later)
     await look(b, again)
     assert await told(b, job) == [600]
     b.clock.advance(500)

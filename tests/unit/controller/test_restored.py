@@ -40,7 +40,7 @@ class Disaster:
         after = await self._bench(
             self.scheduler, database=self._copy, files=MemoryFiles(fences=self.before.files.fences)
         )
-        await after.store.append_audit(
+        await after.store.append_audit_entry(
             AuditDraft(time=clock(), actor="root", action=RESTORE, outcome=Outcome.ALLOWED)
         )
         await after.restored.load()
@@ -152,7 +152,7 @@ async def test_retry_begun_after_the_backup_is_adopted(
     assert b.scheduler.cancelled == []
     adopted = await b.job(job.id)
     assert (adopted.attempt, adopted.scheduler_id) == (2, "2")
-    assert adopted.state.active
+    assert adopted.state.is_active
 
 
 @pytest.mark.parametrize("deleted", [False, True])

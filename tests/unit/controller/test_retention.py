@@ -37,11 +37,11 @@ def watch_of(
 async def ended(b: Bench, state: JobState = JobState.COMPLETED, **fields: Any) -> Job:
     job = make_job(state=JobState.RUNNING, scheduler_id="7", **fields)
     await b.store.create_job(job)
-    return await b.store.transition(job.id, state, JobChanges(ended_at=b.clock()))
+    return await b.store.transition_job(job.id, state, JobChanges(ended_at=b.clock()))
 
 
 async def left(b: Bench, *jobs: Job) -> set[UUID]:
-    return {job.id for job in await b.store.get_jobs([job.id for job in jobs])}
+    return {job.id for job in await b.store.find_jobs([job.id for job in jobs])}
 
 
 async def test_jobs_are_measured_at_their_end_and_deleted_when_they_are_too_old(
@@ -52,15 +52,15 @@ async def test_jobs_are_measured_at_their_end_and_deleted_when_they_are_too_old(
     done, failed = await ended(b), await ended(b, JobState.FAILED)
     running = make_job(state=JobState.UNKNOWN)
     await b.store.create_job(running)
-    await watch.look()
+    await watch.process_batch()
     assert sorted(b.files.tidied) == sorted([done.id, failed.id])
     assert (await b.store.get_job(done.id)).folder_bytes == 4_096
     b.clock.advance(86_400)
-    await watch.look()
+    await watch.process_batch()
     assert b.files.removed == [done.id]
     assert await left(b, done, failed, running) == {failed.id, running.id}
     b.clock.advance(365 * 86_400)
-    await watch.look()
+    await watch.process_batch()
     assert await left(b, failed, running) == {running.id}
 
 
@@ -70,23 +70,23 @@ async def test_a_job_whose_folder_cannot_be_removed_stays_until_it_can(bench: An
     job = await ended(b)
     await b.store.request_delete([job.id], b.clock())
     b.files.failing = Unavailable("The home of ada does not answer.")
-    await watch.look()
+    await watch.process_batch()
     stored = await b.store.get_job(job.id)
     assert stored.delete_problem == "The home of ada does not answer."
     b.files.failing = None
-    await watch.look()  # not at once again
+    await watch.process_batch()  # not at once again
     assert not b.files.removed
     b.clock.advance(3_600)
     # The folder of all jobs is not there: that proves nothing.
     b.files.removals = [FolderRemoval(done=True, root_visible=False)]
-    await watch.look()
+    await watch.process_batch()
     assert "out of reach" in ((await b.store.get_job(job.id)).delete_problem or "")
     b.clock.advance(2 * 3_600)
     # A large folder takes several steps, and more than one batch.
     b.files.removals = [FolderRemoval(done=False)] * 7
-    await watch.look()
+    await watch.process_batch()
     assert (await b.store.get_job(job.id)).delete_problem is None
-    await watch.look()
+    await watch.process_batch()
     assert b.files.removed == [job.id]
     assert not await left(b, job)
 
@@ -98,12 +98,12 @@ async def test_a_job_that_never_reached_the_scheduler_needs_no_folder(bench: Any
     await b.store.create_job(job)
     await b.store.request_cancel(job.id, b.clock())
     b.files.failing = Unavailable("The folder does not exist.")
-    await watch.look()
-    assert not await b.store.due_folders(b.clock() + timedelta(days=1), 9)
+    await watch.process_batch()
+    assert not await b.store.list_due_folders(b.clock() + timedelta(days=1), 9)
     b.files.failing = None
     await b.store.request_delete([job.id], b.clock())
     b.files.removals = [FolderRemoval(done=True, root_visible=False)]
-    await watch.look()
+    await watch.process_batch()
     assert not await left(b, job)
 
 
@@ -112,16 +112,16 @@ async def test_a_hanging_home_delays_no_deletion_of_other_users(bench: Any) -> N
     asked: list[str | None] = []
 
     class HomeOfAdaHangs(MemoryFiles):
-        async def remove(self, place: JobLocation) -> FolderRemoval:
+        async def remove_job_folder(self, place: JobLocation) -> FolderRemoval:
             asked.append(place.account)
             if place.account == "ada":
                 raise Unavailable("The home of ada does not answer.")
-            return await MemoryFiles.remove(self, place)
+            return await MemoryFiles.remove_job_folder(self, place)
 
     watch = watch_of(b, RetentionSettings(), HomeOfAdaHangs())
     jobs = [await ended(b, account=account) for account in ("ada", "bob", "ada")]
     await b.store.request_delete([job.id for job in jobs], b.clock())
-    await watch.look()
+    await watch.process_batch()
     assert sorted(asked, key=str) == ["ada", "bob"]  # ada's second folder is not tried
     assert await left(b, *jobs) == {jobs[0].id, jobs[2].id}
 
@@ -133,10 +133,10 @@ async def test_a_project_keeps_its_jobs_as_it_has_set(bench: Any) -> None:
     project = Project(name="vision", created_at=b.clock())
     await b.store.create_project(project, Limits(), actor="root")
     change = ProjectChange("retention", {"retention": Retention(keep_jobs=86_400)})
-    await b.store.change_project("vision", change, actor="root")
+    await b.store.update_project("vision", change, actor="root")
     b.clock.advance(86_399)
-    await watch.look()
+    await watch.process_batch()
     assert await left(b, job)
     b.clock.advance(EXPIRE_EVERY.total_seconds())
-    await watch.look()
+    await watch.process_batch()
     assert not await left(b, job)

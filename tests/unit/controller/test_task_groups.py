@@ -70,10 +70,10 @@ async def test_waiting_tasks_have_one_row_with_the_reason(b: Any) -> None:
     task = await b.job(tasks[7].id)
     assert (task.state, task.message) == (JobState.QUEUED, "Waits because the test says so.")
     assert task.scheduler_id == "1_7"
-    before = await b.store.last_event_id()
+    before = await b.store.get_last_event_id()
     await b.poller.poll()
-    assert await b.store.last_event_id() == before, "nothing has changed"
-    assert len(await b.store.array_rows(array.id)) == 1
+    assert await b.store.get_last_event_id() == before, "nothing has changed"
+    assert len(await b.store.list_array_rows(array.id)) == 1
 
 
 async def test_tasks_that_start_have_rows_of_their_own(b: Any) -> None:
@@ -82,10 +82,10 @@ async def test_tasks_that_start_have_rows_of_their_own(b: Any) -> None:
     _start(b, "1_0", "1_3")
     await b.poller.poll()
     assert await b.state(tasks[3].id) is JobState.STARTING
-    assert len(await b.store.array_rows(array.id)) == 3
+    assert len(await b.store.list_array_rows(array.id)) == 3
     b.scheduler.finish("1_3", JobState.FAILED, TerminationReason.FAILED, 1)
     await b.poller.poll()
-    states = [task.state for task in await b.store.array_tasks(array.id)]
+    states = [task.state for task in await b.store.list_array_tasks(array.id)]
     assert states[:5] == [
         JobState.STARTING,
         *[JobState.QUEUED] * 2,
@@ -112,7 +112,7 @@ async def test_cancellation_of_an_array_ends_all_that_wait_in_one_row(b: Any) ->
     await b.poller.poll()
     _start(b, "1_0")
     await b.poller.poll()
-    before = await b.store.last_event_id()
+    before = await b.store.get_last_event_id()
     await b.store.request_cancel(array.id, b.clock(), "Cancelled by ada.")
     await b.outbox.drain()
     assert b.scheduler.cancelled == ["1"]
@@ -121,8 +121,8 @@ async def test_cancellation_of_an_array_ends_all_that_wait_in_one_row(b: Any) ->
     assert await b.state(array.id) is JobState.CANCELLED
     last = await b.job(tasks[9999].id)
     assert (last.state, last.message) == (JobState.CANCELLED, "Cancelled by ada.")
-    assert len(await b.store.array_rows(array.id)) == 2
-    assert await b.store.last_event_id() - before < 20
+    assert len(await b.store.list_array_rows(array.id)) == 2
+    assert await b.store.get_last_event_id() - before < 20
     assert b.scheduler.searches == 0
 
 
@@ -133,7 +133,9 @@ async def test_tasks_cancelled_past_the_platform_end_alone(b: Any) -> None:
         b.scheduler.finish(f"1_{number}", JobState.CANCELLED, TerminationReason.CANCELLED, None)
         b.scheduler.change(f"1_{number}", pending_reason=None)
     await b.poller.poll()
-    ended = [task.array_task_id for task in await b.store.array_tasks(array.id) if task.ended_at]
+    ended = [
+        task.array_task_id for task in await b.store.list_array_tasks(array.id) if task.ended_at
+    ]
     assert ended == [2, 5]
     assert "not through the platform" in ((await b.job(tasks[5].id)).message or "")
     # One that is cancelled through the platform is so named to the scheduler.
@@ -165,7 +167,7 @@ async def test_tasks_that_vanish_are_looked_for_each_by_itself(b: Any) -> None:
         await b.poller.poll()
         b.clock.advance(11)
     # Without their array they were lost before they began: their next attempts are to be submitted.
-    attempts = [task.attempt for task in await b.store.array_tasks(array.id)]
+    attempts = [task.attempt for task in await b.store.list_array_tasks(array.id)]
     assert attempts == [2, 1, 2, 2, 2, 2, 2, 2, 1, 2]
 
 
@@ -175,13 +177,13 @@ async def test_task_that_leaves_its_group_during_the_submission_is_submitted_too
 
     async def heard_first(request: Any) -> str:
         number: str = await submit(request)
-        assert await b.store.array_task(array.id, 2, own_row=True)
+        assert await b.store.find_array_task(array.id, 2, own_row=True)
         return number
 
     b.scheduler.submit = heard_first
     await b.store.create_job(array, [make_task_group(array)])
     await b.outbox.drain()
-    assert {task.scheduler_id for task in await b.store.array_tasks(array.id)} == {
+    assert {task.scheduler_id for task in await b.store.list_array_tasks(array.id)} == {
         f"1_{index}" for index in range(4)
     }
     _start(b, "1_2")
@@ -211,15 +213,15 @@ async def test_requeued_task_leaves_its_group(b: Any) -> None:
     array, _ = await _submitted(b, "0-9")
     b.scheduler.change("1_0", restart_count=1)
     await b.poller.poll()
-    counts = [task.restart_count for task in await b.store.array_tasks(array.id)]
+    counts = [task.restart_count for task in await b.store.list_array_tasks(array.id)]
     assert counts == [1, *[0] * 9]
-    assert len(await b.store.array_rows(array.id)) == 2
+    assert len(await b.store.list_array_rows(array.id)) == 2
 
 
 async def test_agent_is_heard_before_the_scheduler_tells_of_the_start(b: Any) -> None:
     array, tasks = await _submitted(b, "0-9")
     await b.poller.poll()
-    row = await b.store.array_task(array.id, 6, own_row=True)
+    row = await b.store.find_array_task(array.id, 6, own_row=True)
     assert row is not None
     assert row.id == tasks[6].id
     await b.poller.poll()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aitne.core.errors import Conflict, DeliveryFailed, StaleEpoch, Unavailable
-from aitne.core.jobs.log_lines import lines_of
+from aitne.core.jobs.log_lines import split_log_lines
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.administration import Announcement, Maintenance, Severity
 from aitne.core.models.event import Event
@@ -37,15 +37,15 @@ K = NotificationKind
 class Wire:
     """A channel that a test holds the other end of."""
 
-    available = True
-    patience_s = 3_600.0
+    is_available = True
+    retry_period_s = 3_600.0
 
     def __init__(self, name: str = "mail") -> None:
         self.name = name
         self.sent: list[Mapping[str, Any]] = []
         self.failing: Exception | None = None
 
-    def targets(self, person: ChannelRecipient) -> Sequence[str]:
+    def list_targets(self, person: ChannelRecipient) -> Sequence[str]:
         if self.name == "webhook":
             return [hook.id for hook in person.webhooks]
         return [""] if person.mail else []
@@ -85,31 +85,31 @@ def place(b: Bench, job: Job) -> Any:
 async def read(b: Bench, *channels: Wire, by: NotificationCreator | None = None) -> None:
     """Read all that there is, as a controller does that has just begun to lead."""
     told = by or notifier(b, *channels)
-    kept = seen = await b.store.cursor(CURSOR)
-    while seen < await b.store.last_event_id():
-        kept, seen = await told.step(kept, seen)
+    kept = seen = await b.store.get_event_cursor(CURSOR)
+    while seen < await b.store.get_last_event_id():
+        kept, seen = await told.process_events(kept, seen)
 
 
 async def runs(b: Bench, job: Job) -> Job:
     await b.store.create_job(job)
     for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING):
-        await b.store.transition(job.id, state)
-    return await b.store.transition(job.id, JobState.RUNNING, JobChanges(started_at=b.clock()))
+        await b.store.transition_job(job.id, state)
+    return await b.store.transition_job(job.id, JobState.RUNNING, JobChanges(started_at=b.clock()))
 
 
 async def ends(
     b: Bench, job: Job, state: JobState, reason: TerminationReason, message: str | None = None
 ) -> None:
     changes = JobChanges(reason=reason, message=message, ended_at=b.clock())
-    await b.store.transition(job.id, state, changes)
+    await b.store.transition_job(job.id, state, changes)
 
 
 async def kinds(b: Bench, name: str = "ada") -> list[NotificationKind]:
-    return [each.kind for each in reversed((await b.store.inbox(name)).items)]
+    return [each.kind for each in reversed((await b.store.list_notifications(name)).items)]
 
 
 async def titles(b: Bench, name: str = "ada") -> list[str]:
-    return [each.title for each in reversed((await b.store.inbox(name)).items)]
+    return [each.title for each in reversed((await b.store.list_notifications(name)).items)]
 
 
 class TestJobs:
@@ -125,7 +125,7 @@ class TestJobs:
         reason = TerminationReason.FAILED
         await ends(b, job, JobState.FAILED, reason, "The program ended with exit code 1.")
         await read(b, Wire())
-        (found,) = (await b.store.inbox("ada")).items
+        (found,) = (await b.store.list_notifications("ada")).items
         assert (found.kind, found.title) == (K.JOB_FAILED, "train failed")
         assert found.text == "The program ended with exit code 1."
         assert found.path == f"/jobs/{job.id}"
@@ -172,7 +172,7 @@ class TestJobs:
         b: Bench = await bench()
         await person(b)
         session = await runs(b, make_session())
-        await b.store.transition(session.id, JobState.READY)
+        await b.store.transition_job(session.id, JobState.READY)
         await read(b)
         job = await runs(b, make_job())
         b.clock.advance(7_200)
@@ -181,7 +181,7 @@ class TestJobs:
         await ends(b, session, JobState.TIMED_OUT, reason, "It reached its time limit.")
         await read(b)
         assert await kinds(b) == [K.SESSION_READY, K.JOB_FINISHED, K.SESSION_ENDED]
-        assert (await b.store.inbox("ada")).items[1].text == "It ran for 2 h."
+        assert (await b.store.list_notifications("ada")).items[1].text == "It ran for 2 h."
 
     @pytest.mark.parametrize(
         ("message", "told"), [("Cancelled by ada.", []), ("Cancelled by root.", [K.JOB_FAILED])]
@@ -202,7 +202,7 @@ class TestJobs:
         job = await runs(b, make_job())
         changes = JobChanges(reason=TerminationReason.NODE_FAILED)
         epoch = b.leader.epoch
-        await b.store.retry(job.id, JobState.NODE_FAILED, changes, epoch=epoch)
+        await b.store.retry_job(job.id, JobState.NODE_FAILED, changes, epoch=epoch)
         await read(b)
         assert await kinds(b) == []
 
@@ -213,8 +213,8 @@ class TestJobs:
         await b.store.create_job(array, tasks)
         for task in tasks:
             for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING):
-                await b.store.transition(task.id, state)
-            await b.store.transition(task.id, JobState.RUNNING)
+                await b.store.transition_job(task.id, state)
+            await b.store.transition_job(task.id, JobState.RUNNING)
             await ends(b, task, JobState.FAILED, TerminationReason.FAILED)
         await read(b)
         assert await kinds(b) == [K.JOB_FAILED]
@@ -224,9 +224,9 @@ class TestJobs:
         b: Bench = await bench()
         await person(b)
         session = await runs(b, make_session())
-        await b.store.transition(session.id, JobState.READY)
+        await b.store.transition_job(session.id, JobState.READY)
         ends_at = b.clock() + timedelta(minutes=10)
-        await b.store.transition(session.id, JobState.READY, JobChanges(expires_at=ends_at))
+        await b.store.transition_job(session.id, JobState.READY, JobChanges(expires_at=ends_at))
         await b.store.add_job_event(session.id, "job.ending", {"left_s": 600})
         b.clock.advance(86_400)
         await ends(b, session, JobState.CANCELLED, TerminationReason.CANCELLED, "Stopped by ada.")
@@ -248,7 +248,7 @@ class TestOnce:
         class Dies(Exception):
             pass
 
-        real, calls = b.store.tell, 0
+        real, calls = b.store.add_notifications, 0
 
         async def dying(*args: Any, **kwargs: Any) -> int:
             nonlocal calls
@@ -260,10 +260,10 @@ class TestOnce:
 
         for job in jobs[1:]:
             await ends(b, job, JobState.COMPLETED, TerminationReason.COMPLETED)
-            b.store.tell = dying  # type: ignore[method-assign]
+            b.store.add_notifications = dying  # type: ignore[method-assign]
             with pytest.raises(Dies):
                 await read(b, mail)
-        b.store.tell = real  # type: ignore[method-assign]
+        b.store.add_notifications = real  # type: ignore[method-assign]
         await b.leader.release()
         heir = Leader(b.store, "heir")
         await heir.acquire()
@@ -277,13 +277,13 @@ class TestOnce:
         await person(b)
         job = await runs(b, make_job())
         await ends(b, job, JobState.COMPLETED, TerminationReason.COMPLETED)
-        await b.store.drop_lease("controller", "test")
+        await b.store.release_lease("controller", "test")
         heir = Leader(b.store, "heir")
         await heir.acquire()
         await read(b, by=notifier(b, leader=heir))
         late = notifier(b)
         with pytest.raises((StaleEpoch, Conflict)):
-            await late.step(0, 0)
+            await late.process_events(0, 0)
         assert await kinds(b) == [K.JOB_FINISHED]
 
     async def test_events_without_recipients_do_not_move_cursor(self, bench: Any) -> None:
@@ -291,7 +291,7 @@ class TestOnce:
         await person(b)
         await runs(b, make_session())
         await read(b)
-        assert await b.store.cursor(CURSOR) == 0
+        assert await b.store.get_event_cursor(CURSOR) == 0
 
 
 class TestChoices:
@@ -302,9 +302,9 @@ class TestChoices:
         mail, hooks = Wire(), Wire("webhook")
         url = "https://a.example/"
         hook = Webhook(id="wh_1", owner="ada", url=url, created_at=b.clock())
-        await b.store.create_webhook(hook, most=9)
+        await b.store.create_webhook(hook, max_webhooks=9)
         chosen = {K.JOB_FINISHED: {"browser": False, "mail": False}}
-        await b.store.save_choices("ada", NotificationChoices(choices=chosen))
+        await b.store.save_notification_choices("ada", NotificationChoices(choices=chosen))
         for owner in ("ada", "bob"):
             job = await runs(b, make_job(owner=owner))
             await ends(b, job, JobState.COMPLETED, TerminationReason.COMPLETED)
@@ -319,7 +319,7 @@ class TestChoices:
         b: Bench = await bench()
         await person(b, mail="ada@example.org")
         until = b.clock() + timedelta(hours=1)
-        await b.store.save_choices("ada", NotificationChoices(quiet_until=until))
+        await b.store.save_notification_choices("ada", NotificationChoices(quiet_until=until))
         for _ in range(2):
             job = await runs(b, make_job())
             await ends(b, job, JobState.COMPLETED, TerminationReason.COMPLETED)
@@ -328,7 +328,7 @@ class TestChoices:
         assert len(await kinds(b)) == 2
         sent = await b.store.lease_deliveries(epoch=b.leader.epoch, limit=9, lease_s=1)
         assert len(sent) == 1
-        added = [e for e in await b.store.events_after(0) if e.kind == "notification.added"]
+        added = [e for e in await b.store.list_events_after(0) if e.kind == "notification.added"]
         assert [event.data["popup"] for event in added] == [False, True]
 
 
@@ -409,12 +409,12 @@ class TestSending:
         await read(b, mail)
         deliverer = NotificationDispatcher(b.store, b.leader, b.clock, {"mail": mail})
         for _ in range(5):
-            await deliverer.run(until_idle=True)
+            await deliverer.send_due_deliveries(until_idle=True)
             b.clock.advance(300)
         mail.failing = None
-        await deliverer.run(until_idle=True)
+        await deliverer.send_due_deliveries(until_idle=True)
         assert [each["title"] for each in mail.sent] == ["digits has finished"]
-        (log,) = await b.store.deliveries(owner="ada", channel="mail", target="", limit=9)
+        (log,) = await b.store.list_deliveries(owner="ada", channel="mail", target="", limit=9)
         assert (log.state, log.tries > 3) == (DeliveryState.SENT, True)
 
     async def test_a_webhook_that_takes_nothing_is_disabled_and_its_owner_told(
@@ -423,7 +423,7 @@ class TestSending:
         b: Bench = await bench()
         await person(b)
         hook = Webhook(id="wh_1", owner="ada", url="https://a.example/", created_at=b.clock())
-        await b.store.create_webhook(hook, most=9)
+        await b.store.create_webhook(hook, max_webhooks=9)
         hooks = Wire("webhook")
         hooks.failing = DeliveryFailed("a.example answers 404.", again=False, status=404)
         deliverer = NotificationDispatcher(b.store, b.leader, b.clock, {"webhook": hooks})
@@ -431,10 +431,10 @@ class TestSending:
             job = await runs(b, make_job())
             await ends(b, job, JobState.COMPLETED, TerminationReason.COMPLETED)
             await read(b, hooks)
-            await deliverer.run(until_idle=True)
+            await deliverer.send_due_deliveries(until_idle=True)
         await read(b, hooks)
         assert (await kinds(b))[-1] is K.WEBHOOK_DISABLED
-        assert (await b.store.webhook("wh_1")).disabled_why == "a.example answers 404."
+        assert (await b.store.get_webhook("wh_1")).disabled_why == "a.example answers 404."
         assert await b.store.lease_deliveries(epoch=b.leader.epoch, limit=9, lease_s=1) == []
 
     async def test_a_channel_that_breaks_ends_nothing_but_its_own_try(self, bench: Any) -> None:
@@ -446,8 +446,8 @@ class TestSending:
         await ends(b, job, JobState.COMPLETED, TerminationReason.COMPLETED)
         await read(b, mail)
         deliverer = NotificationDispatcher(b.store, b.leader, b.clock, {"mail": mail})
-        await deliverer.run(until_idle=True)
-        (log,) = await b.store.deliveries(owner="ada", channel="mail", target="", limit=9)
+        await deliverer.send_due_deliveries(until_idle=True)
+        (log,) = await b.store.list_deliveries(owner="ada", channel="mail", target="", limit=9)
         assert (log.state, log.tries) == (DeliveryState.WAITING, 1)
 
 
@@ -464,9 +464,9 @@ class TestWords:
         event = Event(
             id=1, time=CREATED_AT, kind="job.state", job_id=job.id, data={"state": job.state}
         )
-        notice = notices.of_job(event, job, CREATED_AT)
+        notice = notices.make_job_notification(event, job, CREATED_AT)
         assert notice is not None
-        told_once = notices.with_log(notice, job, lines_of(log, 0))
+        told_once = notices.with_log(notice, job, split_log_lines(log, 0))
         assert told_once.text == "It used more memory than the 1 GiB that it had requested."
         assert told_once.log == ("epoch 1",)
 
@@ -479,7 +479,7 @@ class TestWords:
         )
         notice = NotificationContent(kind=K.JOB_FAILED, title="x failed", path="/jobs/x")
         log = b"Traceback (most recent call last):\nModuleNotFoundError: No module named 'torch'\n"
-        told = notices.with_log(notice, job, lines_of(log, 0))
+        told = notices.with_log(notice, job, split_log_lines(log, 0))
         assert (told.text or "").startswith(
             "The Python module torch is not installed in the job's env"
         )

@@ -40,7 +40,7 @@ class Switched(FakeScheduler):
         self.error: Exception | None = None
         self.asked = 0
 
-    async def topology(self) -> str:
+    async def read_topology(self) -> str:
         self.asked += 1
         if self.error is not None:
             raise self.error
@@ -76,21 +76,21 @@ async def see(b: Bench, *names: str, started_s: int = 0) -> None:
 
 
 async def leaves(topologies: ClusterTopologies) -> dict[str, str]:
-    tree = (await topologies.current()).tree
+    tree = (await topologies.get_topology()).tree
     return {} if tree is None else dict(tree.leaf_of)
 
 
 async def test_topology_of_the_scheduler_is_served_with_the_source_of_each_edge(bench: Any) -> None:
     b: Bench = await bench()
     topologies = service(b)
-    assert (await topologies.current()).tree is None
+    assert (await topologies.get_topology()).tree is None
     await watch(b, Switched()).refresh()
-    tree = (await topologies.current()).tree
+    tree = (await topologies.get_topology()).tree
     assert tree is not None
     assert tree.leaf_of == {"n1": "leaf0", "n2": "leaf0", "n3": "leaf1", "n4": "leaf1"}
     assert str(tree.find_source("n3")) == "scontrol show topology, line 2"
-    assert (await topologies.known()).network_from == {TopologyOrigin.SCHEDULER}
-    assert (await topologies.current()).tree is tree  # nothing has changed
+    assert (await topologies.get_known_topology()).network_from == {TopologyOrigin.SCHEDULER}
+    assert (await topologies.get_topology()).tree is tree  # nothing has changed
 
 
 async def test_scheduler_is_asked_again_when_it_restarted_or_its_nodes_changed_and_hourly(
@@ -130,7 +130,7 @@ async def test_scheduler_that_does_not_answer_is_asked_again_and_its_topology_ke
     await task.refresh()
     assert scheduler.asked == 3
     assert len(await leaves(topologies)) == 4
-    assert [source.problem for source in (await topologies.known()).sources] == [None]
+    assert [source.problem for source in (await topologies.get_known_topology()).sources] == [None]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ async def test_invalid_topology_of_the_scheduler_is_named_and_the_last_valid_one
     b.clock.advance(3_600)
     await task.refresh()
     assert len(await leaves(topologies)) == 4
-    (source,) = (await topologies.known()).sources
+    (source,) = (await topologies.get_known_topology()).sources
     assert problem in str(source.problem)
 
 
@@ -168,7 +168,7 @@ async def test_topology_that_the_scheduler_does_not_use_any_more_is_removed(benc
     b.clock.advance(3_600)
     await task.refresh()
     assert not await leaves(topologies)
-    assert (await topologies.known()).sources == ()
+    assert (await topologies.get_known_topology()).sources == ()
     scheduler.text = SHOWN
     await watch(b, scheduler).refresh()
     without = TopologySettings(sources=[TopologyOrigin.FILE])
@@ -184,7 +184,7 @@ async def test_broker_of_an_older_release_is_served_without_a_topology(bench: An
     await task.refresh()
     await task.refresh()
     assert scheduler.asked == 1
-    (source,) = (await service(b).known()).sources
+    (source,) = (await service(b).get_known_topology()).sources
     assert "has no verb" in str(source.problem)
 
 
@@ -194,7 +194,7 @@ async def test_file_in_the_settings_is_read_when_it_changes(bench: Any, tmp_path
     settings = TopologySettings(file=path)
     topologies, task = service(b, settings), watch(b, FakeScheduler(), settings)
     await task.refresh()
-    (source,) = (await topologies.known()).sources
+    (source,) = (await topologies.get_known_topology()).sources
     assert (source.name, source.origin) == (str(path), TopologyOrigin.FILE)
     assert "cannot be read" in str(source.problem)
     path.write_text(OTHER)
@@ -206,7 +206,7 @@ async def test_file_in_the_settings_is_read_when_it_changes(bench: Any, tmp_path
     path.write_text(OTHER + OTHER)
     await task.refresh()
     assert len(await leaves(topologies)) == 5
-    (source,) = (await topologies.known()).sources
+    (source,) = (await topologies.get_known_topology()).sources
     assert "line 2: the switch top is defined again" in str(source.problem)
 
 
@@ -220,7 +220,7 @@ async def test_source_that_contradicts_an_earlier_one_is_left_out_and_named(
     await watch(b, Switched(), settings).refresh()
     topologies = service(b, settings)
     assert set((await leaves(topologies)).values()) == {"top"}
-    known = await topologies.known()
+    known = await topologies.get_known_topology()
     assert known.network_from == {TopologyOrigin.FILE}
     file, scheduler = known.sources
     assert file.problem is None

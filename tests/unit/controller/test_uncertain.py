@@ -36,14 +36,14 @@ async def test_the_cancellation_of_an_uncertain_submission_waits_for_nobody(
     async def fail(_: Any) -> Any:
         raise SchedulerUnavailable("it hangs.")
 
-    b.scheduler.find = fail
+    b.scheduler.find_records = fail
     await b.store.request_cancel(job.id, b.clock())
     b.clock.advance(RETRY_S + 1)
     await b.outbox.drain()
     assert await b.state(job.id) is JobState.CANCELLED
     fences = b.files.fences.values()
     assert [fence.owner for fence in fences] == [CLOSED] * (1 if tasks is None else 3)
-    assert await b.store.outbox_depth() == (0, 0.0)
+    assert await b.store.get_outbox_depth() == (0, 0.0)
 
 
 async def test_an_uncertain_submission_that_has_begun_is_cancelled_in_the_scheduler(
@@ -97,4 +97,4 @@ async def test_without_an_answer_a_submission_is_repeated_for_ever(
     for _ in range(10 * MOST_UNCLEAR):
         b.clock.advance(30)
         await b.outbox.drain()
-    assert not (await b.job(job.id)).state.terminal
+    assert not (await b.job(job.id)).state.is_terminal

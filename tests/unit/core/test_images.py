@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.core.images import cuda_of, describe, feature_of, match
+from aitne.core.images import (
+    describe_driver_problem,
+    find_supported_cuda,
+    format_cuda_feature,
+    match_drivers,
+)
 from aitne.core.models.node import Node, NodeState
 
 
@@ -27,7 +32,7 @@ def node(name: str, *features: str) -> Node:
 
 @given(st.integers(0, 999), st.integers(0, 999))
 def test_driver_feature_is_read_as_written(major: int, minor: int) -> None:
-    assert cuda_of(["nvlink", feature_of(major, minor)]) == (major, minor)
+    assert find_supported_cuda(["nvlink", format_cuda_feature(major, minor)]) == (major, minor)
 
 
 @pytest.mark.parametrize(
@@ -41,21 +46,21 @@ def test_driver_feature_is_read_as_written(major: int, minor: int) -> None:
     ],
 )
 def test_features(features: list[str], release: tuple[int, int] | None) -> None:
-    assert cuda_of(features) == release
+    assert find_supported_cuda(features) == release
 
 
 def test_a_release_is_compared_as_numbers() -> None:
-    found = match("12.10", [node("n1", "cuda12.9"), node("n2", "cuda12.10"), node("n3")])
+    found = match_drivers("12.10", [node("n1", "cuda12.9"), node("n2", "cuda12.10"), node("n3")])
     assert (found.able, found.too_old, found.unknown) == (("n2",), ("n1",), ("n3",))
-    said = describe("12.10", found)
+    said = describe_driver_problem("12.10", found)
     assert said is not None
     assert "The drivers of n1 are older. n2 can run it. The driver of n3 is unknown." in said
 
 
 def test_no_node_that_could_is_impossible() -> None:
-    found = match("12.6", [node("n1", "cuda12.4"), node("n2", "cuda12.2")])
-    assert found.impossible
-    said = describe("12.6", found)
+    found = match_drivers("12.6", [node("n1", "cuda12.4"), node("n2", "cuda12.2")])
+    assert found.is_impossible
+    said = describe_driver_problem("12.6", found)
     assert said == "it needs a GPU driver for CUDA 12.6; those of n[1-2] are older, the newest 12.4"
-    assert describe("12.6", match("12.6", [node("n1", "cuda13.0")])) is None
-    assert not match("12.6", [node("n1")]).impossible
+    assert describe_driver_problem("12.6", match_drivers("12.6", [node("n1", "cuda13.0")])) is None
+    assert not match_drivers("12.6", [node("n1")]).is_impossible

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from aitne.core.models.project import Retention
-from aitne.core.retention import KeepTimes, RetentionSettings, exceeding, keep_times
+from aitne.core.retention import KeepTimes, RetentionSettings, keep_times, list_retention_problems
 
 DAY = 86_400
 
@@ -53,7 +53,7 @@ def test_times_that_a_site_does_not_permit_are_named() -> None:
 
     def problems(**own: str) -> list[tuple[str, str | None]]:
         wish = Retention.model_validate(own)
-        return [(problem.field, problem.allowed) for problem in exceeding(wish, site)]
+        return [(problem.field, problem.allowed) for problem in list_retention_problems(wish, site)]
 
     assert problems(keep_jobs="365d", keep_failed_jobs="1d") == []
     assert problems(keep_jobs="366d") == [("keep_jobs", "at most 365d")]

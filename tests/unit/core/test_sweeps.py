@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from aitne.core.models.sweep import Goal, StopSpec, SweepFile, SweepSpec
-from aitne.core.sweeps import array_of, best_of, expand, text_of, variables
+from aitne.core.sweeps import (
+    expand_sweep,
+    find_best_task,
+    format_array,
+    format_parameter_value,
+    make_sweep_variables,
+)
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 CHOICES = st.lists(
@@ -34,12 +40,12 @@ RANGES = st.builds(
 
 
 def spec(**fields: object) -> SweepSpec:
-    return SweepSpec.of(SweepFile.model_validate(fields))
+    return SweepSpec.from_file(SweepFile.model_validate(fields))
 
 
 @given(st.dictionaries(NAMES, CHOICES, min_size=1, max_size=3))
 def test_a_grid_has_every_combination_once(parameters: dict[str, list[object]]) -> None:
-    found = expand(spec(method="grid", parameters=parameters))
+    found = expand_sweep(spec(method="grid", parameters=parameters))
     assert len(found) == math.prod(map(len, parameters.values()))
     assert len({tuple(each.items()) for each in found}) == len(found)
     assert all(each[name] in values for each in found for name, values in parameters.items())
@@ -55,7 +61,7 @@ def test_samples_lie_within_their_ranges_and_more_of_them_begin_the_same(
     parameters: dict[str, object], few: int, more: int, seed: int
 ) -> None:
     given = {"method": "random", "parameters": parameters, "seed": seed}
-    short, long = (expand(spec(**given, samples=count)) for count in (few, few + more))
+    short, long = (expand_sweep(spec(**given, samples=count)) for count in (few, few + more))
     assert long[: len(short)] == short
     assert len({repr(each) for each in long}) == len(long) <= few + more
     for setting in long:
@@ -70,7 +76,7 @@ def test_samples_lie_within_their_ranges_and_more_of_them_begin_the_same(
 
 
 def test_a_seed_means_the_same_samples_for_ever() -> None:
-    found = expand(
+    found = expand_sweep(
         spec(
             method="random",
             samples=3,
@@ -89,42 +95,52 @@ SAMPLES_OF_7 = [
 
 
 def test_few_choices_make_fewer_settings_than_samples() -> None:
-    assert len(expand(spec(method="random", samples=50, parameters={"a": [1, 2], "b": [3]}))) == 2
+    assert (
+        len(expand_sweep(spec(method="random", samples=50, parameters={"a": [1, 2], "b": [3]})))
+        == 2
+    )
 
 
 def test_a_list_goes_through_all_values_together() -> None:
-    found = expand(spec(method="list", parameters={"lr": [0.1, 0.2], "name": ["a", "b"]}))
+    found = expand_sweep(spec(method="list", parameters={"lr": [0.1, 0.2], "name": ["a", "b"]}))
     assert found == [{"lr": 0.1, "name": "a"}, {"lr": 0.2, "name": "b"}]
 
 
 def test_numbers_in_yamls_clothes_are_numbers() -> None:
-    assert expand(spec(parameters={"lr": ["1e-3", "x1e-3"]})) == [{"lr": 0.001}, {"lr": "x1e-3"}]
+    assert expand_sweep(spec(parameters={"lr": ["1e-3", "x1e-3"]})) == [
+        {"lr": 0.001},
+        {"lr": "x1e-3"},
+    ]
 
 
 def test_variables_are_text_that_programs_read() -> None:
-    assert variables({"lr": 1e-05, "use_bias": True, "name": "$(id)", "n": 3}) == {
+    assert make_sweep_variables({"lr": 1e-05, "use_bias": True, "name": "$(id)", "n": 3}) == {
         "AITNE_PARAM_LR": "1e-05",
         "AITNE_PARAM_USE_BIAS": "true",
         "AITNE_PARAM_NAME": "$(id)",
         "AITNE_PARAM_N": "3",
     }
-    assert text_of(0.1) == "0.1"
+    assert format_parameter_value(0.1) == "0.1"
 
 
 def test_the_best_is_the_first_of_equals() -> None:
-    assert best_of({0: 0.5, 1: 0.9, 2: 0.9}, Goal.MAX) == 1
-    assert best_of({0: 0.5, 1: 0.9}, Goal.MIN) == 0
-    assert best_of({}, Goal.MIN) is None
+    assert find_best_task({0: 0.5, 1: 0.9, 2: 0.9}, Goal.MAX) == 1
+    assert find_best_task({0: 0.5, 1: 0.9}, Goal.MIN) == 0
+    assert find_best_task({}, Goal.MIN) is None
 
 
 def test_arrays() -> None:
-    assert [array_of(1, None), array_of(4, None), array_of(4, 2)] == ["0", "0-3", "0-3%2"]
+    assert [format_array(1, None), format_array(4, None), format_array(4, 2)] == [
+        "0",
+        "0-3",
+        "0-3%2",
+    ]
 
 
 def test_value_may_occur_twice_in_a_column_of_a_list() -> None:
     lists = {"lr": [0.1, 0.1, 1], "wd": [0, 1, 0], "norm": [True, True, 1]}
     sweep = SweepFile.model_validate({"method": "list", "parameters": lists})
-    assert expand(SweepSpec.of(sweep)) == [
+    assert expand_sweep(SweepSpec.from_file(sweep)) == [
         {"lr": 0.1, "wd": 0, "norm": True},
         {"lr": 0.1, "wd": 1, "norm": True},
         {"lr": 1, "wd": 0, "norm": 1},
@@ -134,8 +150,8 @@ def test_value_may_occur_twice_in_a_column_of_a_list() -> None:
 def test_good_enough_is_as_good_or_better() -> None:
     most = StopSpec(metric="accuracy", goal=Goal.MAX, value=0.9)
     least = StopSpec(metric="loss", goal=Goal.MIN, value=0.1)
-    assert [most.met(each) for each in (0.89, 0.9, 0.91, None)] == [False, True, True, False]
-    assert [least.met(each) for each in (0.11, 0.1, 0.09, None)] == [False, True, True, False]
+    assert [most.is_met(each) for each in (0.89, 0.9, 0.91, None)] == [False, True, True, False]
+    assert [least.is_met(each) for each in (0.11, 0.1, 0.09, None)] == [False, True, True, False]
 
 
 @pytest.mark.parametrize(

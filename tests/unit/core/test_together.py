@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from aitne.core.together import together
+from aitne.core.together import run_concurrently
 
 
 class Slow:
@@ -34,8 +34,8 @@ async def test_results_keep_order_of_calls() -> None:
             await asyncio.sleep(0)
         return turns
 
-    assert await together(map(after, (3, 0, 2))) == [3, 0, 2]
-    assert await together([]) == []
+    assert await run_concurrently(map(after, (3, 0, 2))) == [3, 0, 2]
+    assert await run_concurrently([]) == []
 
 
 async def test_the_first_failure_is_told_as_it_is_once_all_have_ended() -> None:
@@ -46,14 +46,14 @@ async def test_the_first_failure_is_told_as_it_is_once_all_have_ended() -> None:
         raise LookupError("not here")
 
     with pytest.raises(LookupError, match="not here"):
-        await together([slow.run(), fail()])
+        await run_concurrently([slow.run(), fail()])
     assert (slow.ended, slow.cancelled) == (True, 1)
 
 
 async def test_cancelled_caller_waits_for_all_tasks() -> None:
     # One that ends at once must not let go of the other: that is what asyncio.gather does.
     quick, slow = Slow(), Slow()
-    task = asyncio.create_task(together([quick.run(turns=0), slow.run(turns=20)]))
+    task = asyncio.create_task(run_concurrently([quick.run(turns=0), slow.run(turns=20)]))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     task.cancel()

@@ -52,12 +52,12 @@ def test_tree_is_read_as_written(tree: JobTree, random: Random) -> None:
     sizes: dict[str, int] = {}
     if any(sizes.setdefault(file.sha256, file.size) != file.size for file in tree.files):
         return
-    document = trees.serialize(tree)
+    document = trees.serialize_tree(tree)
     files, links = list(tree.files), list(tree.links)
     random.shuffle(files)
     random.shuffle(links)
-    assert trees.serialize(tree._replace(files=tuple(files), links=tuple(links))) == document
-    read = trees.parse(document)
+    assert trees.serialize_tree(tree._replace(files=tuple(files), links=tuple(links))) == document
+    read = trees.parse_tree(document)
     assert (set(read.files), set(read.links)) == (set(files), set(links))
     assert (read.commit, read.dirty, read.size_bytes) == (tree.commit, tree.dirty, tree.size_bytes)
     assert b"\n" not in document
@@ -86,7 +86,7 @@ def test_only_the_document_of_a_tree_is_read(content: Any) -> None:
     """Serializing a parsed tree gives the same bytes; other documents are refused."""
     document = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
     with contextlib.suppress(TreeError):
-        assert trees.serialize(trees.parse(document)) == document
+        assert trees.serialize_tree(trees.parse_tree(document)) == document
 
 
 def text(**more: Any) -> bytes:
@@ -134,12 +134,12 @@ def text(**more: Any) -> bytes:
 )
 def test_hostile_document_is_refused_with_a_reason(document: bytes, reason: str) -> None:
     with pytest.raises(TreeError, match=reason):
-        trees.parse(document)
+        trees.parse_tree(document)
 
 
 def test_names_that_differ_in_case_are_different_files() -> None:
     tree = JobTree((TreeFile("A", 1, SHA, False), TreeFile("a", 1, SHA, True)), (), None, None)
-    assert trees.parse(trees.serialize(tree)) == tree
+    assert trees.parse_tree(trees.serialize_tree(tree)) == tree
 
 
 @pytest.mark.parametrize(

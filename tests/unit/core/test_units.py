@@ -194,15 +194,15 @@ def test_gres_forms(text: str, expected: tuple[Gres, ...] | None) -> None:
         with pytest.raises(ValueError, match="kind:type:count"):
             units.parse_gres(text)
     else:
-        assert units.parse_gres(text) == units.read_gres(text) == expected
+        assert units.parse_gres(text) == units.parse_slurm_gres(text) == expected
 
 
 @given(st.lists(GRES, max_size=5), st.text(max_size=20))
 def test_gres_in_answers_are_read_beside_what_is_none(resources: list[Gres], text: str) -> None:
     strange = text.translate({ord(char): "_" for char in ",()"})
     listed = ",".join([*map(str, resources), f"?{strange}"])
-    assert units.read_gres(listed) == tuple(resources)
-    assert units.read_gres(text) is not None
+    assert units.parse_slurm_gres(listed) == tuple(resources)
+    assert units.parse_slurm_gres(text) is not None
 
 
 @given(
@@ -210,7 +210,7 @@ def test_gres_in_answers_are_read_beside_what_is_none(resources: list[Gres], tex
     st.one_of(st.none(), st.integers(1, 100)),
 )
 def test_array_round_trip(indices: list[int], throttle: int | None) -> None:
-    array = ArrayRange.of(indices, throttle)
+    array = ArrayRange.from_indices(indices, throttle)
     assert units.parse_array(str(array)) == array
 
 

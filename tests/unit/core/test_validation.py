@@ -10,7 +10,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, Validati
 from pydantic_core import core_schema
 
 from aitne.core.models.base import KeepTime, MemoryBytes, Seconds
-from aitne.core.validation import explain, message_of
+from aitne.core.validation import describe_error, explain_error
 
 
 def _odd(value: int) -> int:
@@ -41,11 +41,11 @@ def test_explanation_names_problem_and_permitted_values(kind: Any, value: Any, w
     with pytest.raises(ValidationError) as caught:
         TypeAdapter(kind).validate_python(value)
     [error] = caught.value.errors()
-    assert explain(error).startswith(words)
+    assert explain_error(error).startswith(words)
 
 
 def test_no_message_of_the_library_is_shown() -> None:
     raw = "Input should be something else"
     kinds = {*get_args(core_schema.ErrorType)} - {"value_error", "assertion_error"}
     assert "timezone_aware" in kinds
-    assert [kind for kind in kinds if raw in message_of({"type": kind, "msg": raw})] == []
+    assert [kind for kind in kinds if raw in describe_error({"type": kind, "msg": raw})] == []

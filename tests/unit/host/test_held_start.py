@@ -14,5 +14,5 @@ def test_process_released_before_it_is_loaded_continues(monkeypatch: pytest.Monk
     monkeypatch.setenv(held_start.VARIABLE, str(os.dup(held.descriptor)))
     held.close_child_end()
     held.release()
-    held_start.wait()
+    held_start.wait_for_release()
     assert not held_start.is_held()

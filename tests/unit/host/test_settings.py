@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.host.dev_cluster import choose_dev_cluster, running_dev_clusters
+from aitne.host.dev_cluster import choose_dev_cluster, list_dev_clusters
 from aitne.host.folders import default_data_dir
 from aitne.host.settings import load_settings
 
@@ -141,10 +141,10 @@ def test_certificates_of_tls_are_given_whole(
 
 
 def test_the_only_development_cluster_is_used_and_several_must_be_named(tmp_path: Path) -> None:
-    assert running_dev_clusters(tmp_path / "missing") == []
+    assert list_dev_clusters(tmp_path / "missing") == []
     for name in ("researcher", "new"):
         (tmp_path / f"{name}.json").write_text("{}")
-    assert running_dev_clusters(tmp_path) == ["new", "researcher"]
+    assert list_dev_clusters(tmp_path) == ["new", "researcher"]
     assert choose_dev_cluster([]) == "dev"
     assert choose_dev_cluster(["researcher"]) == "researcher"
     with pytest.raises(SetupError, match=r"new, researcher.*AITNE_SLURM__DEV_CLUSTER=new"):

@@ -9,7 +9,7 @@ import pytest
 
 from aitne.host import settings_source
 from aitne.host.settings import load_settings
-from aitne.host.settings_source import MASK, SourceKind, shown, sources
+from aitne.host.settings_source import MASK, SourceKind, describe_settings, find_sources
 
 TOML = """\
 title = "Lab"
@@ -37,7 +37,7 @@ def test_each_setting_says_what_set_it(data_dir: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("AITNE_LIMITS__MAX_NODES", "8")
     monkeypatch.setenv("AITNE_CLUSTER", "alpha")
     monkeypatch.setenv("AITNE_BIND", "127.0.0.2")
-    found = sources(load_settings(data_dir, port=7000, bind="127.0.0.3"))
+    found = find_sources(load_settings(data_dir, port=7000, bind="127.0.0.3"))
     file = data_dir / "aitne.toml"
     assert found["title"] == (SourceKind.FILE, f"{file}:1")
     assert found["port"] == (SourceKind.COMMAND_LINE, None)
@@ -52,10 +52,10 @@ def test_each_setting_says_what_set_it(data_dir: Path, monkeypatch: pytest.Monke
 def test_a_child_of_the_supervisor_shows_what_that_one_was_told(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = settings_source.written(load_settings(data_dir))
+    told = settings_source.format_sources(load_settings(data_dir))
     monkeypatch.setenv(settings_source.VARIABLE, told)
     monkeypatch.setenv("AITNE_TITLE", "Lab")
-    by_name = {each.name: each for each in shown(load_settings(data_dir))}
+    by_name = {each.name: each for each in describe_settings(load_settings(data_dir))}
     assert by_name["title"].source is SourceKind.FILE
     assert by_name["limits.max_duration"].value == "172800"
     assert by_name["limits.max_duration"].default == "604800"
@@ -70,6 +70,6 @@ def test_a_child_of_the_supervisor_shows_what_that_one_was_told(
 
 def test_secrets_are_masked(data_dir: Path) -> None:
     settings = load_settings(data_dir, database="postgresql://aitne:hunter2@db/aitne")
-    found = {each.name: each.value for each in shown(settings)}
+    found = {each.name: each.value for each in describe_settings(settings)}
     assert found["database"] == f'"postgresql://{MASK}@db/aitne"'
     assert "hunter2" not in json.dumps(found)

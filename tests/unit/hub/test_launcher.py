@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from aitne.hub import launcher
-from aitne.hub.launcher import workspace
+from aitne.hub.launcher import make_workspace_options
 from tests.support.mounts import mounted
 
 
@@ -24,9 +24,9 @@ def test_workspace_of_jupyterlab_is_kept_in_home_folder(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     below = f"aitne/workspaces/{name}"
-    assert workspace() == [f"--LabApp.workspaces_dir={tmp_path}/.local/share/{below}"]
+    assert make_workspace_options() == [f"--LabApp.workspaces_dir={tmp_path}/.local/share/{below}"]
     monkeypatch.setenv("XDG_DATA_HOME", "/data/ada")
-    assert workspace() == [f"--LabApp.workspaces_dir=/data/ada/{below}"]
+    assert make_workspace_options() == [f"--LabApp.workspaces_dir=/data/ada/{below}"]
 
 
 @pytest.mark.parametrize("name", [None, "", "../../x", "a/b", "x" * 36])
@@ -37,7 +37,7 @@ def test_invalid_workspace_name_keeps_default_folder(
         monkeypatch.delenv("AITNE_WORKSPACE", raising=False)
     else:
         monkeypatch.setenv("AITNE_WORKSPACE", name)
-    assert workspace() == []
+    assert make_workspace_options() == []
 
 
 @pytest.mark.parametrize("by_the_platform", [True, False])

@@ -18,9 +18,11 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_made(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "images").write_text("a file, as a disk that is not mounted would be")
-    plan = build.plan(folder.read(folder.find("base")), ["apptainer"])
+    plan = build.make_build_plan(
+        folder.read_recipe(folder.find_recipe_folder("base")), ["apptainer"]
+    )
     said: list[str] = []
     with pytest.raises(SetupError, match="cannot be written"):
-        build.build(plan, Settings(data_dir=tmp_path), said.append)
+        build.build_image(plan, Settings(data_dir=tmp_path), said.append)
     assert said == []
-    assert not layers.cache().exists()
+    assert not layers.get_cache_folder().exists()

@@ -31,7 +31,7 @@ def recipe(env: dict[str, str], prefix: str | None = None) -> Recipe:
 
 @given(st.dictionaries(st.from_regex(r"[A-Z]{1,8}", fullmatch=True), VALUES, max_size=4))
 def test_the_shell_reads_back_every_variable_as_it_was_given(env: dict[str, str]) -> None:
-    lines = definition.definition(recipe(env)).split("\n")
+    lines = definition.make_apptainer_definition(recipe(env)).split("\n")
     begin = lines.index("%environment") + 1 if env else 0
     exports = lines[begin : begin + len(env)]
     read = [shlex.split(line) for line in exports]
@@ -40,9 +40,13 @@ def test_the_shell_reads_back_every_variable_as_it_was_given(env: dict[str, str]
 
 @given(st.dictionaries(st.from_regex(r"[A-Z]{1,8}", fullmatch=True), VALUES, max_size=4))
 def test_no_variable_adds_an_instruction_to_either_file(env: dict[str, str]) -> None:
-    sections = [line for line in definition.definition(recipe(env)).split("\n") if line[:1] == "%"]
+    sections = [
+        line
+        for line in definition.make_apptainer_definition(recipe(env)).split("\n")
+        if line[:1] == "%"
+    ]
     assert sections == (["%environment"] if env else []) + ["%labels", "%runscript"]
-    text = definition.dockerfile(recipe(env, "/opt/x"))
+    text = definition.make_dockerfile(recipe(env, "/opt/x"))
     words = [line.split(" ")[0] for line in text.split("\n") if line and line[0] != "#"]
     assert words == ["FROM", "ADD", "ADD", *["ENV"] * len(env), "LABEL", "CMD"]
 
@@ -51,7 +55,7 @@ def test_no_variable_adds_an_instruction_to_either_file(env: dict[str, str]) -> 
 def test_docker_fills_nothing_into_a_variable(value: str) -> None:
     line = next(
         line
-        for line in definition.dockerfile(recipe({"A": value})).split("\n")
+        for line in definition.make_dockerfile(recipe({"A": value})).split("\n")
         if line[:4] == "ENV "
     )
     quoted = line.removeprefix("ENV A=")
@@ -59,10 +63,10 @@ def test_docker_fills_nothing_into_a_variable(value: str) -> None:
     assert not re.search(r'(?<!\\)(?:\\\\)*[$"]', quoted[1:-1])
 
 
-@pytest.mark.parametrize("name", folder.known(folder.builtin_folder()))
+@pytest.mark.parametrize("name", folder.list_recipe_names(folder.builtin_folder()))
 def test_both_files_name_every_package_of_the_list_and_neither_installs_one(name: str) -> None:
-    found = folder.read(folder.find(name))
-    for text in (definition.definition(found), definition.dockerfile(found)):
+    found = folder.read_recipe(folder.find_recipe_folder(name))
+    for text in (definition.make_apptainer_definition(found), definition.make_dockerfile(found)):
         said = re.sub(r"\n# ", " ", text)
         head, _, instructions = said.partition("\n\n")
         assert set(found.debian) | set(found.python) <= set(re.split(r"[\s:.]*\s|\.\n?$", head))
@@ -70,11 +74,13 @@ def test_both_files_name_every_package_of_the_list_and_neither_installs_one(name
 
 
 def test_committed_definitions_match_package_lists() -> None:
-    for name in folder.known(folder.builtin_folder()):
-        found = folder.read(folder.find(name))
+    for name in folder.list_recipe_names(folder.builtin_folder()):
+        found = folder.read_recipe(folder.find_recipe_folder(name))
         committed = ROOT / "containers" / name
-        assert (committed / "apptainer.def").read_text() == definition.definition(found)
-        assert (committed / "Dockerfile").read_text() == definition.dockerfile(found)
+        assert (committed / "apptainer.def").read_text() == definition.make_apptainer_definition(
+            found
+        )
+        assert (committed / "Dockerfile").read_text() == definition.make_dockerfile(found)
 
 
 def test_the_command_line_can_tell_what_it_ships_without_heavy_imports() -> None:

@@ -21,36 +21,40 @@ VALUE = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1,
 
 
 def test_images_with_the_same_packages_share_layers_and_others_do_not() -> None:
-    base, jupyter = (folder.read(folder.find(name)) for name in ("base", "jupyter"))
+    base, jupyter = (
+        folder.read_recipe(folder.find_recipe_folder(name)) for name in ("base", "jupyter")
+    )
     renamed = base.file.model_copy(update={"name": "other", "version": "7"})
-    assert layers.keys(dataclasses.replace(base, file=renamed)) == layers.keys(base)
-    assert layers.keys(base)[1] is None
+    assert layers.make_layer_names(
+        dataclasses.replace(base, file=renamed)
+    ) == layers.make_layer_names(base)
+    assert layers.make_layer_names(base)[1] is None
     changes = (
         {"debian": (*jupyter.debian, "zsh")},
         {"python": (*jupyter.python, "rich")},
         {"python_prefix": "/opt/other"},
         {"constraints": "numpy==1"},
     )
-    made = [layers.keys(dataclasses.replace(jupyter, **change)) for change in changes]
-    assert len({layers.keys(jupyter)[1], *(python for _, python in made)}) == 5
-    assert made[0][0] != layers.keys(jupyter)[0]
-    assert {debian for debian, _ in made[1:]} == {layers.keys(jupyter)[0]}
+    made = [layers.make_layer_names(dataclasses.replace(jupyter, **change)) for change in changes]
+    assert len({layers.make_layer_names(jupyter)[1], *(python for _, python in made)}) == 5
+    assert made[0][0] != layers.make_layer_names(jupyter)[0]
+    assert {debian for debian, _ in made[1:]} == {layers.make_layer_names(jupyter)[0]}
 
 
 def test_a_layer_is_good_for_a_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    base = folder.read(folder.find("base"))
-    assert layers.missing(base) == ("debian",)
-    layer = layers.cache() / layers.keys(base)[0]
+    base = folder.read_recipe(folder.find_recipe_folder("base"))
+    assert layers.find_missing_layers(base) == ("debian",)
+    layer = layers.get_cache_folder() / layers.make_layer_names(base)[0]
     layer.mkdir(parents=True)
     (layer / ".made").touch()
-    assert layers.missing(base) == ()
-    assert layers.stale() == []
+    assert layers.find_missing_layers(base) == ()
+    assert layers.find_stale_folders() == []
     old = time.time() - 31 * 86_400
     os.utime(layer / ".made", (old, old))
     os.utime(layer, (old, old))
-    assert layers.missing(base) == ("debian",)
-    assert layers.stale() == [layer]
+    assert layers.find_missing_layers(base) == ("debian",)
+    assert layers.find_stale_folders() == [layer]
 
 
 @given(VALUE, VALUE)
@@ -86,13 +90,13 @@ def test_damage_is_told_apart(tmp_path: Path) -> None:
     path = tmp_path / "x.sif"
     path.write_bytes(b"content")
     good = artifact(path)
-    assert store.damage_of(good) is None
+    assert store.find_damage(good) is None
     path.write_bytes(b"CONTENT")
-    assert "has changed" in str(store.damage_of(good))
+    assert "has changed" in str(store.find_damage(good))
     path.write_bytes(b"cont")
-    assert "4 bytes instead of 7" in str(store.damage_of(good))
+    assert "4 bytes instead of 7" in str(store.find_damage(good))
     path.unlink()
-    assert "is missing" in str(store.damage_of(good))
+    assert "is missing" in str(store.find_damage(good))
 
 
 def test_a_digest_of_another_file_is_refused(tmp_path: Path) -> None:
@@ -112,7 +116,7 @@ def test_recent_image_files_are_no_leftovers(tmp_path: Path) -> None:
     long_ago = time.time() - 10 * 86_400
     for name in ("known.sif", "old.sif", "note.txt", ".making-old"):
         os.utime(tmp_path / name, (long_ago, long_ago))
-    found = images.leftovers({tmp_path / "known.sif"})
+    found = images.find_leftovers({tmp_path / "known.sif"})
     assert [(each.path.name, each.size_bytes) for each in found] == [
         (".making-old", 3),
         ("old.sif", 1),
@@ -122,11 +126,11 @@ def test_recent_image_files_are_no_leftovers(tmp_path: Path) -> None:
 def test_killed_build_does_not_write_into_later_layer(tmp_path: Path) -> None:
     layer = tmp_path / "cache" / "debian-1"
     job = Work(tmp_path / "log", lambda _: None)
-    with layers._new_folder(layer, job) as killed:
+    with layers._replace_folder(layer, job) as killed:
         remains = killed.rename(killed.with_name(f"{killed.name}x"))
         killed.mkdir()
     shutil.rmtree(layer)
-    with layers._new_folder(layer, job) as made:
+    with layers._replace_folder(layer, job) as made:
         assert not remains.exists()
         assert made not in (remains, killed)
         killed.mkdir()
@@ -144,5 +148,5 @@ def test_temporary_folder_of_killed_build_is_found_after_one_day(tmp_path: Path)
     long_ago = time.time() - 2 * 86_400
     for name in ("aitne-image-old", "other", "aitne-image-link"):
         os.utime(tmp_path / name, (long_ago, long_ago), follow_symlinks=False)
-    found = store.abandoned(tmp_path)
+    found = store.find_abandoned(tmp_path)
     assert [(each.path.name, each.size_bytes) for each in found] == [("aitne-image-old", 3)]

@@ -16,21 +16,21 @@ def test_a_wheel_that_was_built_here_is_taken_from_the_cache(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(SetupError, match=r"wheels/horovod-1, which holds 0. Build it first"):
-        wheels.identity("horovod-1")
+        wheels.compute_wheel_digest("horovod-1")
     place = tmp_path / "aitne" / "wheels" / "horovod-1"
     place.mkdir(parents=True)
     (place / "horovod-1-cp311.whl").write_bytes(b"one")
-    first = wheels.identity("horovod-1")
-    assert wheels.put("horovod-1", tmp_path).read_bytes() == b"one"
+    first = wheels.compute_wheel_digest("horovod-1")
+    assert wheels.write_wheel("horovod-1", tmp_path).read_bytes() == b"one"
     (place / "horovod-1-cp311.whl").write_bytes(b"two")
-    assert wheels.identity("horovod-1") != first
+    assert wheels.compute_wheel_digest("horovod-1") != first
 
 
 def test_changed_wheel_changes_layer_key() -> None:
-    recipe = folder.read(folder.find("jupyter"))
+    recipe = folder.read_recipe(folder.find_recipe_folder("jupyter"))
     extended = dataclasses.replace(recipe, wheels=("aitne-train",))
-    assert layers.keys(extended)[0] == layers.keys(recipe)[0]
-    assert layers.keys(extended)[1] != layers.keys(recipe)[1]
+    assert layers.make_layer_names(extended)[0] == layers.make_layer_names(recipe)[0]
+    assert layers.make_layer_names(extended)[1] != layers.make_layer_names(recipe)[1]
 
 
 def test_a_wheel_needs_a_place_to_go_to(tmp_path: Path) -> None:
@@ -38,4 +38,4 @@ def test_a_wheel_needs_a_place_to_go_to(tmp_path: Path) -> None:
         "name: x\nversion: 1.0.0\ndescription: x\nwheels: [aitne-train]\n"
     )
     with pytest.raises(InvalidInput, match="python_prefix is missing"):
-        folder.read(tmp_path)
+        folder.read_recipe(tmp_path)

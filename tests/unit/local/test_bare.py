@@ -22,19 +22,19 @@ def spec(**fields: object) -> ContainerSpec:
 
 def test_the_program_is_run_as_it_is() -> None:
     runtime = BareRuntime(SETTINGS, Path("/envs/session"))
-    assert runtime.launch(spec()) == RuntimeLaunch()
-    assert runtime.environment() == {"VIRTUAL_ENV": "/envs/session"}
-    assert runtime.path() == ("/envs/session/bin",)
-    assert BareRuntime(SETTINGS, None).environment() == {}
-    assert BareRuntime(SETTINGS, None).path() == ()
+    assert runtime.make_launch(spec()) == RuntimeLaunch()
+    assert runtime.list_variables() == {"VIRTUAL_ENV": "/envs/session"}
+    assert runtime.list_path_folders() == ("/envs/session/bin",)
+    assert BareRuntime(SETTINGS, None).list_variables() == {}
+    assert BareRuntime(SETTINGS, None).list_path_folders() == ()
 
 
 def test_there_are_no_images_and_nothing_that_only_a_container_can_do() -> None:
     runtime = BareRuntime(SETTINGS)
     with pytest.raises(InvalidInput) as caught:
-        runtime.launch(spec(image=ImageUse(reference="pytorch:1")))
+        runtime.make_launch(spec(image=ImageUse(reference="pytorch:1")))
     (problem,) = caught.value.problems
     assert (problem.field, problem.value, problem.allowed) == ("image", "pytorch:1", "bare")
     for wish in ({"writable": True}, {"network": False}):
         with pytest.raises(InvalidInput, match="there is no container"):
-            runtime.launch(spec(**wish))
+            runtime.make_launch(spec(**wish))

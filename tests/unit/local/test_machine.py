@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.schedulers._local.environment import base_environment, text_for_process
+from aitne.adapters.schedulers._local.environment import (
+    base_environment,
+    remove_unusable_characters,
+)
 from aitne.adapters.schedulers._local.machine import capacities, gpu_type
 from aitne.core.errors import SetupError
 from aitne.core.settings import LocalSettings
@@ -124,4 +127,4 @@ def test_job_of_other_account_inherits_language_alone() -> None:
 
 
 def test_invalid_characters_are_removed_from_environment_text() -> None:
-    assert text_for_process("a\0b\ud800c🪤") == "ab?c🪤"
+    assert remove_unusable_characters("a\0b\ud800c🪤") == "ab?c🪤"

@@ -18,7 +18,7 @@ from aitne.adapters.schedulers._local.resources import (
     RunningTask,
     WaitingTask,
 )
-from aitne.core.placement.leaves import choose, fewest_leaves, tree_of
+from aitne.core.placement.leaves import count_fewest_leaves, make_tree, select_nearest_nodes
 from aitne_train.topology.tree import TopologyTree
 
 G = 1 << 30
@@ -31,7 +31,7 @@ def demand(cpus: int = 1, *, nodes: int = 1, limit: float = 100.0, gpus: int = 0
 
 
 def running(nodes: tuple[NodeCapacity, ...], what: Demand, ends_at: float) -> RunningTask:
-    grants = FreeResources(nodes).choose(what)
+    grants = FreeResources(nodes).choose_grants(what)
     assert grants is not None
     return RunningTask(what, grants, ends_at)
 
@@ -81,11 +81,11 @@ def test_grants_on_nodes_that_are_gone_are_passed_over() -> None:
 def test_jobs_keep_together_and_leave_gpus_to_who_needs_them() -> None:
     nodes = (replace(NODE, gpus=(Gpu(0), Gpu(1))), replace(NODE, name="n2"))
     free = FreeResources(nodes)
-    first = free.choose(demand(1))
+    first = free.choose_grants(demand(1))
     assert first is not None
     assert first[0].node == "n2"
-    free.take(demand(1), first)
-    second = free.choose(demand(1))
+    free.allocate(demand(1), first)
+    second = free.choose_grants(demand(1))
     assert second == first
 
 
@@ -106,7 +106,7 @@ def test_reasons_name_the_numbers(wanted: Demand, reason: str) -> None:
     for node, cpus in (("n1", 2), ("n2", 1)):
         free.cpus[node] -= cpus
         free.memory[node] -= G
-    assert free.explain(wanted) == reason
+    assert free.explain_shortage(wanted) == reason
 
 
 def test_the_forecast_lets_everybody_run_to_his_limit() -> None:
@@ -245,7 +245,7 @@ PATHS = {
 
 
 def interleaved() -> TopologyTree:
-    tree = tree_of(PATHS)
+    tree = make_tree(PATHS)
     assert tree is not None
     return tree
 
@@ -266,7 +266,11 @@ def test_several_nodes_are_on_the_fewest_leaves() -> None:
 
 def test_job_waits_for_its_leaves_and_nodes() -> None:
     tree = interleaved()
-    busy = [RunningTask(demand(2), FreeResources(FOUR[2:]).choose(demand(2, nodes=2)) or (), 50.0)]
+    busy = [
+        RunningTask(
+            demand(2), FreeResources(FOUR[2:]).choose_grants(demand(2, nodes=2)) or (), 50.0
+        )
+    ]
     apart = replace(demand(2, nodes=2), tree=tree)
     assert nodes_of(plan(FOUR, busy, [WaitingTask(1, apart)], 0.0).starts[1]) == ["n1", "n2"]
     together = replace(apart, max_leaves=1)
@@ -280,23 +284,27 @@ def test_job_waits_for_its_leaves_and_nodes() -> None:
 
 def test_fewest_leaves_hold_the_job_and_its_named_nodes() -> None:
     tree = interleaved()
-    assert fewest_leaves(tree, PATHS, 2) == 1
-    assert fewest_leaves(tree, PATHS, 3) == 2
-    assert fewest_leaves(tree, PATHS, 2, ["n1", "n2"]) == 2
-    assert fewest_leaves(tree, PATHS, 5) is None
-    assert fewest_leaves(tree, [*PATHS, "n9"], 5) == 3
-    assert choose(tree, ["n1", "n2", "n4"], 2, ["n2"]) == ("n2", "n4")
-    assert choose(tree, ["n1", "n2"], 2, ["n2"], max_leaves=1) is None
-    assert tree_of({}) is None
+    assert count_fewest_leaves(tree, PATHS, 2) == 1
+    assert count_fewest_leaves(tree, PATHS, 3) == 2
+    assert count_fewest_leaves(tree, PATHS, 2, ["n1", "n2"]) == 2
+    assert count_fewest_leaves(tree, PATHS, 5) is None
+    assert count_fewest_leaves(tree, [*PATHS, "n9"], 5) == 3
+    assert select_nearest_nodes(tree, ["n1", "n2", "n4"], 2, ["n2"]) == ("n2", "n4")
+    assert select_nearest_nodes(tree, ["n1", "n2"], 2, ["n2"], max_leaves=1) is None
+    assert make_tree({}) is None
 
 
 FABRICS = {"n1": ("a",), "n2": ("a",), "n3": ("b",), "n4": ("b",)}
 
 
 def test_job_waits_for_one_fabric_unless_none_is_large_enough() -> None:
-    tree = tree_of(FABRICS)
+    tree = make_tree(FABRICS)
     assert tree is not None
-    busy = [RunningTask(demand(2), FreeResources(FOUR[1:3]).choose(demand(2, nodes=2)) or (), 50.0)]
+    busy = [
+        RunningTask(
+            demand(2), FreeResources(FOUR[1:3]).choose_grants(demand(2, nodes=2)) or (), 50.0
+        )
+    ]
     two = replace(demand(2, nodes=2), tree=tree)
     result = plan(FOUR, busy, [WaitingTask(1, two)], 0.0)
     assert not result.starts
@@ -305,7 +313,7 @@ def test_job_waits_for_one_fabric_unless_none_is_large_enough() -> None:
     assert nodes_of(plan(FOUR, [], [WaitingTask(1, two)], 0.0).starts[1]) == ["n1", "n2"]
     three = replace(demand(2, nodes=3), tree=tree)
     assert len(nodes_of(plan(FOUR, [], [WaitingTask(1, three)], 0.0).starts[1])) == 3
-    assert fewest_leaves(tree, FABRICS, 2) == 1
-    assert fewest_leaves(tree, FABRICS, 3) == 2
-    assert fewest_leaves(tree, FABRICS, 2, ["n1", "n3"]) == 2
-    assert fewest_leaves(tree, FABRICS, 5) is None
+    assert count_fewest_leaves(tree, FABRICS, 2) == 1
+    assert count_fewest_leaves(tree, FABRICS, 3) == 2
+    assert count_fewest_leaves(tree, FABRICS, 2, ["n1", "n3"]) == 2
+    assert count_fewest_leaves(tree, FABRICS, 5) is None

@@ -35,7 +35,7 @@ VISION: CapKey = ("vision", None)
 
 
 def runs(what: Demand, ends_at: float, owner: tuple[str, str] = ADA) -> RunningTask:
-    grants = FreeResources((BIG,)).choose(what)
+    grants = FreeResources((BIG,)).choose_grants(what)
     assert grants is not None
     return RunningTask(what, grants, ends_at, owner=owner)
 
@@ -103,7 +103,7 @@ def test_gpu_hours_count_running_jobs_until_their_time_limits() -> None:
     node = replace(BIG, gpus=tuple(Gpu(index) for index in range(4)))
     one = demand(1, gpus=1, limit=100.0)
     caps = {VISION: Cap({GPU_SECONDS: 300}, gpu_s_used=120.0)}
-    grants = FreeResources((node,)).choose(one)
+    grants = FreeResources((node,)).choose_grants(one)
     assert grants is not None
     going = [RunningTask(one, grants, 80.0, owner=ADA)]
     waiting = [
@@ -190,7 +190,7 @@ def check_limits(
 def alone(job: WaitingTask, caps: dict[CapKey, Cap], nodes: tuple[NodeCapacity, ...]) -> bool:
     """Return whether the job could start on the empty cluster."""
     whole = FreeResources(nodes)
-    within, block = LimitLedger(caps, nodes, (), 0.0).admit(job, whole)
+    within, block = LimitLedger(caps, nodes, (), 0.0).check_start(job, whole)
     return block is None and whole.fits(within)
 
 

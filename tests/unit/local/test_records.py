@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aitne.adapters.schedulers._local import launcher, records
-from aitne.adapters.schedulers._local.outcome import ending_of
+from aitne.adapters.schedulers._local.outcome import to_task_outcome
 from aitne.adapters.schedulers._local.records import (
     LaunchFile,
     LocalJobRecord,
@@ -97,14 +97,14 @@ def test_state_and_launch_come_back(disk: Records) -> None:
     disk.write_state(3, 8, state)
     assert disk.read_state(3, 8) == state
     launch = LaunchFile(grants=(RunGrant(node="n1", gpus=(0, 2)),))
-    assert disk.read_launch(disk.new_run(3, 8, 0, launch)) == launch
+    assert disk.read_launch(disk.create_run(3, 8, 0, launch)) == launch
     assert disk.read_launch(disk.run_dir(3, 8, 1)) is None
 
 
 def test_a_run_is_given_up_once_and_only_if_nobody_has_it(tmp_path: Path) -> None:
-    assert launcher.give_up(tmp_path)
+    assert launcher.close_unclaimed_run(tmp_path)
     assert launcher.read_identity(tmp_path) is None
-    assert not launcher.give_up(tmp_path)
+    assert not launcher.close_unclaimed_run(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["runner.json"]
 
 
@@ -118,10 +118,10 @@ def test_half_a_file_is_no_file(tmp_path: Path) -> None:
 
 def test_a_run_without_legible_facts_was_lost() -> None:
     for facts in (None, {}, {"reason": "bribed", "ended_at": 1}, {"reason": "completed"}):
-        ending = ending_of(facts, cancelled=False, started_at=NOW, now=NOW)
+        ending = to_task_outcome(facts, cancelled=False, started_at=NOW, now=NOW)
         assert ending.reason is TerminationReason.NODE_FAILED
-        cancelled = ending_of(facts, cancelled=True, started_at=NOW, now=NOW)
+        cancelled = to_task_outcome(facts, cancelled=True, started_at=NOW, now=NOW)
         assert cancelled.reason is TerminationReason.CANCELLED
     facts = {"reason": "completed", "exit_code": 0, "signal": None, "started_at": 1, "ended_at": 2}
-    ending = ending_of(facts, cancelled=True, started_at=NOW, now=NOW)
+    ending = to_task_outcome(facts, cancelled=True, started_at=NOW, now=NOW)
     assert (ending.reason, ending.exit_code) == (TerminationReason.COMPLETED, 0)

@@ -37,7 +37,11 @@ def text_of(cell: CellOutputs) -> str:
 
 def test_little_text_is_kept_as_it_was_printed() -> None:
     cell = CellOutputs([], OutputBudget())
-    assert [cell.text("stdout", "a\n"), cell.text("stdout", "b\n"), cell.text("stderr", "c")] == [
+    assert [
+        cell.add_text("stdout", "a\n"),
+        cell.add_text("stdout", "b\n"),
+        cell.add_text("stderr", "c"),
+    ] == [
         "a\n",
         "b\n",
         "c",
@@ -52,7 +56,7 @@ def test_little_text_is_kept_as_it_was_printed() -> None:
 def test_of_much_text_the_beginning_and_the_end_are_kept() -> None:
     cell = CellOutputs([], OutputBudget())
     for number in range(100_000):
-        cell.text("stdout", f"line {number}\n")
+        cell.add_text("stdout", f"line {number}\n")
     cell.finish()
     text = text_of(cell)
     assert text.startswith("line 0\nline 1\n")
@@ -70,7 +74,7 @@ def test_text_never_exceeds_the_limit_and_gives_back_what_it_did_not_use(
     budget = OutputBudget(left)
     cell = CellOutputs([], budget)
     for text, times in texts:
-        cell.text("stdout", text * times)
+        cell.add_text("stdout", text * times)
     cell.finish()
     assert len(text_of(cell).encode("utf-8", "replace")) <= CELL_TEXT_BYTES + 200
     assert 0 <= budget.left <= left
@@ -78,17 +82,17 @@ def test_text_never_exceeds_the_limit_and_gives_back_what_it_did_not_use(
 
 def test_progress_bar_leaves_its_last_state() -> None:
     cell = CellOutputs([], OutputBudget())
-    cell.text("stderr", "begin\n")
+    cell.add_text("stderr", "begin\n")
     for percent in range(101):
-        cell.text("stderr", f"\r{percent} %")
-    cell.text("stderr", "\n")
+        cell.add_text("stderr", f"\r{percent} %")
+    cell.add_text("stderr", "\n")
     assert text_of(cell) == "begin\n100 %\n"
 
 
 def test_large_figure_is_replaced_by_a_sentence_and_small_ones_are_kept() -> None:
     cell = CellOutputs([], OutputBudget())
-    cell.rich(figure(CELL_RICH_BYTES + 1, output_type="execute_result", execution_count=3))
-    cell.rich(figure(10))
+    cell.add_output(figure(CELL_RICH_BYTES + 1, output_type="execute_result", execution_count=3))
+    cell.add_output(figure(10))
     large, small = cell.kept
     assert large["data"] == {"text/plain": "[An output of 4.2 MB was left out (image/png)]"}
     assert (large["output_type"], large["execution_count"]) == ("execute_result", 3)
@@ -97,7 +101,7 @@ def test_large_figure_is_replaced_by_a_sentence_and_small_ones_are_kept() -> Non
 
 def test_display_that_is_updated_stays_within_the_limit() -> None:
     cell = CellOutputs([], OutputBudget())
-    cell.rich(figure(10))
+    cell.add_output(figure(10))
     for _ in range(20):
         cell.replace(0, {"text/plain": "x" * (1 << 20)}, {})
     assert len(cell.kept[0]["data"]["text/plain"]) == 1 << 20
@@ -110,7 +114,7 @@ def test_cleared_output_gives_its_room_back() -> None:
     cell = CellOutputs([], budget)
     before = budget.left
     for _ in range(100):
-        cell.rich(figure(1 << 20))
+        cell.add_output(figure(1 << 20))
         cell.clear()
     assert (cell.kept, budget.left) == ([], before)
 
@@ -118,8 +122,8 @@ def test_cleared_output_gives_its_room_back() -> None:
 def test_many_outputs_and_long_tracebacks_are_shortened() -> None:
     cell = CellOutputs([], OutputBudget())
     for _ in range(MAX_OUTPUTS + 7):
-        cell.rich(figure(1))
-    cell.error(
+        cell.add_output(figure(1))
+    cell.add_error(
         {"output_type": "error", "ename": "E", "evalue": "v", "traceback": ["x" * 10**6, "end"]}
     )
     cell.finish()
@@ -134,8 +138,8 @@ def test_all_cells_together_stay_within_the_limit() -> None:
     budget = OutputBudget()
     cells = [CellOutputs([], budget) for _ in range(100)]
     for cell in cells:
-        cell.text("stdout", "x" * 10**6)
-        cell.rich(figure(10**6))
+        cell.add_text("stdout", "x" * 10**6)
+        cell.add_output(figure(10**6))
         cell.finish()
     kept = sum(len(json.dumps(cell.kept)) for cell in cells)
     assert kept < NOTEBOOK_BYTES + 100 * 20_000

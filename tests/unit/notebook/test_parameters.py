@@ -14,11 +14,11 @@ from pydantic import ValidationError
 from aitne.core.models.notebook import NotebookOptions
 from aitne.notebook.parameters import (
     NotANotebook,
-    injected_source,
+    find_parameter_cell,
     known_parameters,
+    list_warnings,
     parse_notebook,
-    place,
-    warnings,
+    render_parameters,
 )
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,9}", fullmatch=True).filter(
@@ -50,7 +50,7 @@ def test_injected_cell_sets_exactly_the_values_of_the_job_file(parameters: dict[
     given_ = NotebookOptions(path="a.ipynb", parameters=parameters).parameters
     stored = json.loads(json.dumps(given_, allow_nan=False))
     found: dict[str, Any] = {}
-    exec(injected_source(stored), {}, found)
+    exec(render_parameters(stored), {}, found)
     assert found == parameters
     assert [type(value) for value in found.values()] == [type(v) for v in parameters.values()]
 
@@ -67,27 +67,27 @@ def test_injected_cell_sets_exactly_the_values_of_the_job_file(parameters: dict[
 )
 def test_infinite_numbers_and_nan_are_encoded_and_injected(value: Any, code: str) -> None:
     stored = NotebookOptions(path="a.ipynb", parameters={"a": value}).model_dump_json()
-    assert injected_source(json.loads(stored)["parameters"]) == f"# Parameters\n{code}"
+    assert render_parameters(json.loads(stored)["parameters"]) == f"# Parameters\n{code}"
 
 
 def test_cell_is_injected_after_the_defaults_at_the_top_or_over_an_earlier_one() -> None:
-    assert place(notebook(("", "a"), ("parameters", "lr = 1"))["cells"]) == (2, False)
-    assert place(notebook(("", "a"))["cells"]) == (0, False)
+    assert find_parameter_cell(notebook(("", "a"), ("parameters", "lr = 1"))["cells"]) == (2, False)
+    assert find_parameter_cell(notebook(("", "a"))["cells"]) == (0, False)
     cells = notebook(("parameters", "lr = 1"), ("injected-parameters", "lr = 2"))["cells"]
-    assert place(cells) == (1, True)
+    assert find_parameter_cell(cells) == (1, True)
 
 
 def test_unknown_parameter_is_answered_with_the_known_ones() -> None:
     code = "%matplotlib inline\nlr: float = 0.1\na, b = 1, 2  # both\nepochs = depth = 3\nx: int\n"
     book = notebook(("parameters", code))
     assert known_parameters(book) == ["lr", "a", "b", "epochs", "depth"]
-    assert warnings(book, ["lr", "rate"]) == [
+    assert list_warnings(book, ["lr", "rate"]) == [
         "The notebook has no parameter rate; it has lr, a, b, epochs, depth."
     ]
-    assert warnings(book, []) == []
-    (sentence,) = warnings(notebook(("", "x = 1")), ["lr"])
+    assert list_warnings(book, []) == []
+    (sentence,) = list_warnings(notebook(("", "x = 1")), ["lr"])
     assert "no cell with the tag parameters" in sentence
-    assert warnings(notebook(("parameters", "lr <- 0.1 ->")), ["lr"]) == []
+    assert list_warnings(notebook(("parameters", "lr <- 0.1 ->")), ["lr"]) == []
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_no_content_of_a_notebook_breaks_the_check_before_the_submission(content
         [content],
         [{"cell_type": "code", "metadata": content, "source": content}],
     ):
-        warnings({"nbformat": 4, "cells": cells}, ["lr"])
+        list_warnings({"nbformat": 4, "cells": cells}, ["lr"])
 
 
 @pytest.mark.parametrize(

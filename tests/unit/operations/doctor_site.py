@@ -19,7 +19,7 @@ from aitne.host.settings import load_settings
 from aitne.operations.doctor import root_files
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import CHECKS
-from aitne.operations.doctor.run import Examination, examine
+from aitne.operations.doctor.run import Examination, run_checks
 from aitne.supervisor import preflight
 from aitne.supervisor.secret_files import ensure_secrets
 
@@ -84,17 +84,17 @@ class Site:
 
     def examine(self, name: str) -> Examination:
         """Run one check."""
-        return asyncio.run(examine(self.host(), [CHECKS[name]]))
+        return asyncio.run(run_checks(self.host(), [CHECKS[name]]))
 
 
 @pytest.fixture
 def site(tmp_path: Path, migrated: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     for variable in [name for name in os.environ if name.startswith("AITNE_")]:
         monkeypatch.delenv(variable)
-    monkeypatch.setattr(preflight, "_listen", lambda bind, port: None)
+    monkeypatch.setattr(preflight, "_try_listen", lambda bind, port: None)
     data_dir = tmp_path / "data"
     settings = Settings(data_dir=data_dir)
-    preflight.check(settings)
+    preflight.check_requirements(settings)
     ensure_secrets(settings.secrets_dir)
     shutil.copy(migrated, data_dir / "aitne.db")
     (data_dir / "aitne.db").chmod(0o600)

@@ -131,7 +131,9 @@ def start_was_given_up(site: Site) -> None:
 
 def process_has_hung(site: Site) -> None:
     now = datetime.now(UTC).isoformat()
-    hung_processes.leave(site.data_dir / "run", hung_processes.HungRestart("hub", now, 31.0))
+    hung_processes.record_restart(
+        site.data_dir / "run", hung_processes.HungRestart("hub", now, 31.0)
+    )
 
 
 def running(site: Site, answer: bytes) -> None:

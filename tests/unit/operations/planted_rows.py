@@ -29,7 +29,7 @@ async def save_topology(data_dir: Path) -> None:
     """Store a topology that lacks the node gpu02."""
     store = Store(Settings(data_dir=data_dir).database_url)
     await store.start()
-    lease = await store.take_lease("controller", "planted", duration_s=60)
+    lease = await store.acquire_lease("controller", "planted", duration_s=60)
     assert lease is not None
     now = datetime.now(UTC)
     nodes = tuple(

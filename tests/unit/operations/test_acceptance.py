@@ -12,7 +12,7 @@ from aitne.client import Client
 from aitne.core.errors import Unavailable
 from aitne.core.models.check import CheckState
 from aitne.operations.acceptance import run
-from aitne.operations.acceptance.report import StepResult, make_report, page, write
+from aitne.operations.acceptance.report import StepResult, make_report, render_page, write_report
 from aitne.operations.acceptance.run import run_steps
 from aitne.operations.acceptance.site import AcceptanceSite, StepFailed, StepSkipped
 from aitne.operations.acceptance.steps import STEPS, AcceptanceStep
@@ -82,12 +82,12 @@ def test_anonymous_report_has_no_names() -> None:
 
 def test_report_is_written_as_json_and_as_a_page(tmp_path: Path) -> None:
     report = make_report([result("<script>alert(1)</script>")], 2, interrupted=True)
-    write(report, tmp_path / "new")
+    write_report(report, tmp_path / "new")
     document = json.loads((tmp_path / "new" / "report.json").read_text())
     assert document["interrupted"] is True
     assert document["checks"][0]["name"] == "batch"
     text = (tmp_path / "new" / "report.html").read_text()
-    assert text == page(report)
+    assert text == render_page(report)
     assert "<script>" not in text
     assert "The test was interrupted." in text
 

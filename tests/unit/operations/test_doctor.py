@@ -27,12 +27,12 @@ from aitne.core.models.node import Node, NodeState
 from aitne.host.settings import load_settings
 from aitne.operations.doctor import run
 from aitne.operations.doctor.checks import all_checks, slurm
-from aitne.operations.doctor.checks.machine import unit_problems
+from aitne.operations.doctor.checks.machine import list_unit_problems
 from aitne.operations.doctor.host import CheckedHost, open_host
-from aitne.operations.doctor.node_jobs import job_file
+from aitne.operations.doctor.node_jobs import make_job_file
 from aitne.operations.doctor.registry import CHECKS, DoctorCheck, Subject
 from aitne.operations.doctor.root_files import RootFiles, read_root_files
-from aitne.operations.doctor.run import examine, store_report
+from aitne.operations.doctor.run import run_checks, store_report
 from aitne.operations.requirements.findings import Finding, ok
 from aitne.services.platform.certificates import authority_file
 from aitne.services.platform.doctor_report import read_report
@@ -82,7 +82,7 @@ def test_all_of_many_faults_at_once_are_named_with_their_remedies(site: Site) ->
     planted = {plant: expected for plant, *expected in FAULTS}
     for plant in AT_ONCE:
         plant(site)
-    examination = asyncio.run(examine(site.host()))
+    examination = asyncio.run(run_checks(site.host()))
     logging.getLogger(__name__).info(
         "%d checks in %.2f s", len(examination.results), examination.seconds
     )
@@ -102,7 +102,7 @@ def test_all_of_many_faults_at_once_are_named_with_their_remedies(site: Site) ->
 
 
 def test_healthy_data_directory_has_no_failure_but_the_stopped_platform(site: Site) -> None:
-    examination = asyncio.run(examine(CheckedHost(site.settings(), None)))
+    examination = asyncio.run(run_checks(CheckedHost(site.settings(), None)))
     failed = {result.name for result in examination.report() if result.state is FAILED}
     assert failed == {"processes"}
     assert {result.name for result in examination.report()} == set(CHECKS)
@@ -132,7 +132,7 @@ def test_settings_that_the_broker_refuses_are_a_failure(site: Site) -> None:
 def test_settings_of_the_broker_are_unknown_to_the_account_of_the_platform(site: Site) -> None:
     broker(site)
     host = CheckedHost(site.settings(), None)
-    (result,) = asyncio.run(examine(host, [CHECKS["broker-settings"]])).report()
+    (result,) = asyncio.run(run_checks(host, [CHECKS["broker-settings"]])).report()
     assert (result.state, result.remedy) == (CheckState.UNKNOWN, "Run the command as root.")
 
 
@@ -146,7 +146,7 @@ def test_account_of_the_platform_needs_no_jobs(site: Site) -> None:
 
 
 def test_every_problem_has_a_remedy(site: Site) -> None:
-    examination = asyncio.run(examine(CheckedHost(site.settings(), None)))
+    examination = asyncio.run(run_checks(CheckedHost(site.settings(), None)))
     for result in examination.report():
         assert result.message.endswith("."), result
         if result.state in (FAILED, WARNING):
@@ -157,7 +157,7 @@ def test_fix_repairs_and_says_what_it_changed(site: Site) -> None:
     for plant in (secret_is_readable, folder_is_missing, write_was_interrupted):
         plant(site)
     checks = [CHECKS[name] for name in ("secrets", "data-directory", "leftovers")]
-    before = asyncio.run(examine(CheckedHost(site.settings(), None), checks))
+    before = asyncio.run(run_checks(CheckedHost(site.settings(), None), checks))
     said = " ".join(before.repair())
     for what in (
         "took the permissions",
@@ -168,7 +168,7 @@ def test_fix_repairs_and_says_what_it_changed(site: Site) -> None:
         "webhook_key.",
     ):
         assert what in said
-    after = asyncio.run(examine(CheckedHost(site.settings(), None), checks))
+    after = asyncio.run(run_checks(CheckedHost(site.settings(), None), checks))
     assert [result.state for result in after.report()] == [CheckState.OK] * 3
     mode = (site.data_dir / "secrets" / "encryption_key").stat().st_mode
     assert stat.S_IMODE(mode) == 0o600
@@ -189,7 +189,7 @@ def test_fix_follows_no_link(site: Site) -> None:
 
 def test_foreign_database_is_not_changed(site: Site) -> None:
     database_is_of_a_newer_release(site)
-    asyncio.run(examine(CheckedHost(site.settings(), None)))
+    asyncio.run(run_checks(CheckedHost(site.settings(), None)))
     with closing(sqlite3.connect(site.data_dir / "aitne.db")) as connection:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [
             ("9999",)
@@ -198,7 +198,7 @@ def test_foreign_database_is_not_changed(site: Site) -> None:
 
 def test_missing_database_is_not_created(site: Site) -> None:
     (site.data_dir / "aitne.db").unlink()
-    examination = asyncio.run(examine(CheckedHost(site.settings(), None)))
+    examination = asyncio.run(run_checks(CheckedHost(site.settings(), None)))
     states = {result.name: result.state for result in examination.report()}
     assert states["database"] is CheckState.UNKNOWN
     assert states["disk"] is not CheckState.UNKNOWN
@@ -224,7 +224,7 @@ def test_check_that_hangs_or_breaks_does_not_keep_the_others_from_their_results(
     ]
     loop = asyncio.new_event_loop()
     examination = loop.run_until_complete(
-        examine(CheckedHost(site.settings(), None), [*chosen, CHECKS["settings"]])
+        run_checks(CheckedHost(site.settings(), None), [*chosen, CHECKS["settings"]])
     )
     released.set()
     loop.close()
@@ -303,7 +303,7 @@ def test_root_acts_as_the_owner_of_the_data_directory(monkeypatch: pytest.Monkey
 
 def test_results_are_stored_for_the_portal(site: Site) -> None:
     host = CheckedHost(site.settings(), None)
-    store_report(host, asyncio.run(examine(host, [CHECKS["processes"]])))
+    store_report(host, asyncio.run(run_checks(host, [CHECKS["processes"]])))
     report = read_report(site.data_dir)
     assert report is not None
     assert [(check.name, check.state) for check in report.checks] == [("processes", FAILED)]
@@ -316,8 +316,8 @@ def test_properties_of_a_unit_are_judged() -> None:
         "WatchdogUSec": "1min",
         "UnitFileState": "enabled",
     }
-    assert unit_problems(good) == []
-    assert unit_problems({**good, "WatchdogUSec": "infinity", "ActiveState": "inactive"}) == []
+    assert list_unit_problems(good) == []
+    assert list_unit_problems({**good, "WatchdogUSec": "infinity", "ActiveState": "inactive"}) == []
     bad = {
         "ActiveState": "active",
         "Restart": "no",
@@ -325,12 +325,12 @@ def test_properties_of_a_unit_are_judged() -> None:
         "WatchdogUSec": "infinity",
         "UnitFileState": "disabled",
     }
-    assert [text.split(" (")[0] for text in unit_problems(bad)] == [
+    assert [text.split(" (")[0] for text in list_unit_problems(bad)] == [
         "it is not restarted",
         "its watchdog is disabled",
         "it is disabled, so it does not start at boot",
     ]
-    silent = unit_problems({**good, "Type": "simple", "WatchdogUSec": "0"})
+    silent = list_unit_problems({**good, "Type": "simple", "WatchdogUSec": "0"})
     assert silent == ["it does not notify systemd, so it has no watchdog (Type=notify)"]
 
 
@@ -339,7 +339,7 @@ def test_clock_of_slurmctld_is_compared_within_the_time_of_the_query(
     ahead_s: int, skew_s: int
 ) -> None:
     output = f"Configuration data as of {1_000_000 + ahead_s}\n"
-    assert slurm.clock_skew(output, 1_000_000, 1_000_002) == skew_s
+    assert slurm.compute_clock_skew(output, 1_000_000, 1_000_002) == skew_s
 
 
 def test_checks_of_nodes_need_a_user(site: Site) -> None:
@@ -370,6 +370,6 @@ def test_job_of_a_node_excludes_all_other_nodes(site: Site) -> None:
         partitions=("gpu",),
         seen_at=datetime.now(UTC),
     )
-    file = JobFile.model_validate(job_file(site.settings(), node, ["n1", "n2", "n3"]))
+    file = JobFile.model_validate(make_job_file(site.settings(), node, ["n1", "n2", "n3"]))
     assert file.slurm is not None
     assert (file.slurm.partition, file.slurm.exclude) == ("gpu", "n[1,3]")

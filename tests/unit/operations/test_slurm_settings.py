@@ -10,7 +10,7 @@ import jinja2
 import pytest
 import yaml
 
-from aitne.operations.requirements.slurm_settings import SlurmReport, missing
+from aitne.operations.requirements.slurm_settings import SlurmReport, list_missing_settings
 from tests.support.ansible import FOLDER
 from tests.support.documents import DOCS
 
@@ -73,7 +73,7 @@ def test_playbook_writes_what_the_handbook_explains_and_the_doctor_wants() -> No
     page = explained()
     assert {name: (topology | settings).get(name) for name in page} == page
     assert topology.keys() | settings.keys() <= page.keys() | ADDRESSES
-    assert list(missing(SlurmReport.parse(shown(settings)))) == []
+    assert list(list_missing_settings(SlurmReport.parse(shown(settings)))) == []
 
 
 @pytest.mark.parametrize(
@@ -93,5 +93,8 @@ def test_playbook_writes_what_the_handbook_explains_and_the_doctor_wants() -> No
 )
 def test_setting_that_differs_is_named(setting: str, value: str, remedy: str) -> None:
     settings = written("slurm.conf") | written("cgroup.conf")
-    lines = [each.line for each in missing(SlurmReport.parse(shown({**settings, setting: value})))]
+    lines = [
+        each.line
+        for each in list_missing_settings(SlurmReport.parse(shown({**settings, setting: value})))
+    ]
     assert any(remedy in line for line in lines), lines

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.operations.upgrade.process import Service, environment_of
+from aitne.operations.upgrade.process import Service, select_start_environment
 
 
 def test_start_that_is_interrupted_has_ended_before_the_upgrade_goes_on(tmp_path: Path) -> None:
@@ -25,4 +25,4 @@ def test_start_that_is_interrupted_has_ended_before_the_upgrade_goes_on(tmp_path
 def test_sources_of_settings_that_a_later_release_has_written_are_read() -> None:
     sources = '{"port": ["environment", "AITNE_PORT", "of a later release"]}'
     base = {"AITNE_SOURCES": sources, "AITNE_PORT": "8001", "AITNE_BIND": "::", "PATH": "/bin"}
-    assert environment_of(base) == {"PATH": "/bin", "AITNE_PORT": "8001"}
+    assert select_start_environment(base) == {"PATH": "/bin", "AITNE_PORT": "8001"}

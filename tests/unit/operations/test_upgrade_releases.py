@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import SetupError
-from aitne.operations.upgrade.plan import begun
+from aitne.operations.upgrade.plan import choose_upgrade
 from aitne.operations.upgrade.releases import (
     COMPLETE,
     PROGRAMS,
@@ -112,9 +112,9 @@ def test_release_of_the_index_and_of_a_wheel_are_installed_with_the_extras(
         made.writestr("empty", "")
     extras = ",".join(installed_extras())
     assert "server" in extras.split(",")
-    journal, _, _ = begun(tmp_path, releases, wheel=wheel, version=None)
+    journal, _, _ = choose_upgrade(tmp_path, releases, wheel=wheel, version=None)
     assert journal.requirement == f"aitne[{extras}] @ {wheel.as_uri()}"
-    journal, _, _ = begun(tmp_path, releases, wheel=None, version="0.2.0")
+    journal, _, _ = choose_upgrade(tmp_path, releases, wheel=None, version="0.2.0")
     assert journal.requirement == f"aitne[{extras}]==0.2.0"
 
 

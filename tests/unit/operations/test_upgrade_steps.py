@@ -21,10 +21,10 @@ from aitne.operations.upgrade.journal import (
     ROLLBACK,
     UpgradeJournal,
     UpgradeStep,
-    only_upgrade,
+    hold_upgrade_lock,
 )
 from aitne.operations.upgrade.releases import COMPLETE, PROGRAMS, Releases
-from aitne.operations.upgrade.steps import Halted, RolledBack, Upgrade, continued
+from aitne.operations.upgrade.steps import Halted, RolledBack, Upgrade, is_continued
 
 OLD, NEW = "0.1.0", "0.2.0"
 MEMORY = "/dev/shm"
@@ -107,7 +107,7 @@ class SmallHost:
         (folder / COMPLETE).touch()
         self._point()
 
-    def backup(self, version: str) -> str:
+    def create_backup(self, version: str) -> str:
         """A copy of the database."""
         self._point()
         self._fail("backup")
@@ -116,7 +116,7 @@ class SmallHost:
         self._point()
         return str(path)
 
-    def restore(self, version: str, path: str) -> None:
+    def restore_backup(self, version: str, path: str) -> None:
         """The copy takes the place of the database."""
         assert not self.running.exists(), "a backup is restored over a running platform"
         self._point()
@@ -131,7 +131,7 @@ class SmallHost:
             revision: str = database.execute("SELECT revision FROM schema").fetchone()[0]
             return revision
 
-    def jobs_since(self, time: datetime) -> int:
+    def count_jobs_since(self, time: datetime) -> int:
         """The jobs that were accepted since then."""
         with self.sql() as database:
             query = "SELECT count(*) FROM jobs WHERE created_at >= ?"
@@ -171,7 +171,7 @@ class SmallHost:
         self.stop()
         self.start()
 
-    def check(self, version: str) -> None:
+    def check_release(self, version: str) -> None:
         """The new release may be ill."""
         self._point()
         assert self.running.read_text() == version
@@ -266,7 +266,7 @@ def test_upgrade_that_is_killed_at_each_point_ends_the_same_way(fault: str, fold
 
 def accept_before_check(host: SmallHost) -> Callable[[str], None]:
     """The new release accepts a job before it turns out to be ill."""
-    check = host.check
+    check = host.check_release
 
     def accepting(version: str) -> None:
         host.accept_job()
@@ -278,7 +278,7 @@ def accept_before_check(host: SmallHost) -> Callable[[str], None]:
 def test_rollback_that_would_lose_a_job_halts_until_the_administrator_decides(
     host: SmallHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "check", accept_before_check(host))
+    monkeypatch.setattr(host, "check_release", accept_before_check(host))
     host.fault = "health"
 
     error = until_ended(host)
@@ -297,7 +297,7 @@ def test_rollback_that_would_lose_a_job_halts_until_the_administrator_decides(
 def test_halted_upgrade_ends_when_the_cause_is_corrected(
     host: SmallHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "check", accept_before_check(host))
+    monkeypatch.setattr(host, "check_release", accept_before_check(host))
     host.fault = "health"
     until_ended(host)
     monkeypatch.undo()
@@ -315,20 +315,20 @@ def test_upgrade_of_a_stopped_platform_does_not_start_it(host: SmallHost) -> Non
 
 def test_interrupted_upgrade_is_continued_before_another_begins(host: SmallHost) -> None:
     begun, switched = journal_of(host), journal_of(host, step=UpgradeStep.SWITCH)
-    assert continued(begun, None)
-    assert continued(switched, NEW)
-    assert not continued(begun, "0.2.1")
+    assert is_continued(begun, None)
+    assert is_continued(switched, NEW)
+    assert not is_continued(begun, "0.2.1")
     with pytest.raises(Conflict, match=r"upgrade to 0\.2\.0 was interrupted"):
-        continued(switched, "0.2.1")
+        is_continued(switched, "0.2.1")
     with pytest.raises(Conflict, match="rollback of the upgrade"):
-        continued(journal_of(host, step=UpgradeStep.RESTORE), "0.2.1")
+        is_continued(journal_of(host, step=UpgradeStep.RESTORE), "0.2.1")
 
 
 def test_second_upgrade_at_the_same_time_is_refused(host: SmallHost) -> None:
     with (
-        only_upgrade(host.root),
+        hold_upgrade_lock(host.root),
         pytest.raises(Conflict, match="Another upgrade"),
-        only_upgrade(host.root),
+        hold_upgrade_lock(host.root),
     ):
         pass
 
@@ -368,7 +368,7 @@ def test_step_that_raises_anything_ends_with_the_earlier_release(
     if step in ROLLBACK or step is UpgradeStep.HALT:
         host.fault = "health"
     if step is UpgradeStep.HALT:
-        monkeypatch.setattr(host, "check", accept_before_check(host))
+        monkeypatch.setattr(host, "check_release", accept_before_check(host))
     said: list[str] = []
     run = Upgrade(host, host.root, lambda _, line: said.append(line)).run
     with pytest.raises((AitneError, KeyboardInterrupt, SystemExit)) as raised:

@@ -15,9 +15,9 @@ import pytest
 
 from aitne.core.errors import SetupError
 from aitne.operations.upgrade.host import ThisHost
-from aitne.operations.upgrade.process import require_main, service_of
+from aitne.operations.upgrade.process import find_service, require_main_process
 from aitne.operations.upgrade.releases import Releases
-from aitne.operations.upgrade.trust import account_of, software_is_of_root
+from aitne.operations.upgrade.trust import find_command_account, must_install_node_software
 from aitne.supervisor.identity import ProcessAccount, acting_as
 from tests.support.slurm import root_or_skip
 
@@ -52,7 +52,7 @@ def data_dir(place: Path, other: ProcessAccount) -> Path:
 
 def uid_for(data_dir: Path) -> int:
     """The uid that commands for the platform have."""
-    account = account_of(data_dir)
+    account = find_command_account(data_dir)
     return os.geteuid() if account is None else account.uid
 
 
@@ -85,13 +85,13 @@ def test_root_installs_its_software_for_nodes_if_only_root_can_change_the_settin
     monkeypatch.setenv("AITNE_CONFIG", str(config))
     slurm = f'conf = "{place}/slurm.conf"\nsoftware_dir = "{software}"'
     config.write_text(f'scheduler = "slurm"\n[slurm]\n{slurm}\n')
-    assert software_is_of_root(data_dir, other)
-    assert not software_is_of_root(data_dir, None)
+    assert must_install_node_software(data_dir, other)
+    assert not must_install_node_software(data_dir, None)
     config.chmod(0o666)
-    assert not software_is_of_root(data_dir, other)
+    assert not must_install_node_software(data_dir, other)
     config.chmod(0o644)
     os.chown(software, other.uid, other.gid)
-    assert not software_is_of_root(data_dir, other)
+    assert not must_install_node_software(data_dir, other)
 
 
 def test_settings_of_root_that_another_account_can_replace_are_refused(
@@ -102,11 +102,11 @@ def test_settings_of_root_that_another_account_can_replace_are_refused(
     assert uid_for(own) == 0
     own.chmod(0o1777)
     with pytest.raises(SetupError, match="Accounts other than root can change"):
-        account_of(own)
+        find_command_account(own)
     below = data_dir / "below"
     below.mkdir()
     with pytest.raises(SetupError, match="belongs to another account"):
-        account_of(below)
+        find_command_account(below)
 
 
 def test_settings_of_the_owner_are_read_by_the_owner(
@@ -119,7 +119,7 @@ def test_settings_of_the_owner_are_read_by_the_owner(
     with pytest.raises(SetupError, match="Permission denied"):
         ThisHost(
             data_dir,
-            account_of(data_dir),
+            find_command_account(data_dir),
             Releases(place),
             place / "backups",
             lambda line: None,
@@ -144,7 +144,7 @@ def test_socket_that_names_the_process_of_another_account_is_refused(
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises(SetupError, match="which answers as the platform, runs as uid 0"):
-            service_of(data_dir, other)
+            find_service(data_dir, other)
         thread.join()
 
 
@@ -157,7 +157,7 @@ def test_unit_of_another_program_is_not_restarted(
     monkeypatch.setenv("PATH", str(place), prepend=":")
     monkeypatch.setenv("MAIN", "1")
     with pytest.raises(SetupError, match=r"is not the main process of the unit cron\.service"):
-        require_main("cron.service", os.getpid(), None)
+        require_main_process("cron.service", os.getpid(), None)
     for main in (os.getpid(), os.getppid()):
         monkeypatch.setenv("MAIN", str(main))
-        require_main("aitne.service", os.getpid(), None)
+        require_main_process("aitne.service", os.getpid(), None)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import InvalidInput
-from aitne.operations.upgrade.process import _unit, environment_of
-from aitne.operations.upgrade.versions import Version, check_step, of_wheel
+from aitne.operations.upgrade.process import _parse_unit, select_start_environment
+from aitne.operations.upgrade.versions import Version, check_upgrade_path, parse_wheel_version
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from aitne.operations.upgrade.versions import Version, check_step, of_wheel
     [("0.1.0", "0.1.1"), ("0.1.0", "0.2.0"), ("0.1.3", "0.2.7"), ("0.9.0", "1.0.2")],
 )
 def test_next_minor_release_is_accepted(present: str, target: str) -> None:
-    check_step(Version.parse(present), Version.parse(target))
+    check_upgrade_path(Version.parse(present), Version.parse(target))
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_other_upgrades_are_refused_with_the_way_to_go(
     present: str, target: str, message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
-        check_step(Version.parse(present), Version.parse(target))
+        check_upgrade_path(Version.parse(present), Version.parse(target))
 
 
 @pytest.mark.parametrize(
@@ -51,17 +51,17 @@ def test_text_that_is_no_release_is_refused(text: str) -> None:
 def test_release_of_a_wheel_is_in_its_name(tmp_path: Path) -> None:
     wheel = tmp_path / "aitne-0.2.0-py3-none-any.whl"
     with pytest.raises(InvalidInput, match="not a wheel"):
-        of_wheel(wheel)
+        parse_wheel_version(wheel)
     wheel.write_text("half of a download")
     with pytest.raises(InvalidInput, match="not a wheel"):
-        of_wheel(wheel)
+        parse_wheel_version(wheel)
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("aitne/__init__.py", "")
-    assert of_wheel(wheel) == Version(0, 2, 0)
+    assert parse_wheel_version(wheel) == Version(0, 2, 0)
     other = tmp_path / "numpy-2.0.0-cp311-cp311-linux_x86_64.whl"
     shutil.copy(wheel, other)
     with pytest.raises(InvalidInput, match="not a wheel of the platform"):
-        of_wheel(other)
+        parse_wheel_version(other)
 
 
 def test_platform_is_started_with_its_options_and_variables_but_not_its_defaults() -> None:
@@ -81,7 +81,7 @@ def test_platform_is_started_with_its_options_and_variables_but_not_its_defaults
             }
         ),
     }
-    assert environment_of(base) == {
+    assert select_start_environment(base) == {
         "PATH": "/bin",
         "AITNE_CONFIG": "/srv/aitne.toml",
         "AITNE_PORT": "8100",
@@ -100,4 +100,4 @@ def test_platform_is_started_with_its_options_and_variables_but_not_its_defaults
     ],
 )
 def test_unit_of_a_process_is_read_from_its_cgroup(cgroup: str, unit: str | None) -> None:
-    assert _unit(cgroup) == unit
+    assert _parse_unit(cgroup) == unit

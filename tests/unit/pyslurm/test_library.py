@@ -13,7 +13,7 @@ from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.files import OwnFiles
 from aitne.adapters.schedulers._slurm.libslurm.library import Library, WorkerHello
 from aitne.adapters.schedulers._slurm.libslurm.worker import FIELDS
-from aitne.adapters.schedulers.pyslurm import PyslurmScheduler, check
+from aitne.adapters.schedulers.pyslurm import PyslurmScheduler, check_pyslurm
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SchedulerUnavailable, SetupError
 from aitne.core.ports.tools import Tools
@@ -61,11 +61,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 async def test_library_reports_version_and_own_jobs_only(install: Install) -> None:
     install("")
     library = Library(Path("/etc/slurm/slurm.conf"))
-    hello = await library.hello()
+    hello = await library.restart()
     assert hello == WorkerHello(pyslurm="25.11.2", interface=45, missing=())
-    check(hello)
+    check_pyslurm(hello)
     for _ in range(2):
-        (record,) = map(json.loads, await library.jobs(PATIENCE_S))
+        (record,) = map(json.loads, await library.query_jobs(PATIENCE_S))
         assert (record["comment"], record["id"]) == ("aitne:x", "/etc/slurm/slurm.conf")
     await library.close()
 
@@ -76,33 +76,33 @@ async def test_a_slurm_that_does_not_answer_is_told_and_asked_again(install: Ins
         "  raise PyslurmError('Unable to contact slurm controller')\n return {}\nJobs.load = load"
     )
     library = Library(None)
-    await library.hello()
+    await library.restart()
     with pytest.raises(SchedulerUnavailable, match="Unable to contact"):
-        await library.jobs(PATIENCE_S)
+        await library.query_jobs(PATIENCE_S)
     Path(os.environ["PYTHONPATH"].partition(os.pathsep)[0], "pyslurm.pyup").touch()
-    assert await library.jobs(PATIENCE_S) == []
+    assert await library.query_jobs(PATIENCE_S) == []
     await library.close()
 
 
 async def test_a_library_that_hangs_or_dies_is_started_anew(install: Install) -> None:
     install("Jobs.load = lambda: time.sleep(600)")
     library = Library(None)
-    await library.hello()
+    await library.restart()
     with pytest.raises(SchedulerUnavailable, match=r"within 0\.2 s"):
-        await library.jobs(0.2)
+        await library.query_jobs(0.2)
     install("def load():\n sys.exit('fatal: cannot read slurm.conf')\nJobs.load = load")
     for _ in range(2):
         with pytest.raises(SchedulerUnavailable, match="fatal: cannot read"):
-            await library.jobs(PATIENCE_S)
+            await library.query_jobs(PATIENCE_S)
     install("")
-    assert len(await library.jobs(PATIENCE_S)) == 1
+    assert len(await library.query_jobs(PATIENCE_S)) == 1
     await library.close()
 
 
 async def test_no_pyslurm_is_said_with_what_to_do(install: Install) -> None:
     install("raise ImportError('libslurm.so.45: cannot open shared object file')")
     with pytest.raises(SetupError) as caught:
-        await Library(None).hello()
+        await Library(None).restart()
     assert "libslurm.so.45" in caught.value.message
     assert "built with the headers of Slurm 26.05" in caught.value.message
 
@@ -119,7 +119,7 @@ async def test_no_pyslurm_is_said_with_what_to_do(install: Install) -> None:
 )
 def test_incompatible_pyslurm_is_refused(hello: WorkerHello, words: str) -> None:
     with pytest.raises(SetupError, match=words):
-        check(hello)
+        check_pyslurm(hello)
 
 
 async def test_command_prefix_is_refused_by_pyslurm(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def said(**changes: Any) -> SimpleNamespace:
 
 def rows(**changes: Any) -> list[SchedulerJob]:
     """Return the records of a job that passed the worker's JSON."""
-    return [*records.rows(json.loads(json.dumps(worker.record(said(**changes)))))]
+    return [*records.to_scheduler_jobs(json.loads(json.dumps(worker.record(said(**changes)))))]
 
 
 def row(**changes: Any) -> SchedulerJob:
@@ -109,7 +109,7 @@ def test_the_jobs_that_one_waits_for_are_named() -> None:
 def test_ends(state: str, code: int, signal: int, wanted: tuple[object, ...]) -> None:
     job = ended(state, exit_code=code, exit_code_signal=signal)
     assert (job.state, job.exit_code, job.signal) == wanted
-    assert (job.ended_at is not None) is job.state.terminal
+    assert (job.ended_at is not None) is job.state.is_terminal
 
 
 def test_job_cancelled_before_start_has_no_start_time() -> None:
@@ -128,7 +128,7 @@ def test_job_cancelled_before_start_has_no_start_time() -> None:
     ],
 )
 def test_an_exit_code_that_may_be_128_more_is_looked_up(job: SchedulerJob, doubt: bool) -> None:
-    assert records.doubtful(job) is doubt
+    assert records.has_doubtful_exit_code(job) is doubt
 
 
 def test_waiting_tasks_of_an_array_have_one_record() -> None:
@@ -165,7 +165,7 @@ def test_jobs_of_others_are_none_of_ours(comment: str | None) -> None:
 def test_odd_values_break_nothing(changes: dict[str, Any]) -> None:
     (job,) = rows(**changes)
     assert type(job).model_validate_json(job.model_dump_json()) == job
-    assert "state" not in changes or not job.state.terminal
+    assert "state" not in changes or not job.state.is_terminal
 
 
 def test_missing_pyslurm_attributes_are_named() -> None:

@@ -119,10 +119,10 @@ class FixedTopology:
     tree: TopologyTree | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
 
-    async def pythons(self, owner: str) -> Mapping[str, str]:
+    async def get_python_versions(self, owner: str) -> Mapping[str, str]:
         return self.versions
 
-    async def current(self) -> Topology:
+    async def get_topology(self) -> Topology:
         return Topology(self.tree)
 
 
@@ -154,9 +154,9 @@ class Bench:
     async def walk(self, job: Job, *states: JobState, **changes: object) -> Job:
         """Move the job from state to state; the last step also sets ``changes``."""
         for state in states[:-1]:
-            await self.store.transition(job.id, state)
+            await self.store.transition_job(job.id, state)
         last = JobChanges.model_validate(changes)
-        return await self.store.transition(job.id, states[-1], last)
+        return await self.store.transition_job(job.id, states[-1], last)
 
     async def plan(self, fields: dict[str, object], actor: Actor = ADA) -> Plan:
         """Return the plan of the job that these fields of a job file describe."""
@@ -196,7 +196,7 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
     store = Store(settings.database_url, clock=clock)
     await store.start()
     try:
-        lease = await store.take_lease("controller", "test", duration_s=1e6)
+        lease = await store.acquire_lease("controller", "test", duration_s=1e6)
         assert lease is not None
         for actor in EVERYONE:
             project = Project(name=actor.user.default_project, created_at=START)

@@ -46,7 +46,7 @@ class Shelf:
         self.looks: list[list[str]] = []
         self.made: list[list[str]] = []
 
-    async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
+    async def read_areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
         self._answer()
         self.looks.append([area.path for area in areas])
         return [
@@ -58,7 +58,7 @@ class Shelf:
             for area in areas
         ]
 
-    async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
+    async def read_paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
         self._answer()
         return [
             PathFacts(path=path, real_path=path, kind="folder")
@@ -67,7 +67,7 @@ class Shelf:
             for path in paths
         ]
 
-    async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
+    async def create_folders(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
         self.made.append([area.path for area in areas])
         self.there.update(area.path for area in areas if area.kind == "user")
         return [f"{area.path} is not made." for area in areas if area.kind == "project"]
@@ -94,7 +94,7 @@ def names(areas: Sequence[AreaFacts]) -> list[tuple[str, str | None]]:
 
 async def test_storage_areas_match_projects_of_user(storage: StorageService) -> None:
     actor = make_actor(projects=("vision", "speech"))
-    everything = await storage.mine(actor)
+    everything = await storage.create_and_inspect_areas(actor)
     assert names(everything.areas) == [
         ("home", None),
         ("scratch", None),
@@ -102,14 +102,14 @@ async def test_storage_areas_match_projects_of_user(storage: StorageService) -> 
         ("projects", "vision"),
         ("shared", None),
     ]
-    one = await storage.mine(actor, "vision")
+    one = await storage.create_and_inspect_areas(actor, "vision")
     assert ("projects", "speech") not in names(one.areas)
     with pytest.raises(NotFound):
-        await storage.mine(actor, "secret")
+        await storage.create_and_inspect_areas(actor, "secret")
 
 
 async def test_many_looks_at_once_are_one(storage: StorageService, shelf: Shelf) -> None:
-    views = await asyncio.gather(*(storage.mine(ADA) for _ in range(5)))
+    views = await asyncio.gather(*(storage.create_and_inspect_areas(ADA) for _ in range(5)))
     assert len(shelf.looks) == 1
     assert all(view is views[0] for view in views)
 
@@ -128,7 +128,7 @@ async def test_storage_problems_are_reported_to_user(storage: StorageService, sh
         },
         "shared": {"available": False, "problem": "There is no folder /shared."},
     }
-    view = await storage.mine(ADA)
+    view = await storage.create_and_inspect_areas(ADA)
     assert view.problems == (
         "Your quota of home is used up: 2 GiB of 1 GiB. Delete something, or ask for more.",
         "Your quota of home is used up: 5 of 5 files. Delete some, or ask for more.",
@@ -143,10 +143,10 @@ async def test_storage_problems_are_reported_to_user(storage: StorageService, sh
 
 async def test_a_broker_that_is_away_is_said(storage: StorageService, shelf: Shelf) -> None:
     shelf.silent = True
-    view = await storage.mine(ADA)
+    view = await storage.create_and_inspect_areas(ADA)
     assert view.problems == ("The broker does not answer.",)
     assert [facts.available for facts in view.areas] == [False] * 4
-    assert await storage.ensure(ADA) == ("The broker does not answer.",)
+    assert await storage.create_missing_areas(ADA) == ("The broker does not answer.",)
 
 
 async def test_user_without_unix_account_gets_reason_for_missing_areas(
@@ -155,44 +155,48 @@ async def test_user_without_unix_account_gets_reason_for_missing_areas(
     accounts = UnixAccounts(Settings(data_dir=tmp_path))
     storage = StorageService(SITE, accounts, shelf, Clock())
     actor = make_actor("no-such-person")
-    view = await storage.mine(actor)
+    view = await storage.create_and_inspect_areas(actor)
     assert (view.account, view.areas) == (None, ())
     assert view.problems[0].startswith("no-such-person has no Unix account that jobs may run as.")
     assert not shelf.looks
     with pytest.raises(InvalidInput):
-        await storage.ensure(actor)
+        await storage.create_missing_areas(actor)
 
 
 async def test_missing_storage_area_is_created_once(storage: StorageService, shelf: Shelf) -> None:
-    problems = await storage.ensure(ADA)
+    problems = await storage.create_missing_areas(ADA)
     [made] = shelf.made
     assert [path.split("/")[1] for path in made[1:]] == ["scratch", "projects"]
     assert "/shared" not in made, "the platform is not to make this one"
     assert problems == ("/projects/vision is not made.",)
 
     shelf.there.add("/projects/vision")
-    assert await storage.ensure(ADA) == ()
+    assert await storage.create_missing_areas(ADA) == ()
     assert len(shelf.made) == 1
     shelf.silent = True
-    assert await storage.ensure(ADA) == (), "all was there a moment ago: nobody is asked"
+    assert await storage.create_missing_areas(ADA) == (), (
+        "all was there a moment ago: nobody is asked"
+    )
 
 
 async def test_storage_warning_names_only_folders_that_cannot_be_created(
     storage: StorageService, shelf: Shelf
 ) -> None:
     shelf.missing = True
-    view = await storage.mine(ADA)
+    view = await storage.create_and_inspect_areas(ADA)
     assert [facts.area.name for facts in view.areas if not facts.available] == ["projects"]
     [said] = view.problems
     assert said == "There is no folder /projects/vision."
-    assert await storage.mine(ADA) is view, "what cannot be made costs no look of its own each time"
+    assert await storage.create_and_inspect_areas(ADA) is view, (
+        "what cannot be made costs no look of its own each time"
+    )
     assert "/shared" not in shelf.made[0]
 
 
 class OneHome:
     """Accounts of services often share a home."""
 
-    def of(self, user: str) -> UnixAccount:
+    def get_account(self, user: str) -> UnixAccount:
         return UnixAccount(name=user, user=user, uid=9, home="/nonexistent", folder="/jobs")
 
 
@@ -200,5 +204,5 @@ async def test_accounts_that_share_a_folder_are_not_shown_each_others_view() -> 
     shelf = Shelf()
     service = StorageService(StorageSettings(), OneHome(), shelf, Clock())
     for name in ("ada", "backup"):
-        assert (await service.mine(make_actor(name))).account == name
+        assert (await service.create_and_inspect_areas(make_actor(name))).account == name
     assert len(shelf.looks) == 2

@@ -83,7 +83,7 @@ async def test_a_task_that_left_the_queue_is_looked_up_while_others_of_its_array
     runs = [
         Run(job_id=ARRAY, attempt=1, account="alice", scheduler_id=f"12_{task}") for task in (0, 1)
     ]
-    found = {(row.array_task_id, row.state) for row in await site.find(runs)}
+    found = {(row.array_task_id, row.state) for row in await site.find_records(runs)}
     # Of task 1 accounting's older word does not count: slurmctld has it.
     assert found == {
         (0, JobState.TIMED_OUT),
@@ -105,7 +105,9 @@ async def test_accounting_names_the_canceller_of_a_job_in_the_queue(
 ) -> None:
     slurm = Slurm(state="CANCELLED", ended=f"CANCELLED {by}".strip())
     site = Site(Settings(data_dir=tmp_path), slurm)
-    found = await site.find([Run(job_id=ARRAY, attempt=1, account="alice", scheduler_id="12_1")])
+    found = await site.find_records(
+        [Run(job_id=ARRAY, attempt=1, account="alice", scheduler_id="12_1")]
+    )
     assert {row.array_task_id: row.pending_reason for row in found}[1] == message
 
 
@@ -130,7 +132,7 @@ async def test_without_a_broker_other_accounts_jobs_are_not_even_read(tmp_path: 
     slurm = Slurm(alone=True)
     site = Site(Settings(data_dir=tmp_path), slurm)
     await site.poll()
-    await site.find([Run(job_id=ARRAY, attempt=1, scheduler_id="12_0")])
+    await site.find_records([Run(job_id=ARRAY, attempt=1, scheduler_id="12_0")])
     looks = [argv for argv in slurm.asked if argv[0] in ("squeue", "sacct")]
     assert [argv[0] for argv in looks] == ["squeue", "squeue", "sacct"]
     for argv in looks:

@@ -9,7 +9,7 @@ import pytest
 
 from aitne.adapters.schedulers._slurm import identity, queue
 from aitne.adapters.schedulers._slurm import outside_records as records
-from aitne.cli.views.job_table import resources
+from aitne.cli.views.job_table import format_resources
 from aitne.client.records import ResourcesRecord
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.outside import MOST_OF_ACCOUNT
@@ -92,11 +92,11 @@ def test_job_with_all_memory_of_its_node_has_no_amount_of_it() -> None:
     [job] = read(line(7, **{"MinMemory": "0", "tres-alloc": "cpu=1,node=1"}))
     assert job.resources.memory_bytes == 0
     record = ResourcesRecord(job.resources.model_dump(mode="json"))
-    assert resources(record) == f"{job.resources.cpu} cpu"
+    assert format_resources(record) == f"{job.resources.cpu} cpu"
 
 
 def test_jobs_of_the_platform_and_of_other_accounts_are_not_returned() -> None:
-    ours = line(8, Comment=identity.comment(uuid4(), 1))
+    ours = line(8, Comment=identity.make_comment(uuid4(), 1))
     assert [job.scheduler_id for job in read(line(7), ours, line(9, UserName="bob"))] == ["7"]
 
 
@@ -227,7 +227,7 @@ def test_accounting_tells_the_end_of_jobs_and_of_whole_arrays() -> None:
         )
         return queue.SEPARATOR.join(values)
 
-    ours = identity.name(uuid4(), 1)
+    ours = identity.make_job_name(uuid4(), 1)
     output = "\n".join(
         [
             *(row("7_0", "COMPLETED"), row("7_1", "TIMEOUT"), row("8", "FAILED")),
@@ -237,7 +237,10 @@ def test_accounting_tells_the_end_of_jobs_and_of_whole_arrays() -> None:
             *(row("11", "FAILED", name=ours), "rubbish"),
         ]
     )
-    found = {job.scheduler_id: job for job in records.fold(records.parse_ended(output))}
+    found = {
+        job.scheduler_id: job
+        for job in records.merge_records(records.parse_ended_outside_jobs(output))
+    }
     states = {number: job.state for number, job in found.items()}
     assert states == {
         "7": "TIMED_OUT",

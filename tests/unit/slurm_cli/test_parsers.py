@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from aitne.adapters.schedulers._slurm import accounting, answers, identity, nodes, queue, times
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
 from aitne.adapters.schedulers._slurm.errors import SubmissionFailure
-from aitne.adapters.schedulers._slurm.options import options
-from aitne.adapters.schedulers._slurm.reasons import sentence
+from aitne.adapters.schedulers._slurm.options import make_sbatch_arguments
+from aitne.adapters.schedulers._slurm.reasons import format_pending_reason
 from aitne.adapters.schedulers._slurm.states import job_state
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState, TerminationReason
@@ -57,7 +57,7 @@ MARKED = st.text(st.sampled_from(f"aitne:-_1,[]()\n|{queue.SEPARATOR}\x1e0f "), 
 def test_every_state_of_slurm_is_known(word: str) -> None:
     state, reason = job_state((word,))
     assert (state is JobState.UNKNOWN) == (word == "REVOKED")
-    assert (reason is not None) == state.terminal
+    assert (reason is not None) == state.is_terminal
 
 
 @given(st.lists(text))
@@ -91,7 +91,7 @@ def test_why_it_ended(
 
 @given(text, text)
 def test_every_reason_is_a_sentence(reason: str, dependency: str) -> None:
-    assert sentence(reason, dependency).strip().endswith(".")
+    assert format_pending_reason(reason, dependency).strip().endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_every_reason_is_a_sentence(reason: str, dependency: str) -> None:
     ],
 )
 def test_reasons_in_plain_words(reason: str, words: str) -> None:
-    assert words in sentence(reason)
+    assert words in format_pending_reason(reason)
 
 
 @pytest.mark.parametrize(
@@ -139,15 +139,16 @@ def test_times_come_back(seconds: int) -> None:
 
 @given(st.uuids(), st.integers(1, 999_999_999))
 def test_identity_comes_back(job_id: UUID, attempt: int) -> None:
-    assert identity.of_comment(identity.comment(job_id, attempt)) == (job_id, attempt)
-    assert identity.of_name(identity.name(job_id, attempt)) == (job_id, attempt)
+    assert identity.parse_comment(identity.make_comment(job_id, attempt)) == (job_id, attempt)
+    assert identity.parse_job_name(identity.make_job_name(job_id, attempt)) == (job_id, attempt)
 
 
 @given(st.uuids(), text)
 def test_a_comment_with_anything_more_is_not_ours(job_id: UUID, more: str) -> None:
-    for other in (f"{identity.comment(job_id, 1)}{more}", f"{more}{identity.comment(job_id, 1)}"):
+    comment = identity.make_comment(job_id, 1)
+    for other in (f"{comment}{more}", f"{more}{comment}"):
         if more and not (more.isascii() and more.isdigit()):
-            assert identity.of_comment(other) is None
+            assert identity.parse_comment(other) is None
 
 
 def record(comment: str, **fields: str) -> str:
@@ -164,9 +165,9 @@ def record(comment: str, **fields: str) -> str:
 @given(st.lists(MARKED), st.uuids())
 def test_foreign_text_in_queue_output_is_not_read_as_job(others: list[str], job_id: UUID) -> None:
     """Text of other users stays between the marks, with any separators and newlines."""
-    forged = record(identity.comment(job_id, 1))
+    forged = record(identity.make_comment(job_id, 1))
     lines = [record(f"{other}\n{forged}\n") for other in others]
-    lines.insert(len(lines) // 2, record(identity.comment(UUID(int=7), 2)))
+    lines.insert(len(lines) // 2, record(identity.make_comment(UUID(int=7), 2)))
     output = "".join(f"{line}{MARK}\n" for line in lines)
     found = queue.SqueueReader(queue.FIELDS).read(output, MARK)
     assert [(job.job_id, job.attempt) for job in found] == [(UUID(int=7), 2)]
@@ -174,7 +175,7 @@ def test_foreign_text_in_queue_output_is_not_read_as_job(others: list[str], job_
 
 @given(st.uuids(), st.dictionaries(st.sampled_from(queue.FIELDS[1:]), text))
 def test_no_field_of_ours_breaks_the_poll(job_id: UUID, fields: dict[str, str]) -> None:
-    line = record(identity.comment(job_id, 1), **fields)
+    line = record(identity.make_comment(job_id, 1), **fields)
     job = queue.parse_record(line, queue.FIELDS)
     if queue.SEPARATOR not in "".join(fields.values()):
         assert job is not None
@@ -193,7 +194,7 @@ def test_no_field_of_ours_breaks_the_poll(job_id: UUID, fields: dict[str, str]) 
 def test_waiting_tasks_of_an_array_have_one_record(
     number: str, tasks: str, scheduler_id: str, one: int | None, several: str | None
 ) -> None:
-    line = record(identity.comment(UUID(int=7), 1), JobArrayID=number, ArrayTaskID=tasks)
+    line = record(identity.make_comment(UUID(int=7), 1), JobArrayID=number, ArrayTaskID=tasks)
     job = queue.parse_record(line, queue.FIELDS)
     assert job is not None
     assert (job.scheduler_id, job.array_task_id, job.array_task_ids) == (scheduler_id, one, several)
@@ -202,7 +203,7 @@ def test_waiting_tasks_of_an_array_have_one_record(
 @given(MARKED)
 def test_answers_of_any_shape_are_read_or_left(output: str) -> None:
     queue.SqueueReader(queue.FIELDS).read(output, MARK)
-    accounting.parse(output)
+    accounting.parse_ended_jobs(output)
     nodes.parse_nodes(f"NodeName={output}", "c", datetime.now(UTC))
     nodes.parse_partitions(f"PartitionName={output}")
     nodes.parse_reservations(f"ReservationName={output}")
@@ -233,7 +234,7 @@ def test_accounting_counts_restarts_and_splits_arrays() -> None:
         raw: str = "",
     ) -> str:
         values = dict.fromkeys(accounting.FIELDS, "") | {"End": end, "JobIDRaw": raw or number}
-        values |= {"JobName": identity.name(job_id, 1), "JobID": number, "State": state}
+        values |= {"JobName": identity.make_job_name(job_id, 1), "JobID": number, "State": state}
         values |= {"Submit": str(submit), "NodeList": node, "User": "ada", "Reason": reason}
         return queue.SEPARATOR.join(values[field] for field in accounting.FIELDS)
 
@@ -253,7 +254,7 @@ def test_accounting_counts_restarts_and_splits_arrays() -> None:
             line("14_2", "COMPLETED", 100, raw="14"),
         ]
     )
-    found = {job.scheduler_id: job for job in accounting.parse(output)}
+    found = {job.scheduler_id: job for job in accounting.parse_ended_jobs(output)}
     assert set(found) == {"4", "7_0", "7_1", "7_2", "7_5", "12", "14_1", "14_2", "16"}
     assert {number for number, job in found.items() if job.is_last_task} == {"14_2"}
     assert (found["4"].state, found["4"].restart_count) == (JobState.COMPLETED, 1)
@@ -365,7 +366,7 @@ FAILED = "sbatch: error: Batch job submission failed: "
 def test_failed_submission_message_says_whether_slurm_has_the_job(
     words: str, failure: SubmissionFailure
 ) -> None:
-    assert answers.failure(words) is failure
+    assert answers.parse_submission_failure(words) is failure
 
 
 @pytest.mark.parametrize(
@@ -373,7 +374,7 @@ def test_failed_submission_message_says_whether_slurm_has_the_job(
     [("12\n", "12"), ("12;dev\n", "12"), ("", None), ("0", None), ("Submitted 12", None), ("1\n2", None)],
 )  # fmt: skip
 def test_ids(output: str, number: str | None) -> None:
-    assert answers.parse_id(output) == number
+    assert answers.parse_job_id(output) == number
 
 
 def test_a_job_as_options() -> None:
@@ -393,7 +394,7 @@ def test_a_job_as_options() -> None:
         slurm=SlurmOptions(qos="high", signal="USR1@120", extra=("--mail-type",)),
         job_dir="/home/100%/j/1",
     )
-    words = list(options(asked, accounting=True, allowed=["--mail-type"]))
+    words = list(make_sbatch_arguments(asked, accounting=True, allowed=["--mail-type"]))
     assert words[:2] == ["--mail-type", "--parsable"]  # nothing of ours can become its value
     assert {
         f"--job-name=aitne-{asked.job_id}-3",
@@ -419,24 +420,25 @@ def test_a_job_as_options() -> None:
 )
 def test_signal_reaches_the_agent_or_the_steps(signal: str, option: str) -> None:
     request = make_request(slurm=SlurmOptions(signal=signal))
-    assert f"--signal={option}" in set(options(request, accounting=False))
+    assert f"--signal={option}" in set(make_sbatch_arguments(request, accounting=False))
 
 
 def test_session_on_several_nodes_outlives_all_but_the_first() -> None:
     two = Resources(nodes=2)
-    assert "--no-kill" in set(options(make_request(session=True, resources=two), accounting=False))
+    session = make_request(session=True, resources=two)
+    assert "--no-kill" in set(make_sbatch_arguments(session, accounting=False))
     for other in (make_request(session=True), make_request(resources=two)):
-        assert "--no-kill" not in set(options(other, accounting=False))
+        assert "--no-kill" not in set(make_sbatch_arguments(other, accounting=False))
 
 
 def test_sessions_are_never_requeued_and_projects_are_accounts_where_there_are_any() -> None:
     asked = make_request(
         session=True, max_requeues=5, slurm=SlurmOptions(requeue=True, account="other")
     )
-    words = set(options(asked, accounting=False))
+    words = set(make_sbatch_arguments(asked, accounting=False))
     assert "--no-requeue" in words
     assert not [word for word in words if word.startswith("--account")]
-    assert "--account=other" in set(options(asked, accounting=True))
+    assert "--account=other" in set(make_sbatch_arguments(asked, accounting=True))
 
 
 @pytest.mark.parametrize(
@@ -446,7 +448,7 @@ def test_extra_options_must_be_open(option: str) -> None:
     allowed = ["--uid", "--wrap", "--export", "--comment", "--wckey"]
     with pytest.raises(SchedulerRejected) as caught:
         list(
-            options(
+            make_sbatch_arguments(
                 make_request(slurm=SlurmOptions(extra=(option,))), accounting=True, allowed=allowed
             )
         )
@@ -457,7 +459,8 @@ def test_extra_options_must_be_open(option: str) -> None:
 @given(st.text(max_size=300))
 def test_a_jobs_name_never_gets_there(name: str) -> None:
     asked = make_request(name=f"<{name}>")
-    assert not [word for word in options(asked, accounting=True) if f"<{name}>" in word]
+    words = make_sbatch_arguments(asked, accounting=True)
+    assert not [word for word in words if f"<{name}>" in word]
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_an_unchanged_record_is_the_same_object(folder: Path) -> None:
 
 
 def test_accounting(folder: Path) -> None:
-    jobs = by_job(accounting.parse(said(folder, "sacct")))
+    jobs = by_job(accounting.parse_ended_jobs(said(folder, "sacct")))
     assert {(1, None), (2, None), (3, None), (4, 0)} <= set(jobs)
     assert (5, None) not in jobs  # it runs: accounting proves nothing about that
     assert jobs[2, None].exit_code == 7
@@ -131,8 +131,8 @@ def test_the_configuration(folder: Path) -> None:
     assert config.stores == {"job_comment"}
     assert (config.memory_held_by, config.cpus_held_by) == (Holder.NOBODY, Holder.NOBODY)
     assert config.message_timeout_s == 10.0
-    assert not list(config.notes(sees_all=True, account="x"))
-    assert "PrivateData" in next(config.notes(sees_all=False, account="x"))
+    assert not list(config.list_notes(sees_all=True, account="x"))
+    assert "PrivateData" in next(config.list_notes(sees_all=False, account="x"))
 
 
 FIELDS = {
@@ -152,9 +152,9 @@ FIELDS = {
 @pytest.mark.parametrize("name", sorted(FIELDS))
 def test_refusals_name_the_field(folder: Path, name: str) -> None:
     _, _, words = said(folder, f"sbatch-{name}").partition("\n")
-    assert answers.failure(words) is SubmissionFailure.REFUSED
+    assert answers.parse_submission_failure(words) is SubmissionFailure.REFUSED
     asked = make_request(resources=Resources(gres={"nope": 1}))
-    refused = answers.refusal(words, asked)
+    refused = answers.make_rejection(words, asked)
     assert refused.field == FIELDS[name]
     assert "Slurm says: " in str(refused)
 
@@ -173,27 +173,27 @@ def test_limits_say_what_slurm_does_not(folder: Path) -> None:
     )
     limits = ClusterLimits(cluster, {"normal": frozenset()})
     four, five = GpuRequest(count=4), GpuRequest(count=5)
-    assert limits.why_never(make_request(resources=Resources(gpu=four, nodes=4))) is None
-    refused = limits.why_never(make_request(resources=Resources(gpu=five)))
+    assert limits.find_rejection(make_request(resources=Resources(gpu=four, nodes=4))) is None
+    refused = limits.find_rejection(make_request(resources=Resources(gpu=five)))
     assert refused is not None
     assert refused.field == "resources.gpu"
     debug = SlurmOptions(partition="debug")
-    assert limits.why_never(make_request(slurm=debug, time_limit_s=1_801)) is not None
+    assert limits.find_rejection(make_request(slurm=debug, time_limit_s=1_801)) is not None
     # Two partitions: one that takes it is enough.
     either = SlurmOptions(partition="debug,gpu")
-    assert limits.why_never(make_request(slurm=either, time_limit_s=1_801)) is None
+    assert limits.find_rejection(make_request(slurm=either, time_limit_s=1_801)) is None
     # A QOS that lifts the partition's limits, or might: Slurm has to say.
     lifts = ClusterLimits(cluster, {"long": frozenset({"PartitionTimeLimit"})})
-    assert lifts.why_never(make_request(slurm=debug, time_limit_s=1_801)) is None
+    assert lifts.find_rejection(make_request(slurm=debug, time_limit_s=1_801)) is None
     assert (
-        ClusterLimits(cluster, None).why_never(make_request(slurm=debug, time_limit_s=1_801))
+        ClusterLimits(cluster, None).find_rejection(make_request(slurm=debug, time_limit_s=1_801))
         is None
     )
-    assert limits.why_never(make_request(slurm=SlurmOptions(partition="nope"))) is None
+    assert limits.find_rejection(make_request(slurm=SlurmOptions(partition="nope"))) is None
     # shard is on some nodes alone: a job on three of them is too wide, one on two is not.
     shards = {"shard": 1}
-    assert limits.why_never(make_request(resources=Resources(nodes=2, gres=shards))) is None
-    wide = limits.why_never(make_request(resources=Resources(nodes=3, gres=shards)))
+    assert limits.find_rejection(make_request(resources=Resources(nodes=2, gres=shards))) is None
+    wide = limits.find_rejection(make_request(resources=Resources(nodes=3, gres=shards)))
     assert wide is not None
     assert wide.field == "resources"
 

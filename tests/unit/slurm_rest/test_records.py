@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.adapters.schedulers._slurm.rest import records
-from aitne.adapters.schedulers._slurm.rest.steps import RECORDS, lift_record
+from aitne.adapters.schedulers._slurm.rest.steps import RECORDS, upgrade_record
 from aitne.core.errors import SchedulerUnavailable
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.ports.scheduler import SchedulerJob
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.parametrize(("release", "version"), VERSIONS)
 
 def rows(release: str, version: int, name: str) -> list[SchedulerJob]:
     _, body = answer(release, version, name)
-    lifted = [lift_record(job, version) for job in body["jobs"]]
-    return [row for record in lifted for row in records.rows(record)]
+    lifted = [upgrade_record(job, version) for job in body["jobs"]]
+    return [row for record in lifted for row in records.to_scheduler_jobs(record)]
 
 
 def test_a_running_job(release: str, version: int) -> None:
@@ -78,22 +78,22 @@ def test_waiting_tasks_of_an_array_have_one_record(release: str, version: int) -
 def test_jobs_of_others_are_left_out(release: str, version: int) -> None:
     _, body = answer(release, version, "job-running")
     for comment in ("", "aitne", f" {body['jobs'][0]['comment']}", None):
-        other = lift_record({**body["jobs"][0], "comment": comment}, version)
-        assert records.rows(other) == ()
+        other = upgrade_record({**body["jobs"][0], "comment": comment}, version)
+        assert records.to_scheduler_jobs(other) == ()
 
 
 def test_an_array_that_slurm_cut_short_is_not_taken_for_a_whole(release: str, version: int) -> None:
     _, body = answer(release, version, "job-array")
     waiting = next(job for job in body["jobs"] if job["array_task_string"])
-    cut = lift_record({**waiting, "array_task_string": "3,5,7,..."}, version)
+    cut = upgrade_record({**waiting, "array_task_string": "3,5,7,..."}, version)
     with pytest.raises(SchedulerUnavailable, match="only some of the tasks"):
-        records.rows(cut)
+        records.to_scheduler_jobs(cut)
 
 
 def test_every_step_keeps_what_it_does_not_know(release: str, version: int) -> None:
     _, body = answer(release, version, "job-complete")
     if version not in RECORDS:
-        assert lift_record(body["jobs"][0], version) == body["jobs"][0]
+        assert upgrade_record(body["jobs"][0], version) == body["jobs"][0]
         return
     _, step = RECORDS[version]
     assert step({"new in Slurm": [1]}) == {"new in Slurm": [1]}
@@ -138,8 +138,8 @@ def test_nonsense_never_means_finished(release: str, version: int, data: dict[st
     _, body = answer(release, version, "job-running")
     odd = {**body["jobs"][0], **data}
     try:
-        found = records.rows(lift_record(odd, version))
+        found = records.to_scheduler_jobs(upgrade_record(odd, version))
     except SchedulerUnavailable:
         return
     if odd.get("job_state") == body["jobs"][0]["job_state"]:
-        assert not any(row.state.terminal for row in found)
+        assert not any(row.state.is_terminal for row in found)

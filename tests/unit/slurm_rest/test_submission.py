@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from aitne.adapters.schedulers._slurm import answers
 from aitne.adapters.schedulers._slurm.errors import SubmissionFailure
-from aitne.adapters.schedulers._slurm.options import options
+from aitne.adapters.schedulers._slurm.options import make_sbatch_arguments
 from aitne.adapters.schedulers._slurm.rest.client import RestClient
-from aitne.adapters.schedulers._slurm.rest.errors import meaning
-from aitne.adapters.schedulers._slurm.rest.steps import NotExpressible, lower_submission
-from aitne.adapters.schedulers._slurm.rest.submission import describe
+from aitne.adapters.schedulers._slurm.rest.errors import classify_failed_submission
+from aitne.adapters.schedulers._slurm.rest.steps import NotExpressible, downgrade_submission
+from aitne.adapters.schedulers._slurm.rest.submission import make_submission
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.scheduler import SubmitRequest
@@ -54,7 +54,9 @@ FULL = SubmitRequest(
 
 
 def described(request: SubmitRequest, *allowed: str) -> dict[str, object] | None:
-    return describe([*options(request, accounting=True, allowed=allowed)], {"PATH": "/bin"})
+    return make_submission(
+        [*make_sbatch_arguments(request, accounting=True, allowed=allowed)], {"PATH": "/bin"}
+    )
 
 
 def test_submission_contains_all_sbatch_options() -> None:
@@ -101,7 +103,7 @@ def spelled(*names: str, **fields: object) -> list[str]:
     resources = FULL.resources.model_copy(update={"sbatch_options": names, **fields})
     request = FULL.model_copy(update={"resources": resources})
     amounts = re.compile(r"--(gpu|gres|mem|ntasks|nodes)")
-    return [each for each in options(request, accounting=True) if amounts.match(each)]
+    return [each for each in make_sbatch_arguments(request, accounting=True) if amounts.match(each)]
 
 
 def test_amounts_are_requested_as_the_script_spells_them() -> None:
@@ -149,7 +151,7 @@ def test_gpus_of_each_node_are_a_variable_too() -> None:
 def test_the_same_for_22_05() -> None:
     job = described(FULL)
     assert job is not None
-    old = lower_submission(job, 38)
+    old = downgrade_submission(job, 38)
     assert old["environment"]["PATH"] == "/bin"
     assert old["memory_per_node"] == 3072
     assert old["time_limit"] == 91
@@ -162,8 +164,8 @@ def test_the_same_for_22_05() -> None:
     once = described(FULL.model_copy(update={"max_requeues": 0}))
     assert once is not None
     assert once["requeue"] is False
-    assert "requeue" not in lower_submission(once, 38)
-    assert lower_submission(once, 38)["no_requeue"] is True
+    assert "requeue" not in downgrade_submission(once, 38)
+    assert downgrade_submission(once, 38)["no_requeue"] is True
     assert not {"tres_per_task", "minimum_cpus"} & old.keys()
     assert "SLURM_TRES_PER_TASK" not in old["environment"]
     assert old["nodes"] == "2"  # it ignores the list of two numbers that it documents
@@ -185,18 +187,18 @@ def test_slurm_gets_the_number_of_all_cpus(
     job = described(FULL.model_copy(update={"resources": Resources.model_validate(resources)}))
     assert job is not None
     assert (job.get("tasks"), job.get("minimum_cpus")) == (tasks, cpus)
-    assert lower_submission(job, 40).get("minimum_cpus") == cpus
+    assert downgrade_submission(job, 40).get("minimum_cpus") == cpus
 
 
 def test_job_without_a_time_limit_has_none_in_slurm() -> None:
     request = FULL.model_copy(update={"time_limit_s": 3_650 * 86_400})
-    assert "--time=UNLIMITED" in options(request, accounting=True)
+    assert "--time=UNLIMITED" in make_sbatch_arguments(request, accounting=True)
     job = described(request)
     assert job is not None
     assert job["time_limit"] == {"set": True, "infinite": True, "number": 0}
-    assert lower_submission(job, 40)["time_limit"] == job["time_limit"]
+    assert downgrade_submission(job, 40)["time_limit"] == job["time_limit"]
     with pytest.raises(NotExpressible):
-        lower_submission(job, 38)
+        downgrade_submission(job, 38)
 
 
 def test_hold_start_time_and_least_time_have_fields() -> None:
@@ -206,14 +208,14 @@ def test_hold_start_time_and_least_time_have_fields() -> None:
     assert job is not None
     assert job["dependency"] == "afterok:11:12,afterany:13"
     assert job["time_minimum"] == {"set": True, "infinite": False, "number": 30}
-    old = lower_submission(job, 38)
+    old = downgrade_submission(job, 38)
     assert (old["hold"], old["nice"], old["time_minimum"]) == (True, 7, 30)
     later = described(FULL.model_copy(update={"begin_at": begin_at}))
     assert later is not None
     number = int(begin_at.timestamp())
     assert later["begin_time"] == {"set": True, "infinite": False, "number": number}
     with pytest.raises(NotExpressible):
-        lower_submission(later, 38)
+        downgrade_submission(later, 38)
 
 
 def test_nodes_and_switches_have_fields() -> None:
@@ -224,7 +226,7 @@ def test_nodes_and_switches_have_fields() -> None:
         "max_leaves_wait_s": 90,
         "slurm": SlurmOptions(exclude="n[8-9]"),
     }
-    words = [*options(FULL.model_copy(update=changes), accounting=True)]
+    words = [*make_sbatch_arguments(FULL.model_copy(update=changes), accounting=True)]
     assert {"--nodelist=n3,n4", "--exclude=n[8-9],n7", "--switches=2@0-00:01:30"} <= {*words}
     job = described(FULL.model_copy(update=changes))
     assert job is not None
@@ -233,7 +235,7 @@ def test_nodes_and_switches_have_fields() -> None:
     assert job["required_switches"] == {"set": True, "infinite": False, "number": 2}
     assert job["wait_for_switch"] == 90
     with pytest.raises(NotExpressible):
-        lower_submission(job, 38)
+        downgrade_submission(job, 38)
     job = described(FULL.model_copy(update={"max_leaves": 1}))
     assert job is not None
     assert job["required_switches"] == {"set": True, "infinite": False, "number": 1}
@@ -256,25 +258,27 @@ def test_unsupported_option_is_submitted_by_sbatch() -> None:
     assert job["kill_warning_delay"] == {"set": True, "infinite": False, "number": 120}
     assert job["kill_warning_flags"] == ["BATCH_JOB"]
     with pytest.raises(NotExpressible):
-        lower_submission(job, 38)
-    assert "argv" not in lower_submission({"argv": ["/opt/job.sh", "4"]}, 38)
-    assert lower_submission({"argv": ["/opt/job.sh", "4"]}, 40) == {"argv": ["/opt/job.sh", "4"]}
+        downgrade_submission(job, 38)
+    assert "argv" not in downgrade_submission({"argv": ["/opt/job.sh", "4"]}, 38)
+    assert downgrade_submission({"argv": ["/opt/job.sh", "4"]}, 40) == {
+        "argv": ["/opt/job.sh", "4"]
+    }
     steps = described(
         FULL.model_copy(update={"slurm": SlurmOptions(signal="steps:USR1@120"), "max_requeues": 0})
     )
     assert steps is not None
     assert "kill_warning_flags" not in steps
-    assert lower_submission(steps, 38)["signal"] == "USR1@120"
+    assert downgrade_submission(steps, 38)["signal"] == "USR1@120"
 
 
 @given(st.lists(st.from_regex(r"--[a-z-]{1,20}(=[ -~]{0,20})?", fullmatch=True), max_size=4))
 def test_an_option_is_said_or_left_to_sbatch(extra: list[str]) -> None:
-    job = describe(extra, {})
+    job = make_submission(extra, {})
     if job is not None:
         fields = {*job} - {"environment"}
         said = [option for option in extra if not option.startswith(("--parsable", "--export"))]
         assert len(fields) <= 3 * len(said)
-        lower_submission({**job, "kill_warning_flags": []}, 40)
+        downgrade_submission({**job, "kill_warning_flags": []}, 40)
 
 
 @pytest.mark.parametrize(("release", "version"), VERSIONS)
@@ -294,9 +298,11 @@ async def test_a_refusal_names_the_field(release: str, version: int, name: str, 
     client = RestClient(
         "http://slurm", transport=httpx.MockTransport(lambda _: httpx.Response(status, json=body))
     )
-    said = await client.ask("POST", f"/slurm/v0.0.{version}/job/submit", {}, body={}, timeout_s=5)
-    assert meaning(said) is SubmissionFailure.REFUSED
-    assert answers.refusal(said.said, FULL).field == field
+    said = await client.send_request(
+        "POST", f"/slurm/v0.0.{version}/job/submit", {}, body={}, timeout_s=5
+    )
+    assert classify_failed_submission(said) is SubmissionFailure.REFUSED
+    assert answers.make_rejection(said.error_text, FULL).field == field
     await client.close()
 
 
@@ -306,9 +312,9 @@ async def test_a_refused_token_is_never_taken_for_a_refused_job(release: str, ve
     client = RestClient(
         "http://slurm", transport=httpx.MockTransport(lambda _: httpx.Response(status, json=body))
     )
-    said = await client.ask("POST", "/", {}, body={}, timeout_s=5)
+    said = await client.send_request("POST", "/", {}, body={}, timeout_s=5)
     # 22.05 says "Zero Bytes were transmitted or received", as of a connection that broke.
-    assert meaning(said) is (
+    assert classify_failed_submission(said) is (
         SubmissionFailure.UNKNOWN if version == 38 else SubmissionFailure.AUTHENTICATION
     )
     await client.close()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.schedulers._slurm.rest.versions import KNOWN, negotiate, served
+from aitne.adapters.schedulers._slurm.rest.versions import KNOWN, negotiate, parse_served_versions
 from aitne.core.errors import SetupError
 from tests.unit.slurm_rest.recorded import answer
 
@@ -23,7 +23,7 @@ def test_each_release_is_spoken_to_in_its_newest_version(
     release: str, offered: tuple[int, ...], chosen: int
 ) -> None:
     _, document = answer(release, None, "openapi")
-    assert served(document) == offered
+    assert parse_served_versions(document) == offered
     assert negotiate(offered).number == chosen
 
 
@@ -43,4 +43,4 @@ def test_an_unknown_slurmrestd_is_told_by_its_versions() -> None:
     assert "v0.0.98, v0.0.99" in caught.value.message
     assert "v0.0.38" in caught.value.message
     with pytest.raises(SetupError, match="none at all"):
-        negotiate(served({"paths": {"/other": {}}}))
+        negotiate(parse_served_versions({"paths": {"/other": {}}}))

@@ -18,7 +18,7 @@ from aitne.adapters.storage._beegfs_text import (
     parse_striping,
     parse_targets_7,
     parse_targets_8,
-    pick,
+    select_quota,
 )
 from aitne.adapters.storage._mounts import Mounts
 from aitne.adapters.storage._tools import StorageTools
@@ -70,7 +70,9 @@ class Site:
             name="scratch", kind=kind, path=str(self.folder), adapter="beegfs", project=project
         )
         tools = StorageTools(search=f"{self.bin}:/usr/bin:/bin", timeout_s=timeout_s)
-        return BeegfsStorage(Mounts(self.mountinfo, self.fstab), tools).look(area, user="alice")
+        return BeegfsStorage(Mounts(self.mountinfo, self.fstab), tools).read_area(
+            area, user="alice"
+        )
 
     def commands(self) -> list[str]:
         return sorted(self.asked.read_text().splitlines())
@@ -201,12 +203,14 @@ def test_the_folders_own_pool_counts() -> None:
     lines = [line.replace("||", ",").replace("|", ",") for line in text.splitlines()]
     quotas = parse_quota_7("\n".join(lines), "user")
     assert [each.pool for each in quotas] == ["scratch", "home"]
-    home = pick(quotas, "user", quotas[0].name, "home")
+    home = select_quota(quotas, "user", quotas[0].name, "home")
     assert home == Quota(
         used_bytes=round(3.44 * GIB), limit_bytes=8 * GIB, used_files=48433, limit_files=1000000
     )
-    assert pick(quotas, "user", quotas[0].name, None) is None, "which of the two is not known"
-    assert pick(quotas, "group", quotas[0].name, "home") is None
+    assert select_quota(quotas, "user", quotas[0].name, None) is None, (
+        "which of the two is not known"
+    )
+    assert select_quota(quotas, "group", quotas[0].name, "home") is None
 
 
 def test_a_files_entry_is_read_too() -> None:

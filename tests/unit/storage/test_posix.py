@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.looking import TimeoutExecutor, look_at, look_at_paths
+from aitne.adapters.looking import TimeoutExecutor, read_areas, read_paths
 from aitne.adapters.places import OwnUserFolders
 from aitne.adapters.storage._mounts import Mounts
 from aitne.adapters.storage._tools import StorageTools
 from aitne.adapters.storage.posix import PosixStorage, parse_quota
 from aitne.core.errors import NotAllowed
 from aitne.core.models.storage import Area, AreaFacts, AreaKind, Quota
-from aitne.core.storage.areas import AreaOwner, areas_of
+from aitne.core.storage.areas import AreaOwner, list_areas
 from aitne.core.storage.settings import StorageSettings
 from tests.support.mounts import hanging, mounted
 
@@ -34,7 +34,7 @@ def area(path: Path, **changes: object) -> Area:
 
 
 def look(path: Path, **changes: object) -> AreaFacts:
-    return PosixStorage().look(area(path, **changes), user="alice")
+    return PosixStorage().read_area(area(path, **changes), user="alice")
 
 
 def test_space_is_that_of_the_file_system(tmp_path: Path) -> None:
@@ -75,14 +75,14 @@ def test_fstab_says_what_should_be_mounted(tmp_path: Path, options: str, missing
     point = str(disk).replace(" ", "\\040")
     fstab.write_text(f"# comment\n/dev/sda1 / ext4 defaults 0 1\nserver:/x {point} nfs {options}\n")
     storage = PosixStorage(Mounts(fstab=fstab))
-    facts = storage.look(area(disk / "alice"), user="alice")
+    facts = storage.read_area(area(disk / "alice"), user="alice")
     assert facts.available is not missing
     # An automounter mounts a file system at the first access.
     mountinfo = tmp_path / "mountinfo"
     for kind, there in (("autofs", not missing), ("nfs4", True)):
         mountinfo.write_text(f"1 0 0:1 / / rw - ext4 d rw\n2 1 0:2 / {point} rw - {kind} d rw\n")
         storage = PosixStorage(Mounts(mountinfo, fstab))
-        assert storage.look(area(disk / "alice"), user="alice").available is there
+        assert storage.read_area(area(disk / "alice"), user="alice").available is there
 
 
 def test_quota_is_read_from_the_tool(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_quota_is_read_from_the_tool(tmp_path: Path) -> None:
     mountinfo = tmp_path / "mountinfo"
     mountinfo.write_text("1 0 8:1 / / rw - ext4 /dev/loop0 rw\n")
     storage = PosixStorage(Mounts(mountinfo), StorageTools(search=f"{tmp_path}:/usr/bin:/bin"))
-    facts = storage.look(area(tmp_path), user="root")
+    facts = storage.read_area(area(tmp_path), user="root")
     assert facts.user_quota == Quota(
         used_bytes=1600 << 10, limit_bytes=2000 << 10, used_files=5, limit_files=20
     )
@@ -101,7 +101,7 @@ def test_quota_is_read_from_the_tool(tmp_path: Path) -> None:
     assert facts.problem is None
     tool.write_text("#!/bin/sh\nexec sleep 60\n")
     slow = StorageTools(search=f"{tmp_path}:/usr/bin:/bin", timeout_s=0.3)
-    facts = PosixStorage(Mounts(mountinfo), slow).look(area(tmp_path), user="alice")
+    facts = PosixStorage(Mounts(mountinfo), slow).read_area(area(tmp_path), user="alice")
     assert (facts.available, facts.user_quota) == (True, None)
 
 
@@ -118,7 +118,7 @@ def test_the_quota_of_a_projects_group_is_read(tmp_path: Path) -> None:
         ("no-such-group", None),
     ):
         wanted = area(tmp_path, kind=AreaKind.PROJECT, project=project)
-        facts = storage.look(wanted, user="alice")
+        facts = storage.read_area(wanted, user="alice")
         assert (facts.user_quota, facts.project_quota) == (None, quota)
 
 
@@ -152,12 +152,12 @@ def test_a_silent_file_system_is_given_up_and_asked_once(tmp_path: Path) -> None
     with hanging(tmp_path / "silent") as silent:
         (tmp_path / "other").mkdir()
         areas = [area(silent / "alice"), area(tmp_path / "other")]
-        hung, other = look_at(patience, storages, areas, "alice")
+        hung, other = read_areas(patience, storages, areas, "alice")
         assert hung.problem == f"The file system of {silent / 'alice'} does not answer."
         assert other.available
-        [path] = look_at_paths(patience, [str(silent)])
+        [path] = read_paths(patience, [str(silent)])
         assert path.problem == "its file system does not answer"
-    [path] = look_at_paths(patience, [str(tmp_path / "other")])
+    [path] = read_paths(patience, [str(tmp_path / "other")])
     assert path.kind == "folder"
 
 
@@ -189,7 +189,7 @@ def test_exception_of_a_task_is_raised_after_the_other_tasks() -> None:
 def test_working_copy_with_damaged_head_is_a_folder_without_commit(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_bytes(b"ref: refs/heads/\0main")
-    [path] = look_at_paths(TimeoutExecutor(5), [str(tmp_path)])
+    [path] = read_paths(TimeoutExecutor(5), [str(tmp_path)])
     assert (path.kind, path.commit, path.problem) == ("folder", None, None)
 
 
@@ -204,19 +204,19 @@ async def test_the_platforms_own_account_looks_and_makes(tmp_path: Path) -> None
         }
     )
     places = OwnUserFolders(settings, {"posix": PosixStorage()})
-    _, scratch, odd = areas_of(settings, own)
-    [said] = await places.make(None, [scratch])
+    _, scratch, odd = list_areas(settings, own)
+    [said] = await places.create_folders(None, [scratch])
     assert f"the folder {tmp_path / 'scratch'} does not exist" in said
     (tmp_path / "scratch").mkdir(mode=0o755)
-    assert await places.make(None, [scratch]) == []
-    found, magic = await places.areas(None, [scratch, odd])
+    assert await places.create_folders(None, [scratch]) == []
+    found, magic = await places.read_areas(None, [scratch, odd])
     assert found.available
     assert "storage adapter magic is not in use here (posix)" in (magic.problem or "")
     assert Path(scratch.path).stat().st_mode & 0o777 == 0o700
-    relative, odd_name = await places.paths(None, ["relative", "/\ud800"])
+    relative, odd_name = await places.read_paths(None, ["relative", "/\ud800"])
     assert relative.problem == "it is not an absolute path"
     assert odd_name.problem == "no file can have such a name"
-    [facts] = await places.paths(None, [f"{tmp_path}/none"])
+    [facts] = await places.read_paths(None, [f"{tmp_path}/none"])
     assert facts.problem == os.strerror(errno.ENOENT)
     with pytest.raises(NotAllowed, match="it has no broker"):
-        await places.paths("alice", ["/"])
+        await places.read_paths("alice", ["/"])

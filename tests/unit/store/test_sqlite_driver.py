@@ -20,7 +20,7 @@ async def test_a_close_ends_though_the_connection_is_stopped_meanwhile(tmp_path:
     connection.stop()
     async with asyncio.timeout(60):
         await closing
-    await connector.ended(within_s=30)
+    await connector.wait_for_threads(within_s=30)
 
 
 async def test_the_thread_of_a_connection_that_was_cut_off_is_waited_for(
@@ -43,7 +43,7 @@ async def test_the_thread_of_a_connection_that_was_cut_off_is_waited_for(
     with pytest.raises(asyncio.CancelledError):
         await task
     asyncio.get_running_loop().call_later(0.05, go_on.set)
-    await connector.ended(within_s=30)
+    await connector.wait_for_threads(within_s=30)
     assert not thread.is_alive()
 
 
@@ -107,12 +107,12 @@ async def test_a_brief_statement_waits_for_what_a_cancelled_task_left_in_the_thr
         entered.set()
         assert go_on.wait(30)
 
-    left = asyncio.create_task(connection.call(slowly))
+    left = asyncio.create_task(connection.run_in_connection_thread(slowly))
     await asyncio.to_thread(entered.wait, 30)
     left.cancel()
     connection.brief = True
-    assert not connection.stays
+    assert not connection.can_run_in_caller
     asyncio.get_running_loop().call_later(0.05, go_on.set)
     assert await count(connection) == 0
-    assert connection.stays
+    assert connection.can_run_in_caller
     await connection.close()

@@ -15,7 +15,7 @@ from aitne.supervisor import bundles, environments
 def make_bundle(folder: Path, **changes: str) -> Path:
     """Create a bundle without packages."""
     (folder / bundles.WHEELS).mkdir(parents=True)
-    facts = {"release": "0.2.0", **bundles.kind(), **changes}
+    facts = {"release": "0.2.0", **bundles.get_bundle_kind(), **changes}
     (folder / bundles.MANIFEST).write_text(json.dumps(facts))
     return folder
 
@@ -23,12 +23,15 @@ def make_bundle(folder: Path, **changes: str) -> Path:
 @pytest.mark.parametrize("changes", [{"python": "2.7"}, {"machine": "vax"}])
 def test_bundle_for_another_machine_is_refused(tmp_path: Path, changes: dict[str, str]) -> None:
     folder = make_bundle(tmp_path / "bundle", **changes)
-    with pytest.raises(SetupError, match="Make one on a machine like this"), bundles.used(folder):
+    with (
+        pytest.raises(SetupError, match="Make one on a machine like this"),
+        bundles.use_bundle(folder),
+    ):
         pass
 
 
 def test_folder_that_is_no_bundle_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="tar -xf"), bundles.used(tmp_path):
+    with pytest.raises(SetupError, match="tar -xf"), bundles.use_bundle(tmp_path):
         pass
 
 
@@ -40,20 +43,20 @@ def test_packages_come_from_the_bundle_only_while_it_is_used(
     folder = make_bundle(tmp_path / "bundle")
     (folder / bundles.PROXY).mkdir()
     (folder / bundles.PROXY / "package.json").write_text("{}")
-    with bundles.used(folder):
+    with bundles.use_bundle(folder):
         assert os.environ["PIP_NO_INDEX"] == "1"
-        assert bundles.variables_in_use()["PIP_FIND_LINKS"] == str(folder / bundles.WHEELS)
+        assert bundles.get_bundle_variables()["PIP_FIND_LINKS"] == str(folder / bundles.WHEELS)
         environments.install_proxy(tmp_path / "proxy")
     assert (tmp_path / "proxy" / "package.json").read_text() == "{}"
     assert os.environ["PIP_FIND_LINKS"] == "/opt/wheels"
     assert "PIP_NO_INDEX" not in os.environ
-    assert bundles.variables_in_use() == {}
+    assert bundles.get_bundle_variables() == {}
 
 
 def test_bundle_has_one_wheel_of_the_platform(tmp_path: Path) -> None:
     folder = make_bundle(tmp_path / "bundle")
     with pytest.raises(SetupError, match="0 wheels"):
-        bundles.wheel_of(folder)
+        bundles.get_wheel(folder)
     wheel = folder / bundles.WHEELS / "aitne-0.2.0-py3-none-any.whl"
     wheel.touch()
-    assert bundles.wheel_of(folder) == wheel
+    assert bundles.get_wheel(folder) == wheel

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aitne.supervisor import child, environments, service
-from aitne.supervisor.child import Child, rotate, tail
+from aitne.supervisor.child import Child, read_last_lines, rotate_log
 from aitne.supervisor.pages import write_pages
 from aitne.supervisor.plan import ChildPlan
 from aitne.supervisor.secret_files import NAMES, ensure_secrets
@@ -58,12 +58,12 @@ def test_pages_bring_everything_and_lead_to_the_portal(tmp_path: Path) -> None:
 def test_a_log_that_is_full_is_kept_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "LOG_BYTES", 10)
     log = tmp_path / "api.log"
-    rotate(log)
+    rotate_log(log)
     with log.open("ab") as writer:
         for round_ in range(6):
             writer.write(b"round %d, long enough\n" % round_)
             writer.flush()
-            rotate(log)
+            rotate_log(log)
             assert log.stat().st_size == 0
         writer.write(b"more\n")
     kept = {path.name: path.read_text()[:7] for path in tmp_path.iterdir()}
@@ -86,27 +86,27 @@ def test_a_full_disk_takes_an_old_log_and_nothing_else(
     monkeypatch.setattr(builtins, "print", full)
     log = tmp_path / "api.log"
     log.write_bytes(b"long enough to be kept aside")
-    rotate(log)
+    rotate_log(log)
     assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [("api.log", 0)]
     service._log("api ended; it is restarted")
 
 
 def test_the_tail_of_a_log(tmp_path: Path) -> None:
     log = tmp_path / "hub.log"
-    assert tail(log) == ""
+    assert read_last_lines(log) == ""
     log.write_bytes(b"\xff\n" + b"".join(b"line %d\n" % number for number in range(5_000)))
-    assert tail(log, 2) == "line 4998\nline 4999"
+    assert read_last_lines(log, 2) == "line 4998\nline 4999"
 
 
 def test_a_child_is_started_again_within_two_seconds_for_ever(tmp_path: Path) -> None:
     one = Child(ChildPlan("api", ["false"]), {}, tmp_path, tmp_path)
     one._began = float("inf")  # it never lived long
-    delays = [one.delay_s() for _ in range(1_000)]
+    delays = [one.get_restart_delay_s() for _ in range(1_000)]
     assert delays[0] == 0
     assert delays == sorted(delays)
     assert max(delays) < 2
     one._began = float("-inf")
-    assert one.delay_s() == 0
+    assert one.get_restart_delay_s() == 0
 
 
 def test_an_environment_is_named_by_what_is_in_it(
@@ -130,9 +130,9 @@ def test_an_environment_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AITNE_SESSION_ENV", str(tmp_path / "mine"))
     assert environments.session_env_dir() == tmp_path / "mine"
     with pytest.raises(environments.SetupError, match=r"AITNE_SESSION_ENV names .*mine"):
-        environments.ensure(print, ["session"])
+        environments.ensure_environments(print, ["session"])
     (tmp_path / "mine").mkdir()
-    environments.ensure(print, ["session"])
+    environments.ensure_environments(print, ["session"])
 
 
 @pytest.mark.parametrize("name", ["hub.txt", "session.txt", "proxy/package-lock.json"])

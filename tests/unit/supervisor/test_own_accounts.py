@@ -34,7 +34,7 @@ def own(data_dir: Path, **accounts: Any) -> Settings:
 
 
 def made(settings: Settings) -> None:
-    own_accounts.make_folders(settings, process_account(PLATFORM))
+    own_accounts.create_folders(settings, process_account(PLATFORM))
 
 
 def test_mode_own_has_a_broker_and_software_beside_the_data_directory(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_start_by_another_account_than_root_is_refused(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1_000)
     with pytest.raises(SetupError, match=r"requires root: use `sudo`"):
-        preflight.check(own(tmp_path))
+        preflight.check_requirements(own(tmp_path))
 
 
 def test_missing_account_is_named_with_its_command(tmp_path: Path) -> None:
@@ -136,19 +136,19 @@ def test_change_of_mode_loses_no_running_job(tmp_path: Path, before: str, now: s
     settings.run_dir.mkdir()
     (settings.run_dir / LIVE).write_text(before)
     with pytest.raises(SetupError, match=r"may still run, .* would lose them\. .*aitne down"):
-        preflight.check(settings)
+        preflight.check_requirements(settings)
 
 
 def test_root_does_not_run_jobs_in_a_directory_of_another_account(folder: Path) -> None:
     os.chown(folder, 1, 1)
     with pytest.raises(SetupError, match=r'belongs to uid 1, .*Set mode = "own"'):
-        preflight.check(load_settings(folder))
+        preflight.check_requirements(load_settings(folder))
 
 
 def test_root_with_a_shared_account_is_told_of_mode_own(tmp_path: Path) -> None:
     root_or_skip()
-    assert any('mode = "own"' in note for note in preflight.notes(load_settings(tmp_path)))
-    assert not any('mode = "own"' in note for note in preflight.notes(own(tmp_path)))
+    assert any('mode = "own"' in note for note in preflight.list_notes(load_settings(tmp_path)))
+    assert not any('mode = "own"' in note for note in preflight.list_notes(own(tmp_path)))
 
 
 def test_platform_gets_nothing_of_the_environment_of_root(
@@ -157,7 +157,7 @@ def test_platform_gets_nothing_of_the_environment_of_root(
     for name in ("AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "PYTHONPATH", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, "root's")
     monkeypatch.setenv("https_proxy", "http://proxy:3128")
-    environment = own_accounts.environment(own(tmp_path))
+    environment = own_accounts.make_process_environment(own(tmp_path))
     assert "root's" not in environment.values()
     assert environment["https_proxy"] == "http://proxy:3128"
     assert environment["USER"] == PLATFORM
@@ -202,7 +202,7 @@ def test_root_ends_no_jobs_by_a_plan_of_another_account(folder: Path) -> None:
     for path in (folder / "data", plan):
         os.chown(path, 1, 1)
     with pytest.raises(SetupError, match="Use the account that started the platform"):
-        control.down(folder / "data", keep_jobs=False)
+        control.stop_platform(folder / "data", keep_jobs=False)
     assert not marker.exists()
 
 
@@ -210,6 +210,6 @@ def test_account_that_used_sudo_becomes_the_administrator_if_jobs_may_run_as_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUDO_USER", "root")
-    assert own_accounts.starter(own(tmp_path)) is None
+    assert own_accounts.find_starting_account(own(tmp_path)) is None
     monkeypatch.setenv("SUDO_USER", "bin")
-    assert own_accounts.starter(own(tmp_path, min_uid=2)) == "bin"
+    assert own_accounts.find_starting_account(own(tmp_path, min_uid=2)) == "bin"

@@ -9,7 +9,7 @@ from aitne.host.http_status import PROBE_SOCKET
 from aitne.host.settings import load_settings
 from aitne.supervisor import planning
 from aitne.supervisor.plan import SupervisorPlan
-from aitne.supervisor.planning import make_plan, settings_env
+from aitne.supervisor.planning import make_plan, make_settings_env
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 def test_children_load_the_same_settings(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in settings_env(settings).items():
+    for name, value in make_settings_env(settings).items():
         monkeypatch.setenv(name, value)
     assert load_settings() == settings
 

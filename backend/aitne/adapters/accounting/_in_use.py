@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from aitne.adapters.accounting._slurm import parse_tres, parse_wall, rows
+from aitne.adapters.accounting._slurm import parse_rows, parse_tres, parse_wall
 from aitne.core.models.limits import MIB, AssociationUse, Gauge, QosUse
 
 QOS_FIELDS = ("Name", "MaxTRESPerUser", "MaxWall")
@@ -39,7 +39,7 @@ def _gauges(text: str) -> dict[str, Gauge]:
     return gauges
 
 
-def _per_job(text: str) -> dict[str, int]:
+def _parse_job_limits(text: str) -> dict[str, int]:
     """Parse limits of a single job such as ``cpu=4,mem=2048``, which have no usage; memory is in
     MiB.
     """
@@ -49,7 +49,7 @@ def _per_job(text: str) -> dict[str, int]:
     return limits
 
 
-def _bare(text: str) -> str:
+def _remove_id(text: str) -> str:
     """Return the name without the ID in parentheses: ``ml`` for ``ml(3)``, ``alice`` for
     ``alice(1001)``.
     """
@@ -57,7 +57,7 @@ def _bare(text: str) -> str:
     return match[1] if match else text
 
 
-def _blocks(text: str, first: str) -> Iterator[list[str]]:
+def _split_records(text: str, first: str) -> Iterator[list[str]]:
     """Yield the lines of each record: a line that begins with ``first``, and the indented lines
     after it.
     """
@@ -76,7 +76,7 @@ def _blocks(text: str, first: str) -> Iterator[list[str]]:
         yield block
 
 
-def _facts(lines: list[str]) -> dict[str, str]:
+def _parse_pairs(lines: list[str]) -> dict[str, str]:
     """Return all ``Name=value`` pairs of the lines. Pairs are separated by spaces; a value that is
     a list, such as GrpTRES, contains none.
     """
@@ -94,23 +94,23 @@ def parse_association_use(text: str) -> tuple[AssociationUse, ...]:
     that apply to a single partition only are omitted.
     """
     associations = []
-    for block in _blocks(text, "ClusterName="):
-        facts = _facts(block)
+    for block in _split_records(text, "ClusterName="):
+        facts = _parse_pairs(block)
         if facts.get("Partition") or not facts.get("Account"):
             continue
         wall = facts.get("MaxWallPJ", "")
         associations.append(
             AssociationUse(
                 account=facts["Account"],
-                user=_bare(facts.get("UserName", "")) or None,
-                parent=_bare(facts.get("ParentAccount", "")) or None,
+                user=_remove_id(facts.get("UserName", "")) or None,
+                parent=_remove_id(facts.get("ParentAccount", "")) or None,
                 tres=_gauges(facts.get("GrpTRES", "")),
                 tres_minutes={
                     name: gauge
                     for name, gauge in _gauges(facts.get("GrpTRESMins", "")).items()
                     if gauge.limit is not None
                 },
-                per_job=_per_job(facts.get("MaxTRESPJ", "")),
+                per_job=_parse_job_limits(facts.get("MaxTRESPJ", "")),
                 grp_jobs=_gauge(facts.get("GrpJobs", "")),
                 grp_submitted=_gauge(facts.get("GrpSubmitJobs", "")),
                 max_jobs=_gauge(facts.get("MaxJobs", "")),
@@ -128,28 +128,28 @@ def parse_qos_use(text: str, limits: str) -> tuple[QosUse, ...]:
     the output of ``sacctmgr show qos`` with the fields ``QOS_FIELDS``: slurmctld shows a user's
     limit only for users that have usage, so the limits are read from sacctmgr.
     """
-    rows_by_name = {row["Name"]: row for row in rows(limits, QOS_FIELDS)}
+    rows_by_name = {row["Name"]: row for row in parse_rows(limits, QOS_FIELDS)}
     names = {number: name for name, number in _USER.findall(text)}
     uses = []
-    for block in _blocks(text, "QOS="):
-        name = _bare(block[0].partition("=")[2].strip())
+    for block in _split_records(text, "QOS="):
+        name = _remove_id(block[0].partition("=")[2].strip())
         below = next((n for n, line in enumerate(block) if "Account Limits" in line), len(block))
-        facts = _facts(block[:below])
+        facts = _parse_pairs(block[:below])
         row = rows_by_name.get(name, {})
         uses.append(
             QosUse(
                 name=name,
                 tres=_gauges(facts.get("GrpTRES", "")),
-                per_job=_per_job(facts.get("MaxTRESPJ", "")),
-                per_user=_per_job(row.get("MaxTRESPerUser", "")),
-                used_by=_by_user(block[below:], names),
+                per_job=_parse_job_limits(facts.get("MaxTRESPJ", "")),
+                per_user=_parse_job_limits(row.get("MaxTRESPerUser", "")),
+                used_by=_parse_usage_by_user(block[below:], names),
                 max_wall_s=parse_wall(row.get("MaxWall", "")),
             )
         )
     return tuple(uses)
 
 
-def _by_user(lines: list[str], names: Mapping[str, str]) -> dict[str, dict[str, int]]:
+def _parse_usage_by_user(lines: list[str], names: Mapping[str, str]) -> dict[str, dict[str, int]]:
     """Return the usage of each user, by resource. Depending on Slurm's release, ``lines`` contain a
     bare uid or ``alice(1001)`` for each user; ``names`` maps uids to user names.
     """

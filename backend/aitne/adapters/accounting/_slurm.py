@@ -42,7 +42,7 @@ _WALL = re.compile(r"(?:(\d+)-)?(\d+):(\d+):(\d+)")
 _COUNT_LIMITS = {"max_gpus": GPU, "max_cpus": "cpu", "max_nodes": "node"}
 
 
-def rows(text: str, fields: tuple[str, ...]) -> Iterator[Mapping[str, str]]:
+def parse_rows(text: str, fields: tuple[str, ...]) -> Iterator[Mapping[str, str]]:
     """Yield the lines of a command's output in the format ``-nP`` as mappings from ``fields`` to
     values; a line with fewer columns is skipped.
     """
@@ -96,7 +96,7 @@ def parse_associations(text: str) -> tuple[tuple[Association, ...], tuple[Associ
     """
     accounts: list[Association] = []
     members: list[Association] = []
-    for row in rows(text, ASSOCIATION_FIELDS):
+    for row in parse_rows(text, ASSOCIATION_FIELDS):
         if row["Partition"] or not row["Account"]:
             continue
         association = Association(
@@ -116,24 +116,24 @@ def _limits(row: Mapping[str, str]) -> Limits:
     wall = parse_wall(row["MaxWall"])
     memory = at_once.get("mem")
     return Limits(
-        max_gpus=_most(at_once.get(GPU)),
+        max_gpus=_cap_count(at_once.get(GPU)),
         max_gpus_by_type={
             name.removeprefix(f"{GPU}:"): min(count, MOST)
             for name, count in at_once.items()
             if name.startswith(f"{GPU}:") and re.match(GPU_TYPE, name.removeprefix(f"{GPU}:"))
         },
-        max_cpus=_most(at_once.get("cpu")),
+        max_cpus=_cap_count(at_once.get("cpu")),
         max_memory_bytes=None if memory is None else min(memory, 1 << 60) // MIB * MIB,
-        max_nodes=_most(at_once.get("node")),
-        max_jobs=_most(_number(row["MaxJobs" if is_member else "GrpJobs"])),
-        max_submitted=_most(_number(row["MaxSubmit" if is_member else "GrpSubmit"])),
+        max_nodes=_cap_count(at_once.get("node")),
+        max_jobs=_cap_count(_number(row["MaxJobs" if is_member else "GrpJobs"])),
+        max_submitted=_cap_count(_number(row["MaxSubmit" if is_member else "GrpSubmit"])),
         max_wall_s=None if wall is None else min(wall, MOST) // 60 * 60,
-        gpu_hours=_most(None if minutes is None else minutes // 60),
+        gpu_hours=_cap_count(None if minutes is None else minutes // 60),
         qos=tuple(sorted(name for name in row["QOS"].split(",") if re.match(QOS_NAME, name))),
     )
 
 
-def _most(count: int | None) -> int | None:
+def _cap_count(count: int | None) -> int | None:
     return None if count is None else min(count, MOST)
 
 
@@ -145,16 +145,16 @@ def parse_users(text: str) -> tuple[SlurmUser, ...]:
             default_account=row["DefaultAccount"] or None,
             admin_level=row["AdminLevel"],
         )
-        for row in rows(text, USER_FIELDS)
+        for row in parse_rows(text, USER_FIELDS)
         if row["User"]
     )
 
 
-def parse_counted(text: str) -> frozenset[str]:
+def parse_counted_resources(text: str) -> frozenset[str]:
     """Return the names of the resources in the output of ``sacctmgr show tres format=Type,Name``,
     such as ``cpu`` and ``gres/gpu:a100``.
     """
-    tres_rows = rows(text, ("Type", "Name"))
+    tres_rows = parse_rows(text, ("Type", "Name"))
     return frozenset("/".join(filter(None, (row["Type"], row["Name"]))) for row in tres_rows)
 
 
@@ -169,7 +169,7 @@ def parse_usage(text: str, end: str) -> tuple[Usage, ...]:
     energy_j: dict[tuple[str, str], int] = defaultdict(int)
     seconds: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     jobs: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for row in rows(text, USAGE_FIELDS):
+    for row in parse_rows(text, USAGE_FIELDS):
         elapsed = _number(row["ElapsedRaw"]) or 0
         allocated = parse_tres(row["AllocTRES"])
         if not elapsed or not allocated or not row["User"]:
@@ -212,7 +212,7 @@ def parse_energy(text: str) -> tuple[JobEnergy, ...]:
     Slurm prints 0, an empty field or a number without meaning if nothing was measured.
     """
     found = []
-    for row in rows(text, ENERGY_FIELDS):
+    for row in parse_rows(text, ENERGY_FIELDS):
         energy_j = _energy_j(_number(row["ConsumedEnergyRaw"]))
         if energy_j and _TIME.fullmatch(row["End"]):
             ended_at = datetime.fromisoformat(row["End"]).replace(tzinfo=UTC)
@@ -232,7 +232,7 @@ def parse_config(text: str, names: Iterable[str]) -> dict[str, str]:
     return values
 
 
-def argv(change: Change, cluster: str) -> list[str]:
+def make_sacctmgr_arguments(change: Change, cluster: str) -> list[str]:
     """Return the arguments of sacctmgr that make the change. They include ``-i``, which disables
     the confirmation prompt. The names in ``change`` were validated when it was created.
     """
@@ -244,7 +244,12 @@ def argv(change: Change, cluster: str) -> list[str]:
             account = f"Account={change.account}"
             return ["add", "user", f"Name={change.user}", f"Cluster={cluster}", account]
         case RemoveMember():
-            return ["delete", "user", "where", *_who(change.account, change.user, cluster)]
+            return [
+                "delete",
+                "user",
+                "where",
+                *_make_member_condition(change.account, change.user, cluster),
+            ]
         case SetDefault():
             conditions = [f"Name={change.user}", f"Cluster={cluster}"]
             return [
@@ -256,15 +261,15 @@ def argv(change: Change, cluster: str) -> list[str]:
                 f"DefaultAccount={change.account}",
             ]
         case SetLimit():
-            return _modify(change.account, change.user, cluster, _setting(change))
+            return _modify(change.account, change.user, cluster, _format_setting(change))
         case SetGpuTypeLimit():
-            setting = f"GrpTRES={GPU}:{change.type}={_or_none(change.after)}"
+            setting = f"GrpTRES={GPU}:{change.type}={_to_slurm_limit(change.after)}"
             return _modify(change.account, change.user, cluster, setting)
         case SetQos():
             return _modify(change.account, change.user, cluster, f"QOS={','.join(change.after)}")
 
 
-def _who(account: str, user: str, cluster: str) -> list[str]:
+def _make_member_condition(account: str, user: str, cluster: str) -> list[str]:
     return [f"Name={user}", f"Account={account}", f"Cluster={cluster}"]
 
 
@@ -272,19 +277,19 @@ def _modify(account: str, user: str | None, cluster: str, setting: str) -> list[
     if user is None:
         selection = ["account", "where", f"Name={account}", f"Cluster={cluster}"]
     else:
-        selection = ["user", "where", *_who(account, user, cluster)]
+        selection = ["user", "where", *_make_member_condition(account, user, cluster)]
     return ["modify", *selection, "set", setting]
 
 
-def _or_none(value: int | None) -> int:
+def _to_slurm_limit(value: int | None) -> int:
     return -1 if value is None else value
 
 
-def _setting(change: SetLimit) -> str:
+def _format_setting(change: SetLimit) -> str:
     """Return one limit as an assignment for sacctmgr, with Slurm's name and unit; a limit that is
     removed has the value -1.
     """
-    value, name = _or_none(change.after), change.limit
+    value, name = _to_slurm_limit(change.after), change.limit
     is_set = change.after is not None
     if name in _COUNT_LIMITS:
         return f"GrpTRES={_COUNT_LIMITS[name]}={value}"

@@ -24,26 +24,26 @@ class BrokerAccounting(Accounting):
         self._client = BrokerClient(settings)
 
     @override
-    async def read(self) -> Associations:
+    async def read_associations(self) -> Associations:
         return await self._client.call("accounting_read", {}, Associations)
 
     @override
-    async def apply(self, changes: Sequence[Change]) -> None:
+    async def apply_changes(self, changes: Sequence[Change]) -> None:
         documents = [change.model_dump(mode="json") for change in changes]
         await self._client.call("accounting_apply", {"changes": documents}, EmptyResult)
 
     @override
-    async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
+    async def read_usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
         args = {"start": start.isoformat(), "end": end.isoformat()}
         return (await self._client.call("accounting_usage", args, UsageResult)).rows
 
     @override
-    async def energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
+    async def read_energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
         args = {"start": start.isoformat(), "end": end.isoformat()}
         return (await self._client.call("accounting_energy", args, EnergyResult)).rows
 
     @override
-    async def in_use(self) -> LimitUsage:
+    async def read_limit_usage(self) -> LimitUsage:
         return await self._client.call("accounting_in_use", {}, LimitUsage)
 
     async def close(self) -> None:

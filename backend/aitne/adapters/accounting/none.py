@@ -19,23 +19,23 @@ class NoAccounting:
     def __init__(self, scheduler: str) -> None:
         self._scheduler = scheduler
 
-    async def read(self) -> Associations:
+    async def read_associations(self) -> Associations:
         """Raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
-    async def apply(self, changes: Sequence[Change]) -> None:
+    async def apply_changes(self, changes: Sequence[Change]) -> None:
         """Raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
-    async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
+    async def read_usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
         """Raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
-    async def energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
+    async def read_energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
         """Raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
-    async def in_use(self) -> LimitUsage:
+    async def read_limit_usage(self) -> LimitUsage:
         """Raise ``NotSupported``: there is no accounting."""
         self._refuse()
 

@@ -63,64 +63,68 @@ class SlurmAccounting(Accounting):
         self._qos_read_at: float | None = None
 
     @override
-    async def read(self) -> Associations:
-        cluster = await self._cluster()
-        associations = await self._show(
+    async def read_associations(self) -> Associations:
+        cluster = await self._read_cluster_name()
+        associations = await self._run_sacctmgr_show(
             *("assoc", "WOPLimits", "where", f"Cluster={cluster}"),
             f"format={','.join(_slurm.ASSOCIATION_FIELDS)}",
         )
-        users = await self._show("user", f"format={','.join(_slurm.USER_FIELDS)}")
-        counted = await self._show("tres", "format=Type,Name")
+        users = await self._run_sacctmgr_show("user", f"format={','.join(_slurm.USER_FIELDS)}")
+        counted = await self._run_sacctmgr_show("tres", "format=Type,Name")
         accounts, members = _slurm.parse_associations(associations)
         return Associations(
             cluster=cluster,
             accounts=accounts,
             members=members,
             users=_slurm.parse_users(users),
-            tres=_slurm.parse_counted(counted),
+            tres=_slurm.parse_counted_resources(counted),
         )
 
     @override
-    async def apply(self, changes: Sequence[Change]) -> None:
-        cluster = await self._cluster()
+    async def apply_changes(self, changes: Sequence[Change]) -> None:
+        cluster = await self._read_cluster_name()
         for change in changes:
-            words = _slurm.argv(change, cluster)
+            words = _slurm.make_sacctmgr_arguments(change, cluster)
             completed = await self._run(["sacctmgr", "-i", *words], _APPLY_TIMEOUT_S)
             # Another process may have made the same change a moment ago; that is not a failure.
             unchanged = isinstance(change, AddAccount | AddMember | RemoveMember) and any(
-                word in completed.said for word in ("Nothing new added", "Nothing deleted")
+                word in completed.output_text for word in ("Nothing new added", "Nothing deleted")
             )
             if completed.returncode and not unchanged:
                 raise _error(completed, f"`sacctmgr {' '.join(words)}`")
 
     @override
-    async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
+    async def read_usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
         # sacct and not sreport: sreport updates its sums only once an hour and omits jobs that just
         # ended. ``-T`` truncates jobs to the interval, ``-D`` shows each run of a requeued job.
-        await self._cluster()
+        await self._read_cluster_name()
         argv = ["sacct", "-a", "-X", "-T", "-D", "-n", "-P", "-S", _time(start), "-E", _time(end)]
         argv += ["-o", ",".join(_slurm.USAGE_FIELDS)]
-        return _slurm.parse_usage(_text(await self._ok(argv, _USAGE_TIMEOUT_S)), _time(end))
+        return _slurm.parse_usage(
+            _text(await self._run_checked(argv, _USAGE_TIMEOUT_S)), _time(end)
+        )
 
     @override
-    async def energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
-        await self._cluster()
+    async def read_energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
+        await self._read_cluster_name()
         if self._config["AcctGatherEnergyType"] in _NO_ENERGY:
             return ()
         # Without ``-D`` a requeued job has its last run only.
         argv = ["sacct", "-a", "-X", "-n", "-P", "-S", _time(start), "-E", _time(end)]
         argv += ["-o", ",".join(_slurm.ENERGY_FIELDS)]
-        return _slurm.parse_energy(_text(await self._ok(argv, _USAGE_TIMEOUT_S)))
+        return _slurm.parse_energy(_text(await self._run_checked(argv, _USAGE_TIMEOUT_S)))
 
     @override
-    async def in_use(self) -> LimitUsage:
-        await self._cluster()
+    async def read_limit_usage(self) -> LimitUsage:
+        await self._read_cluster_name()
         now = time.monotonic()
         if self._qos_read_at is None or now - self._qos_read_at > _QOS_KEPT_S:
-            self._qos = await self._show("qos", f"format={','.join(_in_use.QOS_FIELDS)}")
+            self._qos = await self._run_sacctmgr_show(
+                "qos", f"format={','.join(_in_use.QOS_FIELDS)}"
+            )
             self._qos_read_at = now
         argv = ["scontrol", "show", "assoc_mgr", "flags=assoc,qos"]
-        text = _text(await self._ok(argv, _READ_TIMEOUT_S))
+        text = _text(await self._run_checked(argv, _READ_TIMEOUT_S))
         enforced = self._config["AccountingStorageEnforce"].split(",")
         return LimitUsage(
             enforced=frozenset(word for word in enforced if word not in ("", "none")),
@@ -128,21 +132,23 @@ class SlurmAccounting(Accounting):
             qos=_in_use.parse_qos_use(text, self._qos),
         )
 
-    async def _cluster(self) -> str:
+    async def _read_cluster_name(self) -> str:
         """Return the cluster's name. The first call also reads what the cluster enforces
         (AccountingStorageEnforce).
         """
         if not self._config:
-            text = _text(await self._ok(["scontrol", "show", "config"], _READ_TIMEOUT_S))
+            text = _text(await self._run_checked(["scontrol", "show", "config"], _READ_TIMEOUT_S))
             self._config = _slurm.parse_config(text, _CONFIG)
         if "slurmdbd" not in self._config["AccountingStorageType"]:
             raise NotSupported(NO_ACCOUNTING)
         return self._config["ClusterName"]
 
-    async def _show(self, *words: str) -> str:
-        return _text(await self._ok(["sacctmgr", "-n", "-P", "show", *words], _READ_TIMEOUT_S))
+    async def _run_sacctmgr_show(self, *words: str) -> str:
+        return _text(
+            await self._run_checked(["sacctmgr", "-n", "-P", "show", *words], _READ_TIMEOUT_S)
+        )
 
-    async def _ok(self, argv: Sequence[str], timeout_s: float) -> Completed:
+    async def _run_checked(self, argv: Sequence[str], timeout_s: float) -> Completed:
         completed = await self._run(argv, timeout_s)
         if completed.returncode:
             raise _error(completed, argv[0])
@@ -161,7 +167,7 @@ def _text(completed: Completed) -> str:
 
 
 def _error(completed: Completed, what: str) -> Exception:
-    message = " ".join(completed.said.split())[:500] or f"exit code {completed.returncode}"
+    message = " ".join(completed.output_text.split())[:500] or f"exit code {completed.returncode}"
     lower = message.lower()
     if any(word in lower for word in _SILENT):
         return Unavailable(

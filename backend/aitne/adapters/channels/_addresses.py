@@ -10,10 +10,10 @@ import socket
 from collections.abc import Sequence
 
 from aitne.core.errors import DeliveryFailed
-from aitne.core.notifications.webhooks import permits
+from aitne.core.notifications.webhooks import is_permitted_address
 
 
-async def resolve(host: str, port: int, private_networks: Sequence[str]) -> str:
+async def resolve_permitted_address(host: str, port: int, private_networks: Sequence[str]) -> str:
     """Resolve the host and return one of its IP addresses to which the platform may connect: a
     public one, or one in the networks ``private_networks`` of the platform's settings.
 
@@ -34,7 +34,7 @@ async def resolve(host: str, port: int, private_networks: Sequence[str]) -> str:
         ) from error
     addresses = [ipaddress.ip_address(str(info[4][0]).partition("%")[0]) for info in infos]
     for address in addresses:
-        if not permits(address, private_networks):
+        if not is_permitted_address(address, private_networks):
             raise DeliveryFailed(
                 f"{host} has an address that is not public; this site does not allow webhooks to "
                 "it.",

@@ -43,7 +43,7 @@ class _ProxyBackend(httpcore.AsyncNetworkBackend):
             shown = f"[{host}]" if ":" in host else host
             request = f"CONNECT {shown}:{port} HTTP/1.1\r\nHost: {shown}:{port}\r\n\r\n"
             await stream.write(request.encode("ascii"), timeout)
-            line = await _status_line(stream, timeout)
+            line = await _read_status_line(stream, timeout)
             version, _, status = line.partition(" ")
             if not version.startswith("HTTP/") or not status.startswith("2"):
                 raise httpcore.ProxyError(f"the proxy answers {line[:100]!r}")
@@ -53,7 +53,7 @@ class _ProxyBackend(httpcore.AsyncNetworkBackend):
         return stream
 
 
-async def _status_line(stream: httpcore.AsyncNetworkStream, timeout: float | None) -> str:  # noqa: ASYNC109
+async def _read_status_line(stream: httpcore.AsyncNetworkStream, timeout: float | None) -> str:  # noqa: ASYNC109
     """Read the head of the proxy's answer and return its first line. After the head the proxy sends
     nothing by itself: both TLS and HTTP wait for the client.
     """

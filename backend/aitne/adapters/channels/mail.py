@@ -16,7 +16,7 @@ from email.utils import format_datetime, make_msgid, parseaddr
 from typing import Any
 
 from aitne.core.errors import DeliveryFailed
-from aitne.core.notifications.settings import MailSettings, mail_address
+from aitne.core.notifications.settings import MailSettings, check_mail_address
 from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
 from aitne.host.password_file import read_password
@@ -31,7 +31,7 @@ class MailChannel:
     """Channel that sends notifications by mail; implements ``core.ports.channel.Channel``."""
 
     name = "mail"
-    patience_s = 3 * 86_400.0
+    retry_period_s = 3 * 86_400.0
     """Seconds for which a delivery is retried: a mail server may be unavailable for a weekend."""
 
     def __init__(self, settings: Settings) -> None:
@@ -40,11 +40,11 @@ class MailChannel:
         self._title = settings.title
 
     @property
-    def available(self) -> bool:
+    def is_available(self) -> bool:
         """Return True if the platform's settings name a mail server."""
         return self._settings.host is not None
 
-    def targets(self, person: ChannelRecipient) -> Sequence[str]:
+    def list_targets(self, person: ChannelRecipient) -> Sequence[str]:
         """Return ``[""]`` (one target without a name) if the user has a mail address, otherwise an
         empty list.
         """
@@ -69,17 +69,22 @@ class MailChannel:
         mail = EmailMessage(policy=_POLICY)
         name, sender = parseaddr(self._settings.sender)
         # One line of words: a line break would start another header.
-        subject = " ".join(_printable(f"[{self._title}] {message['title']}").split())
+        subject = " ".join(
+            _remove_control_characters(f"[{self._title}] {message['title']}").split()
+        )
         mail["Subject"] = subject[:_SUBJECT_LENGTH]
-        mail["From"] = Address(_printable(name or self._title), addr_spec=mail_address(sender))
-        mail["To"] = Address(addr_spec=mail_address(to))
+        mail["From"] = Address(
+            _remove_control_characters(name or self._title), addr_spec=check_mail_address(sender)
+        )
+        mail["To"] = Address(addr_spec=check_mail_address(to))
         mail["Date"] = format_datetime(datetime.fromisoformat(str(message["time"])))
         mail["Message-ID"] = make_msgid(
-            idstring=_printable(str(message["id"])).replace(" ", ""), domain=sender.split("@")[1]
+            idstring=_remove_control_characters(str(message["id"])).replace(" ", ""),
+            domain=sender.split("@")[1],
         )
         mail["List-Unsubscribe"] = f"<{self._portal}{_PREFERENCES}>"
         mail["Auto-Submitted"] = "auto-generated"
-        mail["X-Aitne-Event"] = _printable(str(message["kind"]))
+        mail["X-Aitne-Event"] = _remove_control_characters(str(message["kind"]))
         mail.set_content(self._body(message), charset="utf-8")
         return mail
 
@@ -105,7 +110,7 @@ class MailChannel:
                 refused = server.send_message(mail, to_addrs=[to])
         except smtplib.SMTPRecipientsRefused as error:
             code, reply = next(iter(error.recipients.values()))
-            raise _refused(f"{to} is rejected", code, reply) from error
+            raise _make_refused_error(f"{to} is rejected", code, reply) from error
         except smtplib.SMTPAuthenticationError as error:
             raise DeliveryFailed(
                 f"The mail server {host} refuses the platform's login.",
@@ -113,31 +118,33 @@ class MailChannel:
                 status=error.smtp_code,
             ) from error
         except smtplib.SMTPResponseException as error:
-            raise _refused("the mail is rejected", error.smtp_code, error.smtp_error) from error
+            raise _make_refused_error(
+                "the mail is rejected", error.smtp_code, error.smtp_error
+            ) from error
         except (OSError, smtplib.SMTPException) as error:
             raise DeliveryFailed(
                 f"The mail server {host} cannot be used: {error}.", again=True
             ) from error
         if refused:
             code, reply = refused[to]
-            raise _refused(f"{to} is rejected", code, reply)
+            raise _make_refused_error(f"{to} is rejected", code, reply)
         return 250
 
     def _connect(self, host: str) -> smtplib.SMTP:
         settings = self._settings
-        address = (host, settings.port_of_server)
+        address = (host, settings.server_port)
         if settings.security == "tls":
             context = ssl.create_default_context()
             return smtplib.SMTP_SSL(*address, timeout=settings.timeout, context=context)
         return smtplib.SMTP(*address, timeout=settings.timeout)
 
 
-def _printable(text: str) -> str:
+def _remove_control_characters(text: str) -> str:
     """Return the text without control characters, which are not allowed in headers."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
-def _refused(what: str, code: int, reply: bytes | str) -> DeliveryFailed:
+def _make_refused_error(what: str, code: int, reply: bytes | str) -> DeliveryFailed:
     words = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
     # The first digit determines whether to try again (RFC 5321, section 4.2.1).
     return DeliveryFailed(

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult
 
 import httpx
 
-from aitne.adapters.channels._addresses import resolve
+from aitne.adapters.channels._addresses import resolve_permitted_address
 from aitne.adapters.channels._tunnel import TunnelTransport
 from aitne.core.errors import DeliveryFailed
 from aitne.core.models.notification import Webhook
@@ -21,8 +21,8 @@ from aitne.core.notifications.webhooks import (
     SIGNATURE,
     check_url,
     derive_secret,
-    in_networks,
-    signature,
+    is_in_networks,
+    sign_body,
 )
 from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
@@ -37,18 +37,18 @@ class WebhookChannel:
     """Channel that posts notifications to webhooks; implements ``core.ports.channel.Channel``."""
 
     name = "webhook"
-    patience_s = 6 * 3_600.0
+    retry_period_s = 6 * 3_600.0
 
     def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
         self._clock = clock
 
     @property
-    def available(self) -> bool:
+    def is_available(self) -> bool:
         """Return True if the platform's settings permit webhooks."""
         return self._settings.webhooks.enabled
 
-    def targets(self, person: ChannelRecipient) -> Sequence[str]:
+    def list_targets(self, person: ChannelRecipient) -> Sequence[str]:
         """Return the ids of the user's webhooks."""
         return [webhook.id for webhook in person.webhooks]
 
@@ -76,7 +76,7 @@ class WebhookChannel:
     async def _post(self, webhook: Webhook, url: SplitResult, body: bytes) -> int:
         host = url.hostname or ""
         port = url.port or (443 if url.scheme == "https" else 80)
-        address, proxy = await self._way(host, port)
+        address, proxy = await self._choose_route(host, port)
         shown = f"[{address}]" if ":" in address else address
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         request = httpx.Request(
@@ -86,7 +86,9 @@ class WebhookChannel:
                 "Host": url.netloc.rpartition("@")[2],
                 "Content-Type": "application/json",
                 "User-Agent": "Aitne-Webhook/1",
-                SIGNATURE: signature(self._secret(webhook), int(self._clock()), body),
+                SIGNATURE: sign_body(
+                    self._derive_webhook_secret(webhook), int(self._clock()), body
+                ),
             },
             content=body,
             # The certificate must match the name, although the connection goes to the address.
@@ -101,7 +103,7 @@ class WebhookChannel:
             try:
                 answer = await client.send(request, stream=True)
                 try:
-                    await _drain(answer)
+                    await _discard_body(answer)
                 finally:
                     await answer.aclose()
             except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -109,9 +111,9 @@ class WebhookChannel:
                 raise DeliveryFailed(
                     f"{host} cannot be reached{by}: {error or type(error).__name__}.", again=True
                 ) from error
-        return _judged(host, answer.status_code)
+        return _check_status(host, answer.status_code)
 
-    async def _way(self, host: str, port: int) -> tuple[str, str | None]:
+    async def _choose_route(self, host: str, port: int) -> tuple[str, str | None]:
         """Return the address to connect to, and the proxy that leads there; None: no proxy.
 
         The proxy gets an address that was checked here, so that no name can lead it to a private
@@ -120,11 +122,11 @@ class WebhookChannel:
         settings = self._settings.webhooks
         if settings.proxy is not None and host in settings.proxy_hosts:
             return host, settings.proxy
-        address = await resolve(host, port, settings.private_networks)
-        inside = in_networks(ipaddress.ip_address(address), settings.private_networks)
+        address = await resolve_permitted_address(host, port, settings.private_networks)
+        inside = is_in_networks(ipaddress.ip_address(address), settings.private_networks)
         return address, None if inside else settings.proxy
 
-    def _secret(self, webhook: Webhook) -> str:
+    def _derive_webhook_secret(self, webhook: Webhook) -> str:
         path = self._settings.secrets_dir / SECRET_KEY
         try:
             key = path.read_text().strip()
@@ -135,7 +137,7 @@ class WebhookChannel:
         return derive_secret(key, webhook.id, webhook.generation)
 
 
-async def _drain(answer: httpx.Response) -> None:
+async def _discard_body(answer: httpx.Response) -> None:
     read = 0
     async for part in answer.aiter_raw():
         read += len(part)
@@ -143,7 +145,7 @@ async def _drain(answer: httpx.Response) -> None:
             return
 
 
-def _judged(host: str, status: int) -> int:
+def _check_status(host: str, status: int) -> int:
     if status in _TAKEN:
         return status
     if 300 <= status < 400:

@@ -60,9 +60,9 @@ async def run_process(
     try:
         async with asyncio.timeout(timeout_s):
             stdout, stderr, _ = await asyncio.gather(
-                _read(process.stdout, MAX_OUTPUT_BYTES),
-                _read(process.stderr, _MAX_ERROR_BYTES),
-                _write(process.stdin, stdin),
+                _read_limited(process.stdout, MAX_OUTPUT_BYTES),
+                _read_limited(process.stderr, _MAX_ERROR_BYTES),
+                _write_and_close(process.stdin, stdin),
             )
             returncode = await process.wait()
     except TimeoutError as error:
@@ -73,7 +73,7 @@ async def run_process(
     except _TooMuch as error:
         raise Unavailable(f"{name} wrote more than {error} bytes and was killed.") from error
     finally:
-        await _end(process)
+        await _end_process_group(process)
     return Completed(returncode, stdout, stderr)
 
 
@@ -81,7 +81,7 @@ class _TooMuch(Exception):
     pass
 
 
-async def _read(stream: asyncio.StreamReader | None, max_bytes: int) -> bytes:
+async def _read_limited(stream: asyncio.StreamReader | None, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while stream is not None and (part := await stream.read(_CHUNK)):
@@ -92,7 +92,7 @@ async def _read(stream: asyncio.StreamReader | None, max_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-async def _write(stream: asyncio.StreamWriter | None, data: bytes) -> None:
+async def _write_and_close(stream: asyncio.StreamWriter | None, data: bytes) -> None:
     if stream is None:
         return
     # The process may end without reading; its exit code tells whether that is a failure.
@@ -104,7 +104,7 @@ async def _write(stream: asyncio.StreamWriter | None, data: bytes) -> None:
         await stream.wait_closed()
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end_process_group(process: asyncio.subprocess.Process) -> None:
     """Kill the remaining processes of the group and close the pipes."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
@@ -129,25 +129,25 @@ class ConnectedProcesses:
         self._waits: set[asyncio.Task[None]] = set()
 
     async def start(
-        self, argv: Sequence[str], *, name: str, whose: str | None, env: Mapping[str, str] | None
+        self, argv: Sequence[str], *, name: str, account: str | None, env: Mapping[str, str] | None
     ) -> socket.socket:
         """Start the process in a session of its own and return a socket connected to its standard
         streams.
 
-        ``whose`` is the account whose limit applies to the process; None: processes without an
+        ``account`` is the account whose limit applies to the process; None: processes without an
         account share one limit.
 
         Raises:
-            RateLimited: ``maximum`` processes of ``whose`` are running already.
+            RateLimited: ``maximum`` processes of ``account`` are running already.
             Unavailable: the process could not be started.
         """
-        if self._running.get(whose, 0) >= self._most:
+        if self._running.get(account, 0) >= self._most:
             raise RateLimited(
-                f"{self._most} programs are attached to jobs of {whose or 'this account'} already. "
+                f"{self._most} programs are attached to jobs of {account or 'this account'} already. "
                 "Close a terminal or an SSH connection first.",
                 10.0,
             )
-        self._running[whose] = self._running.get(whose, 0) + 1
+        self._running[account] = self._running.get(account, 0) + 1
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -161,25 +161,25 @@ class ConnectedProcesses:
             )
         except (OSError, ValueError) as error:
             ours.close()
-            self._ended(whose)
+            self._release_process(account)
             raise Unavailable(f"{name} could not be started: {error}.") from error
         finally:
             theirs.close()
-        wait = asyncio.create_task(self._wait(process, whose), name=f"wait for {name}")
+        wait = asyncio.create_task(self._wait_for_end(process, account), name=f"wait for {name}")
         self._waits.add(wait)
         wait.add_done_callback(self._waits.discard)
         return ours
 
-    async def _wait(self, process: asyncio.subprocess.Process, whose: str | None) -> None:
+    async def _wait_for_end(self, process: asyncio.subprocess.Process, account: str | None) -> None:
         try:
             await process.wait()
         finally:
-            await _end(process)
-            self._ended(whose)
+            await _end_process_group(process)
+            self._release_process(account)
 
-    def _ended(self, whose: str | None) -> None:
-        count = self._running.get(whose, 1) - 1
+    def _release_process(self, account: str | None) -> None:
+        count = self._running.get(account, 1) - 1
         if count:
-            self._running[whose] = count
+            self._running[account] = count
         else:
-            self._running.pop(whose, None)
+            self._running.pop(account, None)

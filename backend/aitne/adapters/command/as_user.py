@@ -82,12 +82,12 @@ class AsUserCommand:
             user: UnixUser | None = await asyncio.to_thread(self._permitted, account)
         else:
             user = None if _needs_root(argv) else self._operator
-        drop = () if user is None else _drop(user)
+        drop = () if user is None else _make_setpriv_arguments(user)
         return await run_process(
             [*self._prefix, *drop, *argv], name=argv[0], stdin=stdin, env=env, timeout_s=timeout_s
         )
 
-    async def connect(
+    async def start_connected(
         self, argv: Sequence[str], *, account: str | None, env: Mapping[str, str] | None = None
     ) -> socket.socket:
         """Start a command as ``account``, without any of root's rights, and return a socket
@@ -105,7 +105,10 @@ class AsUserCommand:
             )
         user = await asyncio.to_thread(self._permitted, account)
         return await self._connected.start(
-            [*self._prefix, *_drop(user), *argv], name=argv[0], whose=account, env=env
+            [*self._prefix, *_make_setpriv_arguments(user), *argv],
+            name=argv[0],
+            account=account,
+            env=env,
         )
 
 
@@ -119,7 +122,7 @@ def _needs_root(argv: Sequence[str]) -> bool:
     return named and tuple(argv[:2]) == ("scontrol", "update")
 
 
-def _drop(user: UnixUser) -> list[str]:
+def _make_setpriv_arguments(user: UnixUser) -> list[str]:
     """Return the arguments of setpriv(1) that change to the account and its groups. They are
     numeric because the command may run in another root file system that does not know the names.
     """

@@ -47,12 +47,12 @@ class LocalCommand:
             CommandTimeout: the command did not end within ``timeout_s`` and was killed.
             Unavailable: the command could not be started.
         """
-        _check_own(account)
+        _check_own_account(account)
         return await run_process(
             [*self._prefix, *argv], name=argv[0], stdin=stdin, env=env, timeout_s=timeout_s
         )
 
-    async def connect(
+    async def start_connected(
         self, argv: Sequence[str], *, account: str | None, env: Mapping[str, str] | None = None
     ) -> socket.socket:
         """Start a command under the platform's own Unix account, and return a socket connected to
@@ -63,13 +63,13 @@ class LocalCommand:
             RateLimited: too many connected programs are running already.
             Unavailable: the command could not be started.
         """
-        _check_own(account)
+        _check_own_account(account)
         return await self._connected.start(
-            [*self._prefix, *argv], name=argv[0], whose=account, env=env
+            [*self._prefix, *argv], name=argv[0], account=account, env=env
         )
 
 
-def _check_own(account: str | None) -> None:
+def _check_own_account(account: str | None) -> None:
     if account not in (None, own_account_name()):
         raise NotAllowed(
             f"This platform runs as {own_account_name()} (uid {os.geteuid()}) and cannot act as "

@@ -43,7 +43,7 @@ class LdapIdentity(FormSource):
 
     def __init__(self, settings: Settings, clock: Callable[[], datetime]) -> None:
         self._settings: LdapSettings = settings.auth.ldap
-        self._service_password = _password_in(self._settings)
+        self._service_password = _read_bind_password(self._settings)
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     @override
@@ -54,7 +54,7 @@ class LdapIdentity(FormSource):
         if not _PLAIN.fullmatch(username) or not password or "\0" in password:
             return None
         async with self._slots:
-            return await asyncio.to_thread(self._ask, username, password)
+            return await asyncio.to_thread(self._authenticate, username, password)
 
     async def probe(self) -> None:
         """Connect to the directory as the account with which users are searched. Raises
@@ -64,12 +64,12 @@ class LdapIdentity(FormSource):
 
     def _probe(self) -> None:
         try:
-            with self._connection(self._settings.bind_dn, self._service_password):
+            with self._connect(self._settings.bind_dn, self._service_password):
                 return
         except bonsai.LDAPError as error:
-            raise self._silent(error) from error
+            raise self._make_no_answer_error(error) from error
 
-    def _ask(self, username: str, password: str) -> Identity | None:
+    def _authenticate(self, username: str, password: str) -> Identity | None:
         """Verify the password and return the user's identity, or None if the login fails. Blocks:
         the library's asynchronous mode is not used because it does not close connections that fail.
         """
@@ -78,26 +78,26 @@ class LdapIdentity(FormSource):
             entry = self._search_user(username)
             if entry is None:
                 return None
-        dn = str(entry.dn) if entry is not None else self._pattern(username)
+        dn = str(entry.dn) if entry is not None else self._make_user_dn(username)
         try:
-            with self._connection(dn, password) as connection:
+            with self._connect(dn, password) as connection:
                 if entry is None:
-                    entry = self._read(connection, dn)
-                groups = self._groups(connection, dn, username, entry)
+                    entry = self._read_entry(connection, dn)
+                groups = self._read_groups(connection, dn, username, entry)
         except bonsai.AuthenticationError:
             return None
         except bonsai.LDAPError as error:
-            raise self._silent(error) from error
-        name = _first(entry, self._settings.name_attribute) or username
+            raise self._make_no_answer_error(error) from error
+        name = _first_value(entry, self._settings.name_attribute) or username
         require_group(name, groups, self._settings.allowed_groups)
         return Identity(
             name=name,
-            display_name=_first(entry, self._settings.display_name_attribute),
-            mail=_first(entry, self._settings.mail_attribute),
+            display_name=_first_value(entry, self._settings.display_name_attribute),
+            mail=_first_value(entry, self._settings.mail_attribute),
             role=role_by_groups(groups, self._settings.admin_groups),
         )
 
-    def _connection(self, dn: str | None, password: str | None) -> Any:
+    def _connect(self, dn: str | None, password: str | None) -> Any:
         settings = self._settings
         assert settings.url is not None  # noqa: S101 - the settings require it for a source in use
         client = bonsai.LDAPClient(
@@ -116,7 +116,7 @@ class LdapIdentity(FormSource):
         settings = self._settings
         search = settings.search_filter.replace("{user}", escape_filter_exp(username))
         try:
-            with self._connection(settings.bind_dn, self._service_password) as service:
+            with self._connect(settings.bind_dn, self._service_password) as service:
                 entries = service.search(
                     settings.search_base,
                     bonsai.LDAPSearchScope.SUBTREE,
@@ -128,11 +128,11 @@ class LdapIdentity(FormSource):
         except bonsai.SizeLimitError:
             return None
         except bonsai.LDAPError as error:
-            raise self._silent(error) from error
+            raise self._make_no_answer_error(error) from error
         # A name that matches two users is ambiguous.
         return entries[0] if len(entries) == 1 else None
 
-    def _read(self, connection: Any, dn: str) -> Any:
+    def _read_entry(self, connection: Any, dn: str) -> Any:
         entries = connection.search(
             dn,
             bonsai.LDAPSearchScope.BASE,
@@ -142,26 +142,26 @@ class LdapIdentity(FormSource):
         )
         return entries[0] if entries else {}
 
-    def _groups(
+    def _read_groups(
         self, connection: Any, dn: str, username: str, entry: Mapping[str, Any]
     ) -> frozenset[str]:
         settings = self._settings
         if not settings.allowed_groups and not settings.admin_groups:
             return frozenset()
         if settings.group_base is None:
-            names = (_name_in(value) for value in _all(entry, _GROUPS_OF_ENTRY))
+            names = (_parse_group_name(value) for value in _list_values(entry, _GROUPS_OF_ENTRY))
             return frozenset(filter(None, names))
-        name = _first(entry, settings.name_attribute) or username
+        name = _first_value(entry, settings.name_attribute) or username
         search = settings.group_filter.replace("{dn}", escape_filter_exp(dn)).replace(
             "{user}", escape_filter_exp(name)
         )
         if settings.bind_dn is None:
             groups = self._search_groups(connection, search)
         else:
-            with self._connection(settings.bind_dn, self._service_password) as service:
+            with self._connect(settings.bind_dn, self._service_password) as service:
                 groups = self._search_groups(service, search)
         return frozenset(
-            value for group in groups for value in _all(group, settings.group_attribute)
+            value for group in groups for value in _list_values(group, settings.group_attribute)
         )
 
     def _search_groups(self, connection: Any, search: str) -> Sequence[Mapping[str, Any]]:
@@ -175,7 +175,7 @@ class LdapIdentity(FormSource):
         )
         return groups
 
-    def _pattern(self, username: str) -> str:
+    def _make_user_dn(self, username: str) -> str:
         assert self._settings.user_dn is not None  # noqa: S101 - the caller has checked it
         return self._settings.user_dn.replace("{user}", escape_attribute_value(username))
 
@@ -188,14 +188,14 @@ class LdapIdentity(FormSource):
             _GROUPS_OF_ENTRY,
         ]
 
-    def _silent(self, error: Exception) -> Unavailable:
+    def _make_no_answer_error(self, error: Exception) -> Unavailable:
         return Unavailable(
             f"The directory {self._settings.url} cannot be queried: {error}. Its users cannot log "
             "in; a one-time link of `aitne open --print` works without it."
         )
 
 
-def _password_in(settings: LdapSettings) -> str | None:
+def _read_bind_password(settings: LdapSettings) -> str | None:
     if settings.bind_password_file is None:
         return None
     try:
@@ -207,15 +207,15 @@ def _password_in(settings: LdapSettings) -> str | None:
         ) from error
 
 
-def _all(entry: Mapping[str, Any], attribute: str) -> list[str]:
+def _list_values(entry: Mapping[str, Any], attribute: str) -> list[str]:
     return [str(value) for value in entry.get(attribute, ())]
 
 
-def _first(entry: Mapping[str, Any], attribute: str) -> str | None:
-    return next(iter(_all(entry, attribute)), None)
+def _first_value(entry: Mapping[str, Any], attribute: str) -> str | None:
+    return next(iter(_list_values(entry, attribute)), None)
 
 
-def _name_in(dn: str) -> str | None:
+def _parse_group_name(dn: str) -> str | None:
     """Return the value of the first component of a group's distinguished name: ``vision`` for
     ``cn=vision,ou=groups,dc=example,dc=org``; None if it has none.
     """

@@ -51,15 +51,15 @@ class OidcIdentity(RedirectSource):
         self._settings: OidcSettings = settings.auth.oidc
         self.label = self._settings.label
         self._clock = clock
-        self._secret = _secret_in(self._settings)
+        self._secret = _read_client_secret(self._settings)
         self._described: dict[str, Any] | None = None
         self._keys: KeySet | None = None
         ca_file = self._settings.ca_file
         self._trust = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
 
     @override
-    async def begin(self, state: str, redirect_uri: str) -> tuple[str, Mapping[str, Any]]:
-        endpoint = str((await self._description())["authorization_endpoint"])
+    async def begin_login(self, state: str, redirect_uri: str) -> tuple[str, Mapping[str, Any]]:
+        endpoint = str((await self._read_discovery_document())["authorization_endpoint"])
         nonce, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest())
         query = urlencode(
@@ -78,10 +78,10 @@ class OidcIdentity(RedirectSource):
         return f"{endpoint}{mark}{query}", {"nonce": nonce, "verifier": verifier}
 
     @override
-    async def finish(
+    async def finish_login(
         self, kept: Mapping[str, Any], redirect_uri: str, answer: Mapping[str, str]
     ) -> Identity:
-        described = await self._description()
+        described = await self._read_discovery_document()
         issuer = answer.get("iss")
         if issuer is not None and issuer != self._settings.issuer:
             raise NotAuthenticated("The answer came from another provider than the requested one.")
@@ -89,16 +89,16 @@ class OidcIdentity(RedirectSource):
             raise LoginDenied(
                 f"The provider did not log you in: {answer['error'][:100]}.", "denied"
             )
-        tokens = await self._exchange(described, answer.get("code", ""), redirect_uri, kept)
-        claims = await self._verified(described, str(tokens.get("id_token", "")))
+        tokens = await self._exchange_code(described, answer.get("code", ""), redirect_uri, kept)
+        claims = await self._verify_id_token(described, str(tokens.get("id_token", "")))
         if not hmac.compare_digest(str(claims.get("nonce", "")), str(kept["nonce"])):
             raise NotAuthenticated("The provider's token belongs to another login.")
-        user_claims = await self._with_userinfo(
+        user_claims = await self._add_userinfo_claims(
             described, claims, str(tokens.get("access_token", ""))
         )
-        return self._identity(user_claims)
+        return self._to_identity(user_claims)
 
-    def _identity(self, claims: Mapping[str, Any]) -> Identity:
+    def _to_identity(self, claims: Mapping[str, Any]) -> Identity:
         settings = self._settings
         name = claims.get(settings.name_claim)
         if not isinstance(name, str) or not name:
@@ -121,8 +121,8 @@ class OidcIdentity(RedirectSource):
             subject=f"{settings.issuer}#{claims['sub']}",
         )
 
-    async def _exchange(
-        self, described: Mapping[str, Any], code: str, redirect_uri: str, login: Mapping[str, Any]
+    async def _exchange_code(
+        self, discovery: Mapping[str, Any], code: str, redirect_uri: str, login: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         form = {
             "grant_type": "authorization_code",
@@ -131,7 +131,7 @@ class OidcIdentity(RedirectSource):
             "code_verifier": str(login["verifier"]),
         }
         headers = {"Accept": "application/json"}
-        methods = described.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        methods = discovery.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         if self._secret is not None and "client_secret_basic" in methods:
             pair = f"{quote(self._settings.client_id, safe='')}:{quote(self._secret, safe='')}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
@@ -139,19 +139,19 @@ class OidcIdentity(RedirectSource):
             form["client_id"] = self._settings.client_id
             if self._secret is not None:
                 form["client_secret"] = self._secret
-        status, tokens = await self._ask(
-            "POST", str(described["token_endpoint"]), data=form, headers=headers
+        status, tokens = await self._send_request(
+            "POST", str(discovery["token_endpoint"]), data=form, headers=headers
         )
         if status != 200:
             raise NotAuthenticated(f"The provider does not accept the login code: {tokens}.")
         return tokens
 
-    async def _verified(self, described: Mapping[str, Any], id_token: str) -> dict[str, Any]:
+    async def _verify_id_token(self, discovery: Mapping[str, Any], id_token: str) -> dict[str, Any]:
         """Return the claims of the ID token. Raises ``NotAuthenticated`` unless the provider signed
         it for this platform and it is valid now.
         """
         try:
-            token = await self._decoded(described, id_token)
+            token = await self._decode_id_token(discovery, id_token)
             claims = dict(token.claims)
             now = int(self._clock().timestamp())
             rules = jwt.JWTClaimsRegistry(
@@ -173,7 +173,7 @@ class OidcIdentity(RedirectSource):
             raise NotAuthenticated("The provider's token was issued for another client.")
         return claims
 
-    async def _decoded(self, described: Mapping[str, Any], id_token: str) -> jwt.Token:
+    async def _decode_id_token(self, discovery: Mapping[str, Any], id_token: str) -> jwt.Token:
         if self._keys is not None:
             try:
                 return jwt.decode(id_token, self._keys, algorithms=_ALGORITHMS)
@@ -181,14 +181,14 @@ class OidcIdentity(RedirectSource):
                 self._keys = (
                     None  # the provider may have changed its keys: they are read again, once
                 )
-        _, key_set = await self._ask("GET", str(described["jwks_uri"]))
+        _, key_set = await self._send_request("GET", str(discovery["jwks_uri"]))
         keys = KeySet.import_key_set(key_set)  # type: ignore[arg-type]
         token = jwt.decode(id_token, keys, algorithms=_ALGORITHMS)
         self._keys = keys
         return token
 
-    async def _with_userinfo(
-        self, described: Mapping[str, Any], claims: Mapping[str, Any], access_token: str
+    async def _add_userinfo_claims(
+        self, discovery: Mapping[str, Any], claims: Mapping[str, Any], access_token: str
     ) -> Mapping[str, Any]:
         """Return the claims, completed by those of the userinfo endpoint if some are missing and
         the endpoint answers for the same user (``sub``).
@@ -197,10 +197,10 @@ class OidcIdentity(RedirectSource):
         claim_names = [settings.name_claim, settings.display_name_claim, settings.mail_claim]
         if settings.allowed_groups or settings.admin_groups:
             claim_names.append(settings.groups_claim)
-        endpoint = described.get("userinfo_endpoint")
+        endpoint = discovery.get("userinfo_endpoint")
         if all(name in claims for name in claim_names) or endpoint is None or not access_token:
             return claims
-        status, userinfo = await self._ask(
+        status, userinfo = await self._send_request(
             "GET", str(endpoint), headers={"Authorization": f"Bearer {access_token}"}
         )
         if status != 200 or userinfo.get("sub") != claims["sub"]:
@@ -211,13 +211,13 @@ class OidcIdentity(RedirectSource):
         """Fetch the provider's discovery document. Raises ``Unavailable`` if it does not answer or
         describes another provider.
         """
-        await self._description()
+        await self._read_discovery_document()
 
-    async def _description(self) -> dict[str, Any]:
+    async def _read_discovery_document(self) -> dict[str, Any]:
         if self._described is None:
             issuer = str(self._settings.issuer)
             url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
-            status, description = await self._ask("GET", url)
+            status, description = await self._send_request("GET", url)
             endpoints = ("authorization_endpoint", "token_endpoint", "jwks_uri")
             if (
                 status != 200
@@ -228,11 +228,13 @@ class OidcIdentity(RedirectSource):
                 reason = f"{url} does not describe the provider {issuer}"
                 if status == 200 and isinstance(named, str) and named != issuer:
                     reason += f", but {named[:200]!r}; if that is the provider, set auth.oidc.issuer to exactly this"
-                raise self._silent(reason)
+                raise self._make_no_answer_error(reason)
             self._described = description
         return self._described
 
-    async def _ask(self, method: str, url: str, **options: Any) -> tuple[int, dict[str, Any]]:
+    async def _send_request(
+        self, method: str, url: str, **options: Any
+    ) -> tuple[int, dict[str, Any]]:
         here = is_loopback(urlsplit(url).hostname)
         proxy = None if here else self._settings.proxy
         try:
@@ -249,27 +251,27 @@ class OidcIdentity(RedirectSource):
                 async for chunk in answer.aiter_bytes():
                     body += chunk
                     if len(body) > _MOST_BYTES:
-                        raise self._silent(f"the answer of {url} is too large")
+                        raise self._make_no_answer_error(f"the answer of {url} is too large")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = str(error) or type(error).__name__
             if proxy is not None:
                 reason += f" (by the proxy {proxy}, auth.oidc.proxy)"
             elif not here and isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
                 reason += "; if only a proxy reaches it from this machine, set auth.oidc.proxy"
-            raise self._silent(reason) from error
+            raise self._make_no_answer_error(reason) from error
         try:
             document = httpx.Response(200, content=body).json()
         except ValueError as error:
-            raise self._silent(f"{url} does not answer in JSON") from error
+            raise self._make_no_answer_error(f"{url} does not answer in JSON") from error
         if not isinstance(document, dict):
-            raise self._silent(f"{url} does not answer with an object")
+            raise self._make_no_answer_error(f"{url} does not answer with an object")
         return answer.status_code, document
 
-    def _silent(self, reason: str) -> Unavailable:
+    def _make_no_answer_error(self, reason: str) -> Unavailable:
         return Unavailable(f"The provider {self._settings.issuer} cannot be queried: {reason}.")
 
 
-def _secret_in(settings: OidcSettings) -> str | None:
+def _read_client_secret(settings: OidcSettings) -> str | None:
     if settings.client_secret_file is None:
         return None
     try:

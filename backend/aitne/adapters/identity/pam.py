@@ -12,7 +12,7 @@ from datetime import datetime
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import override
 
-from aitne.adapters._pam import check_password, facts_of
+from aitne.adapters._pam import check_password, read_account_facts
 from aitne.adapters.accounts import permitted_user
 from aitne.adapters.broker import BrokerClient
 from aitne.core.broker.identity import CheckPasswordResult
@@ -20,7 +20,7 @@ from aitne.core.errors import NotAllowed, SetupError
 from aitne.core.models.base import UserName
 from aitne.core.ports.identity import FormSource, Identity, require_group, role_by_groups
 from aitne.core.settings import Settings
-from aitne.core.users.names import account_of
+from aitne.core.users.names import get_account_name
 from aitne.core.users.settings import PamSettings
 
 _NAME: TypeAdapter[str] = TypeAdapter(UserName)
@@ -57,14 +57,14 @@ class PamIdentity(FormSource):
         if not password or "\0" in password:
             return None
         try:
-            account = account_of(name, self._accounts.map)
+            account = get_account_name(name, self._accounts.map)
         except ValueError:
             return None  # the Unix account is another user's
         async with self._slots:
-            right = await self._right(account, password)
+            right = await self._check_password(account, password)
         if not right:
             return None
-        facts = await asyncio.to_thread(facts_of, account)
+        facts = await asyncio.to_thread(read_account_facts, account)
         groups = frozenset(facts["groups"])
         require_group(name, groups, self._settings.allowed_groups)
         return Identity(
@@ -78,7 +78,7 @@ class PamIdentity(FormSource):
         if self._broker is not None:
             await self._broker.close()
 
-    async def _right(self, account: str, password: str) -> bool:
+    async def _check_password(self, account: str, password: str) -> bool:
         if self._broker is not None:
             args = {"account": account, "password": password}
             try:

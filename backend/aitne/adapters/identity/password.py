@@ -44,7 +44,7 @@ class PasswordIdentity(FormSource):
         self._slots = asyncio.Semaphore(at_once)
 
     @cached_property
-    def _nobodys(self) -> str:
+    def _dummy_hash(self) -> str:
         """Return a hash that is used for users without a password, so that their logins take the
         same time.
         """
@@ -71,6 +71,6 @@ class PasswordIdentity(FormSource):
 
     def _matches(self, password: str, stored: str | None) -> bool:
         try:
-            return self._hasher.verify(self._nobodys if stored is None else stored, password)
+            return self._hasher.verify(self._dummy_hash if stored is None else stored, password)
         except (VerificationError, InvalidHashError):
             return False

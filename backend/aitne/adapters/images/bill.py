@@ -24,18 +24,20 @@ _MAX_LENGTH = 300
 _MAX_DEPTH = 12
 
 
-def bill_of(root: Path) -> tuple[Package, ...]:
+def read_software_bill(root: Path) -> tuple[Package, ...]:
     """Return all packages that are installed below the folder ``root``, without duplicates: first
     Debian's, then Python's, each sorted by name.
     """
     place = root / STATUS
     inside = place.resolve().is_relative_to(root.resolve())
-    status = _text(place, _MAX_STATUS_BYTES) if inside else ""
-    texts = (_text(path, _MAX_METADATA_BYTES) for path in metadata_files(root))
-    return joined(debian_packages(status), filter(None, map(python_package, texts)))
+    status = _read_small_file(place, _MAX_STATUS_BYTES) if inside else ""
+    texts = (_read_small_file(path, _MAX_METADATA_BYTES) for path in find_metadata_files(root))
+    return merge_software_bills(
+        parse_debian_packages(status), filter(None, map(parse_python_package, texts))
+    )
 
 
-def joined(*parts: Iterable[Package]) -> tuple[Package, ...]:
+def merge_software_bills(*parts: Iterable[Package]) -> tuple[Package, ...]:
     """Merge several software bills into one that is sorted and has no duplicates."""
     unique = {package for part in parts for package in part}
     return tuple(
@@ -43,13 +45,13 @@ def joined(*parts: Iterable[Package]) -> tuple[Package, ...]:
     )
 
 
-def debian_packages(status: str) -> list[Package]:
+def parse_debian_packages(status: str) -> list[Package]:
     """Return the installed packages in the text of a dpkg status file (deb822(5)); malformed
     entries are skipped.
     """
     packages = []
     for paragraph in status.split("\n\n"):
-        fields = _fields(paragraph)
+        fields = _parse_fields(paragraph)
         name, version = fields.get("package"), fields.get("version")
         # `want eflag status`, the last of which is the actual state (dpkg-query(1)).
         if name and version and fields.get("status", "").split()[-1:] == ["installed"]:
@@ -57,23 +59,23 @@ def debian_packages(status: str) -> list[Package]:
     return packages
 
 
-def python_package(metadata: str) -> Package | None:
+def parse_python_package(metadata: str) -> Package | None:
     """Return the package that the text of a ``METADATA`` file (core metadata) describes, or None if
     the text names no valid package.
     """
-    fields = _fields(metadata.partition("\n\n")[0])
+    fields = _parse_fields(metadata.partition("\n\n")[0])
     name, version = fields.get("name"), fields.get("version")
     return Package(name=name, version=version, source=PYTHON) if name and version else None
 
 
-def is_metadata(path: str) -> bool:
+def is_metadata_path(path: str) -> bool:
     """Return True if ``path``, relative to the image's root, is the metadata file of a Python
     package that Debian did not install.
     """
     return path.endswith(METADATA) and not path.startswith(DEBIAN_PYTHON)
 
 
-def metadata_files(root: Path) -> Iterator[Path]:
+def find_metadata_files(root: Path) -> Iterator[Path]:
     """Yield every metadata file below ``root``."""
     for folder, names, _ in os.walk(root):
         here = Path(folder).relative_to(root)
@@ -81,11 +83,11 @@ def metadata_files(root: Path) -> Iterator[Path]:
             names.clear()
         for name in names:
             path = (here / name / "METADATA").as_posix()
-            if name.endswith(".dist-info") and is_metadata(path):
+            if name.endswith(".dist-info") and is_metadata_path(path):
                 yield root / path
 
 
-def _fields(paragraph: str) -> dict[str, str]:
+def _parse_fields(paragraph: str) -> dict[str, str]:
     """Return the first line of each field of a deb822 paragraph. A field with an invalid value is
     omitted.
     """
@@ -98,7 +100,7 @@ def _fields(paragraph: str) -> dict[str, str]:
     return fields
 
 
-def _text(path: Path, max_bytes: int) -> str:
+def _read_small_file(path: Path, max_bytes: int) -> str:
     """Return the text of a regular file of at most ``max_bytes`` bytes; an empty text for any other
     file.
     """

@@ -64,10 +64,10 @@ class BuildPlan:
     """Estimated size of the image file in bytes."""
 
 
-def plan(recipe: Recipe, runtimes: Sequence[str]) -> BuildPlan:
+def make_build_plan(recipe: Recipe, runtimes: Sequence[str]) -> BuildPlan:
     """Return the plan for building the recipe for these container runtimes; nothing is written."""
     expected = _ROOT_BYTES + len(recipe.debian) * _DEBIAN_BYTES + len(recipe.python) * _PYTHON_BYTES
-    return BuildPlan(recipe, tuple(runtimes), layers.missing(recipe), expected)
+    return BuildPlan(recipe, tuple(runtimes), layers.find_missing_layers(recipe), expected)
 
 
 def require_root() -> None:
@@ -79,7 +79,7 @@ def require_root() -> None:
         )
 
 
-def runtimes_for(settings: Settings, *, docker: bool) -> list[str]:
+def select_runtimes(settings: Settings, *, docker: bool) -> list[str]:
     """Return the container runtimes for which artifacts are built. Docker is included if ``docker``
     is True or if jobs on this platform can use it.
 
@@ -87,7 +87,7 @@ def runtimes_for(settings: Settings, *, docker: bool) -> list[str]:
         SetupError: ``docker`` is True and Docker does not answer.
     """
     containers = settings.containers
-    useful = settings.capabilities.trusted or containers.docker_cgroup_parent is not None
+    useful = settings.capabilities.trusts_agents or containers.docker_cgroup_parent is not None
     if not docker and not useful:
         return [APPTAINER]
     refusal = DockerDaemon(containers.docker_url, containers.tmp_dir).refusal()
@@ -96,12 +96,12 @@ def runtimes_for(settings: Settings, *, docker: bool) -> list[str]:
     return [APPTAINER] if refusal is not None else [APPTAINER, DOCKER]
 
 
-def log_of(name: str) -> Path:
+def get_log_path(name: str) -> Path:
     """Return the path of the log of the last build or import of the image."""
-    return layers.cache() / "logs" / f"{name}.log"
+    return layers.get_cache_folder() / "logs" / f"{name}.log"
 
 
-def build(plan: BuildPlan, settings: Settings, progress: Progress) -> BuildResult:
+def build_image(plan: BuildPlan, settings: Settings, progress: Progress) -> BuildResult:
     """Make the layers, the artifacts and the software bill, and test the artifacts.
 
     Raises:
@@ -111,45 +111,49 @@ def build(plan: BuildPlan, settings: Settings, progress: Progress) -> BuildResul
     require_root()
     folder = ImageFolder(settings.images_dir)
     # Before the layers, which take minutes: a folder that cannot be written is reported at once.
-    with folder.making() as making:
-        return _build(plan, settings, folder, making, progress)
+    with folder.create_work_folder() as making:
+        return _build_image(plan, settings, folder, making, progress)
 
 
-def _build(
+def _build_image(
     plan: BuildPlan, settings: Settings, folder: ImageFolder, making: Path, progress: Progress
 ) -> BuildResult:
     recipe = plan.recipe
     require_apptainer(progress, settings.containers.apptainer)
-    work = Work(log_of(recipe.file.name), progress)
+    work = Work(get_log_path(recipe.file.name), progress)
     if APPTAINER in plan.runtimes:
         folder.check_space(2 * plan.expected_bytes)
-    made = layers.make(recipe, settings.containers.apptainer, work)
-    with work.step("Reading the packages of the layers"):
-        packages = bill.joined(*(bill.bill_of(layer) for _, layer in made.folders()))
+    made = layers.make_layers(recipe, settings.containers.apptainer, work)
+    with work.convert_errors("Reading the packages of the layers"):
+        packages = bill.merge_software_bills(
+            *(bill.read_software_bill(layer) for _, layer in made.folders())
+        )
     artifacts = []
     target = making / "image.sif"
     if APPTAINER in plan.runtimes:
         apptainer = Apptainer(settings.containers.apptainer, settings.containers.tmp_dir)
-        apptainer.build(made, definition.definition(recipe), target, work)
-        try_sif(apptainer, target, recipe.smoke, recipe.file.apps, recipe.env, making, work)
+        apptainer.build(made, definition.make_apptainer_definition(recipe), target, work)
+        smoke_test_sif(apptainer, target, recipe.smoke, recipe.file.apps, recipe.env, making, work)
     if DOCKER in plan.runtimes:
-        artifacts.append(_build_docker(recipe, made, settings, work))
+        artifacts.append(_build_docker_image(recipe, made, settings, work))
     if APPTAINER in plan.runtimes:
-        with work.step("Storing the image"):
-            artifact = folder.keep(target, recipe.file.name, recipe.file.version)
+        with work.convert_errors("Storing the image"):
+            artifact = folder.add_file(target, recipe.file.name, recipe.file.version)
             artifacts.append(artifact)
-    work.say("Built and tested")
+    work.report_step("Built and tested")
     return BuildResult(tuple(artifacts), packages, work.path, work.seconds)
 
 
-def _build_docker(recipe: Recipe, made: layers.Layers, settings: Settings, work: Work) -> Artifact:
+def _build_docker_image(
+    recipe: Recipe, made: layers.Layers, settings: Settings, work: Work
+) -> Artifact:
     daemon = DockerDaemon(settings.containers.docker_url, settings.containers.tmp_dir)
-    artifact = daemon.build(made, definition.dockerfile(recipe), recipe.reference, work)
-    daemon.smoke(artifact.digest, _shell(recipe.smoke), work, env=recipe.env)
+    artifact = daemon.build(made, definition.make_dockerfile(recipe), recipe.reference, work)
+    daemon.run_smoke_tests(artifact.digest, _to_shell_commands(recipe.smoke), work, env=recipe.env)
     return artifact
 
 
-def try_sif(
+def smoke_test_sif(
     apptainer: Apptainer,
     image: Path,
     smoke: Iterable[str],
@@ -166,7 +170,7 @@ def try_sif(
     Raises:
         SetupError: a command failed; the message contains its output.
     """
-    commands = _shell(smoke)
+    commands = _to_shell_commands(smoke)
     binds = []
     pythons = {app.python for app in apps.values() if app.kind == "jupyterhub" and app.python}
     if pythons:
@@ -177,8 +181,10 @@ def try_sif(
         (lab / _LAUNCHER.name).chmod(0o644)
         binds.append((lab, LAB))
         commands += [[python, "-c", _EARLY] for python in sorted(pythons)]
-    apptainer.smoke(image, commands or [["/bin/sh", "-c", "true"]], work, env=env, binds=binds)
+    apptainer.run_smoke_tests(
+        image, commands or [["/bin/sh", "-c", "true"]], work, env=env, binds=binds
+    )
 
 
-def _shell(commands: Iterable[str]) -> list[list[str]]:
+def _to_shell_commands(commands: Iterable[str]) -> list[list[str]]:
     return [["/bin/sh", "-c", command] for command in commands]

@@ -58,10 +58,10 @@ class DockerDaemon:
         """
         import docker
 
-        work.say("Passing the layers to Docker")
+        work.report_step("Passing the layers to Docker")
         what = "Making Docker's image"
         with (
-            work.step(what),
+            work.convert_errors(what),
             tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self._tmp) as folder,
         ):
             for name, layer in layers.folders():
@@ -74,7 +74,7 @@ class DockerDaemon:
             try:
                 tag = f"aitne/{reference.replace('+', '_')}"
                 messages = client.build(path=folder, tag=tag, rm=True, forcerm=True, decode=True)
-                self._follow(messages, what, work)
+                self._log_messages(messages, what, work)
                 image: dict[str, Any] = client.inspect_image(tag)
             except docker.errors.DockerException as error:
                 raise work.failure(what, str(error)) from error
@@ -82,14 +82,14 @@ class DockerDaemon:
                 client.close()
         return Artifact(runtime=DOCKER, digest=image["Id"], size_bytes=image["Size"])
 
-    def _follow(self, messages: Any, what: str, work: Work) -> None:
+    def _log_messages(self, messages: Any, what: str, work: Work) -> None:
         for part in messages:
             if text := str(part.get("stream", "")).strip():
-                work.note(text)
+                work.log_line(text)
             if "error" in part:
                 raise work.failure(what, str(part["error"]))
 
-    def smoke(
+    def run_smoke_tests(
         self, digest: str, commands: Sequence[Sequence[str]], work: Work, *, env: Mapping[str, str]
     ) -> None:
         """Run the test commands in the image without a network or privileges; each must succeed.
@@ -102,18 +102,18 @@ class DockerDaemon:
         client = docker.DockerClient(base_url=self.url, timeout=300)
         try:
             for number, command in enumerate(commands, 1):
-                work.say(f"Testing Docker's image, {number} of {len(commands)}")
-                self._try(client, digest, command, work, env)
+                work.report_step(f"Testing Docker's image, {number} of {len(commands)}")
+                self._run_smoke_test(client, digest, command, work, env)
         finally:
             client.close()
 
-    def _try(
+    def _run_smoke_test(
         self, client: Any, digest: str, command: Sequence[str], work: Work, env: Mapping[str, str]
     ) -> None:
         import docker
 
         what = f"Testing `{' '.join(command)}` in Docker's image"
-        work.note(f"$ {' '.join(command)}")
+        work.log_line(f"$ {' '.join(command)}")
         try:
             output = client.containers.run(
                 digest,
@@ -127,16 +127,16 @@ class DockerDaemon:
                 stderr=True,
                 tmpfs={"/tmp": "mode=1777"},  # noqa: S108 - in the container
             )
-            work.note(output.decode(errors="replace").strip())
+            work.log_line(output.decode(errors="replace").strip())
         except docker.errors.ContainerError as error:
             text = (error.stderr or b"").decode(errors="replace").strip()
-            work.note(text)
+            work.log_line(text)
             last = text.splitlines()[-1:] or [f"it ended with status {error.exit_status}"]
             raise work.failure(what, last[0]) from error
         except docker.errors.DockerException as error:
             raise work.failure(what, str(error)) from error
 
-    def remove(self, digest: str) -> None:
+    def remove_image(self, digest: str) -> None:
         """Remove an image from the daemon's store; do nothing if it is missing.
 
         Raises:
@@ -155,7 +155,7 @@ class DockerDaemon:
         except docker.errors.DockerException as error:
             raise SetupError(f"Docker did not remove {digest}: {error}.") from error
 
-    def has(self, digest: str) -> bool:
+    def has_image(self, digest: str) -> bool:
         """Return True if the daemon's store contains the image. Raises ``SetupError`` if the daemon
         does not answer.
         """

@@ -22,12 +22,12 @@ LABEL = "org.aitne.image"
 _WIDTH = 100
 
 
-def definition(recipe: Recipe) -> str:
+def make_apptainer_definition(recipe: Recipe) -> str:
     """Return the definition file for ``apptainer build``, run in a folder that contains the
     layers.
     """
     parts = [
-        _head(recipe, f"{DEBIAN}/ and {PYTHON}/" if recipe.python_prefix else f"{DEBIAN}/"),
+        _make_header(recipe, f"{DEBIAN}/ and {PYTHON}/" if recipe.python_prefix else f"{DEBIAN}/"),
         f"Bootstrap: localimage\nFrom: {DEBIAN}\n",
     ]
     if recipe.python_prefix:
@@ -41,7 +41,7 @@ def definition(recipe: Recipe) -> str:
     return "\n".join(parts)
 
 
-def dockerfile(recipe: Recipe) -> str:
+def make_dockerfile(recipe: Recipe) -> str:
     """Return the Dockerfile for ``docker build``, run in a folder that contains the layers as
     archives.
     """
@@ -49,13 +49,13 @@ def dockerfile(recipe: Recipe) -> str:
     lines = ["FROM scratch", f"ADD {DEBIAN}.tar /"]
     if recipe.python_prefix:
         lines.append(f"ADD {PYTHON}.tar {recipe.python_prefix}/")
-    lines += [f"ENV {name}={_docker_quoted(value)}" for name, value in recipe.env.items()]
-    lines.append(f"LABEL {LABEL}={_docker_quoted(recipe.reference)}")
+    lines += [f"ENV {name}={_quote_for_docker(value)}" for name, value in recipe.env.items()]
+    lines.append(f"LABEL {LABEL}={_quote_for_docker(recipe.reference)}")
     lines.append('CMD ["/bin/bash"]')
-    return _head(recipe, archives) + "\n" + "\n".join(lines) + "\n"
+    return _make_header(recipe, archives) + "\n" + "\n".join(lines) + "\n"
 
 
-def _head(recipe: Recipe, layers: str) -> str:
+def _make_header(recipe: Recipe, layers: str) -> str:
     """Return a header that lists the image's contents for readers; the build takes the packages
     from ``image.yaml`` alone.
     """
@@ -68,11 +68,11 @@ def _head(recipe: Recipe, layers: str) -> str:
         text.append(f"In {recipe.python_prefix}, from PyPI: {' '.join(recipe.python)}.")
     if recipe.wheels:
         text.append(f"And wheels of the machine that builds: {' '.join(recipe.wheels)}.")
-    lines = [line for part in text for line in _wrapped(part)]
+    lines = [line for part in text for line in _wrap_comment(part)]
     return "\n".join(lines) + "\n"
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrap_comment(text: str) -> list[str]:
     return textwrap.wrap(
         text,
         _WIDTH,
@@ -83,7 +83,7 @@ def _wrapped(text: str) -> list[str]:
     )
 
 
-def _docker_quoted(value: str) -> str:
+def _quote_for_docker(value: str) -> str:
     """Quote ``value`` for a Dockerfile, which would otherwise substitute `$`."""
     for char in '\\"$':
         value = value.replace(char, f"\\{char}")

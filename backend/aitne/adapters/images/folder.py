@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from aitne.core.errors import InvalidInput
 from aitne.core.models.image import IMAGE_NAME, ImageFile
-from aitne.core.validation import explain
-from aitne.host.folders import shipped
+from aitne.core.validation import explain_error
+from aitne.host.folders import get_packaged_path
 
 FILE = "image.yaml"
 CONSTRAINTS = "constraints.txt"
@@ -71,15 +71,15 @@ class Recipe:
 
 def builtin_folder() -> Path:
     """Return the folder with the recipes that are shipped with the platform."""
-    return shipped("containers")
+    return get_packaged_path("containers")
 
 
-def known(root: Path) -> tuple[str, ...]:
+def list_recipe_names(root: Path) -> tuple[str, ...]:
     """Return the names of the images that have a folder with a recipe in ``root``."""
     return tuple(sorted(path.parent.name for path in root.glob(f"*/{FILE}")))
 
 
-def find(name: str, root: Path | None = None) -> Path:
+def find_recipe_folder(name: str, root: Path | None = None) -> Path:
     """Return the folder of an image's recipe. ``name`` is the name of an image whose recipe is
     shipped with the platform, or a path, which contains a slash.
 
@@ -93,7 +93,7 @@ def find(name: str, root: Path | None = None) -> Path:
             raise InvalidInput.field("NAME", f"there is no {FILE} in {folder}", value=name)
         return folder
     if re.fullmatch(IMAGE_NAME, name) is None or not (shipped / name / FILE).is_file():
-        names = ", ".join(known(shipped))
+        names = ", ".join(list_recipe_names(shipped))
         raise InvalidInput.field(
             "NAME",
             f"there is no image folder {name!r}",
@@ -107,7 +107,7 @@ def _example(name: str) -> str:
     return name if re.fullmatch(IMAGE_NAME, name) else "my-image"
 
 
-def load(folder: Path) -> ImageFile:
+def read_image_file(folder: Path) -> ImageFile:
     """Read and validate the folder's ``image.yaml``.
 
     Raises:
@@ -135,12 +135,12 @@ def load(folder: Path) -> ImageFile:
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"]))
-        raise InvalidInput(f"{path}: {location}: {explain(first)}.") from error
-    _check(path, image)
+        raise InvalidInput(f"{path}: {location}: {explain_error(first)}.") from error
+    _check_image_file(path, image)
     return image
 
 
-def _check(path: Path, file: ImageFile) -> None:
+def _check_image_file(path: Path, file: ImageFile) -> None:
     """Check rules that the schema cannot express; raises ``InvalidInput``.
 
     The values are written to files with a syntax of their own (Apptainer definition, Dockerfile),
@@ -161,7 +161,7 @@ def _check(path: Path, file: ImageFile) -> None:
         raise InvalidInput(f"{path}: description: it must be one line.")
 
 
-def read(folder: Path, root: Path | None = None) -> Recipe:
+def read_recipe(folder: Path, root: Path | None = None) -> Recipe:
     """Return the recipe in ``folder``, merged with those of the images that it extends. The
     extended recipes are in sibling folders or shipped with the platform.
 
@@ -169,8 +169,8 @@ def read(folder: Path, root: Path | None = None) -> Recipe:
         InvalidInput: a file is invalid, an extended image is missing, or the images extend each
             other in a cycle.
     """
-    chain = _chain(folder, root or builtin_folder())
-    files = [load(image_folder) for image_folder in chain]
+    chain = _list_base_folders(folder, root or builtin_folder())
+    files = [read_image_file(image_folder) for image_folder in chain]
     prefixes = [file.python_prefix for file in files if file.python_prefix is not None]
     if len(set(prefixes)) > 1:
         raise InvalidInput(
@@ -195,15 +195,15 @@ def read(folder: Path, root: Path | None = None) -> Recipe:
     )
 
 
-def _chain(folder: Path, shipped: Path) -> list[Path]:
+def _list_base_folders(folder: Path, shipped: Path) -> list[Path]:
     chain = [folder]
-    while (base := load(chain[-1]).base) is not None:
+    while (base := read_image_file(chain[-1]).base) is not None:
         places = (chain[-1].parent / base, shipped / base)
         base_folder = next((place for place in places if (place / FILE).is_file()), None)
         if base_folder is None:
             raise InvalidInput(
                 f"{chain[-1] / FILE}: base: there is no image folder {base} beside it, nor among "
-                f"the shipped ones ({', '.join(known(shipped))})."
+                f"the shipped ones ({', '.join(list_recipe_names(shipped))})."
             )
         if base_folder in chain or len(chain) > _MOST_BASES:
             raise InvalidInput(f"{folder / FILE}: base: its bases form a cycle.")

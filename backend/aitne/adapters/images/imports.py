@@ -9,7 +9,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.adapters.images.build import BuildResult, log_of, try_sif
+from aitne.adapters.images.build import BuildResult, get_log_path, smoke_test_sif
 from aitne.adapters.images.requirements import require_apptainer
 from aitne.adapters.images.sif import Apptainer, is_sif
 from aitne.adapters.images.store import ImageFolder, check_digest, digest_of, size_of
@@ -33,7 +33,7 @@ class Source:
     """Size in bytes; for a folder, the estimated size of the image file."""
 
 
-def look(path: Path) -> Source:
+def inspect_source(path: Path) -> Source:
     """Determine the format and size of the image in the file or folder ``path``.
 
     Raises:
@@ -43,22 +43,26 @@ def look(path: Path) -> Source:
     try:
         if path.is_dir():
             if not ((path / "bin").is_dir() and (path / "etc").is_dir()):
-                raise _not_one(path, "a root file system has the folders bin and etc")
+                raise _make_no_image_error(path, "a root file system has the folders bin and etc")
             # Estimated size of the file: compressed, a root file system takes about a third.
             return Source(path, FOLDER, size_of(path) // 3)
         if not path.is_file():
-            raise _not_one(path, "it does not exist" if not path.exists() else "it is not a file")
+            raise _make_no_image_error(
+                path, "it does not exist" if not path.exists() else "it is not a file"
+            )
         size = path.stat().st_size
         if is_sif(path):
             return Source(path, SIF, size)
         if _is_archive(path):
             return Source(path, ARCHIVE, size)
     except OSError as error:
-        raise _not_one(path, f"it cannot be read: {error.strerror}") from error
-    raise _not_one(path, "it is neither an image file of Apptainer nor what `docker save` writes")
+        raise _make_no_image_error(path, f"it cannot be read: {error.strerror}") from error
+    raise _make_no_image_error(
+        path, "it is neither an image file of Apptainer nor what `docker save` writes"
+    )
 
 
-def take(
+def import_image(
     source: Source,
     name: str,
     version: str,
@@ -82,18 +86,18 @@ def take(
             "--digest", "a folder has no digest; the option is for files", value=digest
         )
     require_apptainer(progress, settings.containers.apptainer)
-    work = Work(log_of(name), progress)
+    work = Work(get_log_path(name), progress)
     folder = ImageFolder(settings.images_dir)
     folder.check_space(source.size_bytes)
     apptainer = Apptainer(settings.containers.apptainer, settings.containers.tmp_dir)
-    with folder.making() as making:
+    with folder.create_work_folder() as making:
         target = making / "image.sif"
         copy = target if source.kind == SIF else making / "archive.tar"
         if source.kind == FOLDER:
             apptainer.convert(str(source.path), target, work)
         else:
-            work.say(f"Copying the {source.kind}")
-            with work.step(f"Copying {source.path}"):
+            work.report_step(f"Copying the {source.kind}")
+            with work.convert_errors(f"Copying {source.path}"):
                 shutil.copyfile(source.path, copy)
                 copy.chmod(0o644)
                 # The copy is checked, because the copy is used.
@@ -101,12 +105,12 @@ def take(
         if source.kind == ARCHIVE:
             apptainer.convert(f"docker-archive:{copy}", target, work)
             copy.unlink()
-        work.say("Reading its packages")
-        packages = apptainer.bill(target, work)
-        try_sif(apptainer, target, (), apps, {}, making, work)
-        with work.step("Storing the image"):
-            artifact = folder.keep(target, name, version)
-    work.say("Imported and tested")
+        work.report_step("Reading its packages")
+        packages = apptainer.read_software_bill(target, work)
+        smoke_test_sif(apptainer, target, (), apps, {}, making, work)
+        with work.convert_errors("Storing the image"):
+            artifact = folder.add_file(target, name, version)
+    work.report_step("Imported and tested")
     return BuildResult((artifact,), packages, work.path, work.seconds)
 
 
@@ -121,7 +125,7 @@ def _is_archive(path: Path) -> bool:
         return False
 
 
-def _not_one(path: Path, reason: str) -> InvalidInput:
+def _make_no_image_error(path: Path, reason: str) -> InvalidInput:
     return InvalidInput.field(
         "SOURCE",
         f"{path} is not an image: {reason}",

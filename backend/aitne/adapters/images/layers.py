@@ -27,7 +27,7 @@ from aitne.adapters import debian
 from aitne.adapters.images import definition, wheels
 from aitne.adapters.images.folder import SUITE, Recipe
 from aitne.adapters.images.work import Work
-from aitne.adapters.once import only_builder
+from aitne.adapters.once import lock_folder_creation
 from aitne.core.errors import SetupError
 from aitne.core.sizes import describe_bytes
 from aitne.host.folders import cache_dir
@@ -63,32 +63,34 @@ class Layers:
             yield definition.PYTHON, self.python
 
 
-def cache() -> Path:
+def get_cache_folder() -> Path:
     """Return the cache folder of layers, downloads and logs, all of which can be recreated."""
     return cache_dir() / "images"
 
 
-def keys(recipe: Recipe) -> tuple[str, str | None]:
+def make_layer_names(recipe: Recipe) -> tuple[str, str | None]:
     """Return the names of the image's two layers in the cache; the second is None if the image has
     no Python packages.
     """
     base = f"debian-{_digest(SUITE, platform.machine(), *recipe.debian)}"
     if recipe.python_prefix is None:
         return base, None
-    wheel_ids = [f"{name}={wheels.identity(name)}" for name in recipe.wheels]
+    wheel_ids = [f"{name}={wheels.compute_wheel_digest(name)}" for name in recipe.wheels]
     lists = (base, recipe.python_prefix, *recipe.python, recipe.constraints, *wheel_ids)
     return base, f"python-{_digest(*lists)}"
 
 
-def missing(recipe: Recipe) -> tuple[str, ...]:
+def find_missing_layers(recipe: Recipe) -> tuple[str, ...]:
     """Return the kinds of the image's layers that are not in the cache: ``debian`` and ``python``,
     one of them, or none.
     """
-    names = [name for name in keys(recipe) if name is not None]
-    return tuple(name.partition("-")[0] for name in names if not _is_fresh(cache() / name))
+    names = [name for name in make_layer_names(recipe) if name is not None]
+    return tuple(
+        name.partition("-")[0] for name in names if not _is_fresh(get_cache_folder() / name)
+    )
 
 
-def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
+def make_layers(recipe: Recipe, apptainer: str, work: Work) -> Layers:
     """Return the layers of an image. Layers that are not in the cache are made first; if another
     build is making the same layer, the call waits for it.
 
@@ -100,32 +102,36 @@ def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
     Raises:
         SetupError: a layer could not be made; the message names the log.
     """
-    base_name, python_name = keys(recipe)
-    base = cache() / base_name
-    with only_builder(base, lambda: work.say("Another build makes the Debian layer; waiting")):
+    base_name, python_name = make_layer_names(recipe)
+    base = get_cache_folder() / base_name
+    with lock_folder_creation(
+        base, lambda: work.report_step("Another build makes the Debian layer; waiting")
+    ):
         if not _is_fresh(base):
             _check_space("debian")
-            with _new_folder(base, work) as partial:
+            with _replace_folder(base, work) as partial:
                 _make_debian(recipe, partial, work)
         os.utime(base)
     if python_name is None:
         return Layers(base / "root")
-    python = cache() / python_name
-    with only_builder(python, lambda: work.say("Another build makes the Python layer; waiting")):
+    python = get_cache_folder() / python_name
+    with lock_folder_creation(
+        python, lambda: work.report_step("Another build makes the Python layer; waiting")
+    ):
         if not _is_fresh(python):
             _check_space("python")
-            with _new_folder(python, work) as partial:
+            with _replace_folder(python, work) as partial:
                 _make_python(recipe, base / "root", partial, apptainer, work)
         os.utime(python)
     return Layers(base / "root", python / "root")
 
 
-def stale() -> list[Path]:
+def find_stale_folders() -> list[Path]:
     """Return the folders in the cache that can be deleted: layers that no build has used for 30
     days, and remains of failed builds that are older than 30 days.
     """
     stale_layers = []
-    for path in sorted(cache().glob("*-*")):
+    for path in sorted(get_cache_folder().glob("*-*")):
         if path.is_dir() and time.time() - path.stat().st_mtime > FRESH_S:
             stale_layers.append(path)
     return stale_layers
@@ -139,7 +145,7 @@ def _is_fresh(layer: Path) -> bool:
 
 
 @contextmanager
-def _new_folder(layer: Path, work: Work) -> Iterator[Path]:
+def _replace_folder(layer: Path, work: Work) -> Iterator[Path]:
     """Yield an empty folder, which replaces ``layer`` when the ``with`` block succeeds and is
     removed when it fails.
 
@@ -147,7 +153,7 @@ def _new_folder(layer: Path, work: Work) -> Iterator[Path]:
     one.
     """
     name = f"partial-{layer.name}"
-    with work.step("Making room for a layer"):
+    with work.convert_errors("Making room for a layer"):
         for remains in layer.parent.glob(f"{name}*"):
             shutil.rmtree(remains, ignore_errors=True)
         layer.parent.mkdir(parents=True, exist_ok=True)
@@ -171,8 +177,8 @@ def remove_tree(folder: Path) -> None:
 
 
 def _make_debian(recipe: Recipe, folder: Path, work: Work) -> None:
-    debian.ensure(("mmdebstrap",), work.say, purpose="An image")
-    work.say(f"Making the Debian layer of {len(recipe.debian)} packages and what they need")
+    debian.ensure(("mmdebstrap",), work.report_step, purpose="An image")
+    work.report_step(f"Making the Debian layer of {len(recipe.debian)} packages and what they need")
     options = ["force-unsafe-io"]
     options += [f"path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT]
     argv = [
@@ -180,21 +186,21 @@ def _make_debian(recipe: Recipe, folder: Path, work: Work) -> None:
         "--quiet",
         "--mode=root",
         "--variant=essential",
-        *(f"--aptopt={option}" for option in debian.mirror_options()),
+        *(f"--aptopt={option}" for option in debian.read_mirror_options()),
         *(f"--dpkgopt={option}" for option in options),
         f"--include={','.join(recipe.debian)}",
         SUITE,
         str(folder / "root"),
-        debian.mirror(),
+        debian.read_mirror_url(),
     ]
     # With the caller's environment: that is where a proxy would be named.
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     work.run(argv, what="Making the Debian layer", env=env, timeout_s=1_800)
-    with work.step("Cleaning the Debian layer"):
-        _clean(folder / "root")
+    with work.convert_errors("Cleaning the Debian layer"):
+        _clean_root(folder / "root")
 
 
-def _clean(root: Path) -> None:
+def _clean_root(root: Path) -> None:
     """Remove or reset files that depend on the building machine or are of no use in a container."""
     for name in ("dev", "run", "tmp", "var/tmp", "var/cache", "var/log", "var/lib/apt/lists"):
         for path in (root / name).iterdir() if (root / name).is_dir() else ():
@@ -225,7 +231,7 @@ def _make_python(recipe: Recipe, root: Path, folder: Path, apptainer: str, work:
     """
     if recipe.python_prefix is None:
         return
-    venv, scratch, downloads = folder / "root", folder / "scratch", cache() / "downloads"
+    venv, scratch, downloads = folder / "root", folder / "scratch", get_cache_folder() / "downloads"
     for path in (venv, scratch, downloads):
         path.mkdir(exist_ok=True)
     (scratch / "constraints.txt").write_text(recipe.constraints)
@@ -241,7 +247,7 @@ def _make_python(recipe: Recipe, root: Path, folder: Path, apptainer: str, work:
         "APPTAINER_CONFIGDIR": str(scratch / "apptainer"),
         "HOME": str(scratch),
     }
-    work.say(f"Making the Python layer of {len(recipe.python)} packages and what they need")
+    work.report_step(f"Making the Python layer of {len(recipe.python)} packages and what they need")
     made = [*inside, "/usr/bin/python3", "-m", "venv", recipe.python_prefix]
     work.run(made, what="Making the virtual environment (Debian's python3-venv)", env=env)
     if recipe.python:
@@ -249,9 +255,13 @@ def _make_python(recipe: Recipe, root: Path, folder: Path, apptainer: str, work:
         pip += ["--no-input", "--progress-bar", "off", "--disable-pip-version-check"]
         # pip compiles what it installs: without the compiled files a session starts in twice the time.
         pip += ["--prefer-binary", "--constraint", f"{_SCRATCH}/constraints.txt", *recipe.python]
-        work.run(pip, what="Installing the Python packages", env=env, watch=_Counter(work).see)
+        work.run(
+            pip, what="Installing the Python packages", env=env, watch=_Counter(work).count_line
+        )
     if recipe.wheels:
-        wheel_paths = [f"{_SCRATCH}/{wheels.put(name, scratch).name}" for name in recipe.wheels]
+        wheel_paths = [
+            f"{_SCRATCH}/{wheels.write_wheel(name, scratch).name}" for name in recipe.wheels
+        ]
         pip = [*inside, f"{recipe.python_prefix}/bin/python", "-m", "pip", "install"]
         pip += [
             "--no-input",
@@ -261,7 +271,7 @@ def _make_python(recipe: Recipe, root: Path, folder: Path, apptainer: str, work:
             *wheel_paths,
         ]
         work.run(pip, what="Installing this machine's wheels", env=env)
-    with work.step("Cleaning the Python layer"):
+    with work.convert_errors("Cleaning the Python layer"):
         remove_tree(scratch)
 
 
@@ -275,15 +285,15 @@ class _Counter:
         self._seen = 0
         self._last = time.monotonic()
 
-    def see(self, line: str) -> None:
+    def count_line(self, line: str) -> None:
         """Process one line of pip's output."""
         self._seen += line.startswith("Collecting ")
         if line.startswith("Installing collected packages"):
             self._last = float("inf")
-            self._work.say(f"Installing {line.count(',') + 1} Python packages")
+            self._work.report_step(f"Installing {line.count(',') + 1} Python packages")
         elif time.monotonic() - self._last > REPORT_EVERY_S:
             self._last = time.monotonic()
-            self._work.say(f"Checked {self._seen} Python packages")
+            self._work.report_step(f"Checked {self._seen} Python packages")
 
 
 def _pip_settings() -> dict[str, str]:
@@ -344,7 +354,7 @@ def _local_paths(values: Iterable[str]) -> list[Path]:
 
 
 def _check_space(kind: str) -> None:
-    folder = cache()
+    folder = get_cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
     if free < NEEDED_BYTES[kind]:

@@ -35,12 +35,12 @@ def require_apptainer(progress: Progress, program: str = PROGRAM) -> None:
                 f"path of an installed one, or remove the setting: then {PROGRAM} is used."
             )
         raise SetupError(f"Apptainer is not installed. {ADVICE}")
-    check_program(program)
+    check_program_protected(program)
     if os.geteuid() == 0:
-        open_fuse(progress)
+        permit_fuse(progress)
 
 
-def check_program(program: str) -> None:
+def check_program_protected(program: str) -> None:
     """Raise ``SetupError`` if this process is root and other accounts could replace the program.
     The program is named by the platform's settings, which may belong to an unprivileged account.
     """
@@ -58,7 +58,7 @@ def check_program(program: str) -> None:
             )
 
 
-def open_fuse(progress: Progress, device: Path = FUSE) -> None:
+def permit_fuse(progress: Progress, device: Path = FUSE) -> None:
     """Permit ordinary users to use the FUSE device, with which they mount images. On machines with
     udev this is the default.
     """

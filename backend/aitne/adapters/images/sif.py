@@ -56,9 +56,9 @@ class Apptainer:
         Raises:
             SetupError: the build failed; the message names the log.
         """
-        work.say("Assembling the image")
+        work.report_step("Assembling the image")
         with (
-            work.step("Assembling the image"),
+            work.convert_errors("Assembling the image"),
             tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as folder,
         ):
             for name, layer in layers.folders():
@@ -73,9 +73,9 @@ class Apptainer:
         Raises:
             SetupError: the source is not an image or is damaged; the message names the log.
         """
-        work.say("Making an image file of it")
+        work.report_step("Making an image file of it")
         with (
-            work.step("Making an image file of it"),
+            work.convert_errors("Making an image file of it"),
             tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as folder,
         ):
             self._build(source, target, Path(folder), work)
@@ -106,7 +106,7 @@ class Apptainer:
             raise work.failure(what, "it is damaged: its end is missing")
         return int(start)
 
-    def bill(self, image: Path, work: Work) -> tuple[Package, ...]:
+    def read_software_bill(self, image: Path, work: Work) -> tuple[Package, ...]:
         """Return the software bill of an image file, read from its file system; no program in the
         image is executed.
 
@@ -118,7 +118,7 @@ class Apptainer:
         offset = ["-o", str(self.root_file_system_offset(image, work))]
         what = f"Reading the packages of {image.name}"
         with (
-            work.step(what),
+            work.convert_errors(what),
             tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as name,
             tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as ours,
         ):
@@ -126,12 +126,14 @@ class Apptainer:
             # Outside of the unprivileged account's folder, where root could follow a planted link.
             list_file = Path(ours, "paths")
             os.chmod(ours, 0o755)  # noqa: S103 - the unprivileged account reads it
-            user = _give_to_nobody(folder, image)
+            user = _change_owner_to_nobody(folder, image)
             listing: list[str] = []
             argv = ["unsquashfs", *offset, "-lc", str(image)]
             work.run(argv, what=what, user=user, watch=listing.append)
             paths = [line.removeprefix(_LISTED) for line in listing if line.startswith(_LISTED)]
-            bill_paths = [path for path in paths if path == bill.STATUS or bill.is_metadata(path)]
+            bill_paths = [
+                path for path in paths if path == bill.STATUS or bill.is_metadata_path(path)
+            ]
             if not bill_paths:
                 return ()
             list_file.write_text("".join(f"{path}\n" for path in bill_paths))
@@ -139,9 +141,9 @@ class Apptainer:
             argv = ["unsquashfs", *offset, "-no-xattrs", "-no-progress", "-no-wildcards"]
             argv += ["-d", str(folder / "root"), "-ef", str(list_file), str(image)]
             work.run(argv, what=what, user=user)
-            return bill.bill_of(folder / "root")
+            return bill.read_software_bill(folder / "root")
 
-    def smoke(
+    def run_smoke_tests(
         self,
         image: Path,
         commands: Sequence[Sequence[str]],
@@ -159,18 +161,18 @@ class Apptainer:
             SetupError: a command failed; the message contains its output.
         """
         with (
-            work.step("Testing the image"),
+            work.convert_errors("Testing the image"),
             tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as name,
         ):
             folder = Path(name)
-            user = _give_to_nobody(folder, image)
+            user = _change_owner_to_nobody(folder, image)
             argv = [self.program, "--quiet", "exec", "--containall", "--no-home", "--no-privs"]
             argv += ["--net", "--network", "none", "--pwd", "/"]
             for source, target in binds:
                 argv += ["--bind", f"{source}:{target}:ro"]
             variables = {f"APPTAINERENV_{key}": value for key, value in env.items()}
             for number, command in enumerate(commands, 1):
-                work.say(f"Testing the image, {number} of {len(commands)}")
+                work.report_step(f"Testing the image, {number} of {len(commands)}")
                 work.run(
                     [*argv, str(image), *command],
                     what=f"Testing `{' '.join(command)}` in the image",
@@ -187,7 +189,7 @@ def is_sif(path: Path) -> bool:
         return stream.read(_MAGIC_AT + len(MAGIC))[_MAGIC_AT:] == MAGIC
 
 
-def _give_to_nobody(folder: Path, image: Path) -> int | None:
+def _change_owner_to_nobody(folder: Path, image: Path) -> int | None:
     """Change the owner of ``folder`` to the system's unprivileged account and return that account's
     uid, under which programs then read the image and write to ``folder``.
 
@@ -195,13 +197,17 @@ def _give_to_nobody(folder: Path, image: Path) -> int | None:
     the image file ``image`` or enter the parent of ``folder``. The programs then run under the
     account of this process.
     """
-    if os.geteuid() != 0 or not _open_to_all(image) or not _open_to_all(folder.parent):
+    if (
+        os.geteuid() != 0
+        or not _is_readable_by_all(image)
+        or not _is_readable_by_all(folder.parent)
+    ):
         return None
     os.chown(folder, NOBODY, NOBODY)
     return NOBODY
 
 
-def _open_to_all(path: Path) -> bool:
+def _is_readable_by_all(path: Path) -> bool:
     mode = path.stat().st_mode
     readable = mode & (0o001 if path.is_dir() else 0o004)
     return bool(readable) and all(

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.adapters.images.work import said_by
+from aitne.adapters.images.work import format_os_error
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.image import Artifact
 from aitne.core.sizes import describe_bytes
@@ -60,19 +60,19 @@ class ImageFolder:
         self.root = root
 
     @contextmanager
-    def making(self) -> Iterator[Path]:
+    def create_work_folder(self) -> Iterator[Path]:
         """Yield a new folder for unfinished files; it is removed at the end of the ``with`` block.
 
         Raises:
             SetupError: the images' folder cannot be written to.
         """
         try:
-            self._make()
+            self._create_folder()
             folder = Path(tempfile.mkdtemp(prefix=_MAKING, dir=self.root))
             folder.chmod(0o755)
         except OSError as error:
             raise SetupError(
-                f"The images' folder {self.root} cannot be written: {said_by(error)}. Run this as "
+                f"The images' folder {self.root} cannot be written: {format_os_error(error)}. Run this as "
                 "an account that can write there, or set [containers] images_dir."
             ) from error
         try:
@@ -93,7 +93,7 @@ class ImageFolder:
                 "`aitne admin image gc` removes unused files."
             )
 
-    def keep(self, made: Path, name: str, version: str) -> Artifact:
+    def add_file(self, made: Path, name: str, version: str) -> Artifact:
         """Move the finished file ``made`` to its final name in the folder, so that jobs can use it.
 
         Raises ``OSError``.
@@ -116,11 +116,11 @@ class ImageFolder:
             mtime_ns=info.st_mtime_ns,
         )
 
-    def holds(self, path: Path) -> bool:
+    def contains(self, path: Path) -> bool:
         """Return whether ``path`` is directly in this folder. The file need not exist."""
         return path.parent == self.root
 
-    def leftovers(self, known_paths: Collection[Path]) -> list[Leftover]:
+    def find_leftovers(self, known_paths: Collection[Path]) -> list[Leftover]:
         """Return the files and folders in the images' folder that are not in ``known_paths`` (the
         files in the catalogue) and are too old to belong to a build or registration in progress.
         """
@@ -128,24 +128,28 @@ class ImageFolder:
             return []
         leftovers = []
         # Compared by identity, not by name: the settings may name the folder by another path now.
-        used = {_identity(path) for path in known_paths}
+        used = {_get_file_identity(path) for path in known_paths}
         for path in sorted(self.root.iterdir()):
             info = path.lstat()
             age_s = time.time() - info.st_mtime
             if path.name.startswith(_MAKING) and path.is_dir():
                 if age_s > _ABANDONED_S:
                     leftovers.append(Leftover(path, size_of(path)))
-            elif path.suffix == ".sif" and _identity(path) not in used and age_s > _SETTLED_S:
+            elif (
+                path.suffix == ".sif"
+                and _get_file_identity(path) not in used
+                and age_s > _SETTLED_S
+            ):
                 leftovers.append(Leftover(path, info.st_size))
         return leftovers
 
-    def _make(self) -> None:
+    def _create_folder(self) -> None:
         if not self.root.is_dir():
             self.root.mkdir(parents=True)
             self.root.chmod(0o755)
 
 
-def abandoned(tmp: Path) -> list[Leftover]:
+def find_abandoned(tmp: Path) -> list[Leftover]:
     """Return the temporary folders in ``tmp`` that belong to aborted builds and imports of this
     account. Folders that may still be in use, because they are too young, are omitted.
     """
@@ -158,7 +162,7 @@ def abandoned(tmp: Path) -> list[Leftover]:
     return leftovers
 
 
-def _identity(path: Path) -> tuple[int, int] | Path:
+def _get_file_identity(path: Path) -> tuple[int, int] | Path:
     """Return a value that is the same for all paths of a file: its device and inode numbers. For a
     file that cannot be accessed, return the path.
     """
@@ -169,7 +173,7 @@ def _identity(path: Path) -> tuple[int, int] | Path:
     return info.st_dev, info.st_ino
 
 
-def remove(path: Path) -> int:
+def remove_path(path: Path) -> int:
     """Remove a file or a folder and return the number of bytes that this freed; 0 if it is missing.
 
     Raises ``OSError``.
@@ -215,7 +219,7 @@ def digest_of(path: Path, progress: Seen | None = None) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def damage_of(artifact: Artifact, progress: Seen | None = None) -> str | None:
+def find_damage(artifact: Artifact, progress: Seen | None = None) -> str | None:
     """Return a sentence about the damage to an artifact's file, such as a changed digest; None if
     the file is unchanged.
 

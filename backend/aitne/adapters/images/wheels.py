@@ -24,8 +24,8 @@ OWN = "aitne-train"
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
-def identity(name: str) -> str:
-    """Return a digest of the content of the wheel that ``put`` would write.
+def compute_wheel_digest(name: str) -> str:
+    """Return a digest of the content of the wheel that ``write_wheel`` would write.
 
     ``name`` is ``aitne-train`` or the name of a folder with a wheel.
 
@@ -33,7 +33,7 @@ def identity(name: str) -> str:
         SetupError: there is no such wheel.
     """
     if name != OWN:
-        return _digest(_cached(name).read_bytes())
+        return _digest(_find_cached_wheel(name).read_bytes())
     return _digest(
         *(
             data
@@ -43,7 +43,7 @@ def identity(name: str) -> str:
     )
 
 
-def put(name: str, folder: Path) -> Path:
+def write_wheel(name: str, folder: Path) -> Path:
     """Write the wheel to ``folder`` and return its path.
 
     Raises:
@@ -51,11 +51,11 @@ def put(name: str, folder: Path) -> Path:
         OSError: the wheel cannot be written.
     """
     if name != OWN:
-        return Path(shutil.copy(_cached(name), folder))
-    return _pack(folder)
+        return Path(shutil.copy(_find_cached_wheel(name), folder))
+    return _pack_training_runtime(folder)
 
 
-def _cached(name: str) -> Path:
+def _find_cached_wheel(name: str) -> Path:
     place = cache_dir() / "wheels" / name
     wheel_paths = sorted(place.glob("*.whl"))
     if len(wheel_paths) != 1:
@@ -67,7 +67,7 @@ def _cached(name: str) -> Path:
     return wheel_paths[0]
 
 
-def _pack(folder: Path) -> Path:
+def _pack_training_runtime(folder: Path) -> Path:
     """Write this installation's training runtime as a wheel to ``folder``
     (packaging.python.org/en/latest/specifications/binary-distribution-format).
     """

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from aitne.adapters.programs import PATH, tail, unbroken
+from aitne.adapters.programs import PATH, delay_signals, join_last_lines
 from aitne.core.errors import AitneError, SetupError
 
 Progress = Callable[[str], None]
@@ -42,13 +42,13 @@ class Work:
         """Seconds since the beginning of the work."""
         return time.monotonic() - self._began
 
-    def say(self, text: str) -> None:
+    def report_step(self, text: str) -> None:
         """Report a step to the user and write it to the log."""
         line = f"{text} ({self.seconds:.0f} s)"
-        self.note(f"== {line}")
+        self.log_line(f"== {line}")
         self._progress(line)
 
-    def note(self, text: str) -> None:
+    def log_line(self, text: str) -> None:
         """Write a line to the log of the build, without showing it as progress."""
         with self.path.open("a", encoding="utf-8", errors="replace") as stream:
             stream.write(text + "\n")
@@ -74,15 +74,15 @@ class Work:
         Raises:
             SetupError: the program is missing, failed, or did not end within ``timeout_s``.
         """
-        self.note(f"$ {' '.join(argv)}")
+        self.log_line(f"$ {' '.join(argv)}")
         lines: deque[str] = deque(maxlen=200)
         with ExitStack() as stack:
-            with unbroken():
-                process = stack.enter_context(self._begun(argv, what, env, cwd, user))
-                timed_out = stack.enter_context(_ended(process, timeout_s))
+            with delay_signals():
+                process = stack.enter_context(self._start_program(argv, what, env, cwd, user))
+                timed_out = stack.enter_context(_end_after_timeout(process, timeout_s))
             assert process.stdout is not None  # noqa: S101 (a pipe was requested)
             for line in process.stdout:
-                self.note(line.rstrip())
+                self.log_line(line.rstrip())
                 lines.append(line.rstrip())
                 if watch is not None:
                     watch(line.rstrip())
@@ -91,11 +91,14 @@ class Work:
             raise self.failure(what, f"it did not end within {timeout_s:g} s")
         if process.returncode:
             telling = [line for line in lines if not line.startswith(_CHATTER)] or lines
-            reason = tail(telling) or f"{Path(argv[0]).name} ended with status {process.returncode}"
+            reason = (
+                join_last_lines(telling)
+                or f"{Path(argv[0]).name} ended with status {process.returncode}"
+            )
             raise self.failure(what, reason)
         return list(lines)
 
-    def _begun(
+    def _start_program(
         self,
         argv: Sequence[str],
         what: str,
@@ -129,20 +132,20 @@ class Work:
         return SetupError(f"{step} failed: {reason.rstrip('.')}. Full log: {self.path}")
 
     @contextmanager
-    def step(self, what: str) -> Iterator[None]:
+    def convert_errors(self, what: str) -> Iterator[None]:
         """Convert an ``OSError`` inside the ``with`` block to a ``SetupError`` that names the step
         ``what`` and the log.
         """
         try:
             yield
         except OSError as error:
-            raise self.failure(what, said_by(error)) from error
+            raise self.failure(what, format_os_error(error)) from error
         except AitneError as error:
-            self.note(f"== {error.message}")
+            self.log_line(f"== {error.message}")
             raise
 
 
-def said_by(error: OSError) -> str:
+def format_os_error(error: OSError) -> str:
     """Return the message of a file system error with the path, such as ``No space left on device:
     /srv/images/…``.
     """
@@ -151,7 +154,7 @@ def said_by(error: OSError) -> str:
 
 
 @contextmanager
-def _ended(process: subprocess.Popen[str], timeout_s: float) -> Iterator[list[bool]]:
+def _end_after_timeout(process: subprocess.Popen[str], timeout_s: float) -> Iterator[list[bool]]:
     """Kill the process group of the program after ``timeout_s``, and terminate it if an exception
     ends the ``with`` block. The yielded list is not empty after the timeout.
     """

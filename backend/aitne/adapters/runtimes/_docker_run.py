@@ -24,7 +24,7 @@ import docker
 from docker.errors import APIError, DockerException, ImageNotFound
 from docker.types import DeviceRequest
 
-from aitne.adapters.runtimes._docker_stream import ContainerStream, say
+from aitne.adapters.runtimes._docker_stream import ContainerStream, write_to_log
 from aitne_train.launcher.gpus import parse_visible_gpus
 
 FAILED = 125
@@ -46,11 +46,11 @@ def main(arguments: Sequence[str]) -> NoReturn:
     container, tmp, *rest = arguments
     end = rest.index("--")
     facts = json.loads(container)
-    wake = _listen()
+    wake = _redirect_signals()
     try:
         code = _run(facts, tmp, rest[end + 1 :], wake, gpus="--gpus" in rest[:end])
     except (DockerException, OSError) as error:  # OSError: the connection's own, of requests
-        say(f"Docker at {facts['url']} failed: {_line(error)}")
+        write_to_log(f"Docker at {facts['url']} failed: {_format_error(error)}")
         code = FAILED
     os._exit(code)
 
@@ -74,7 +74,7 @@ def container_options(
         "ReadonlyRootfs": not facts["writable"],
         "IpcMode": "private",
         "NetworkMode": "host" if facts["network"] else "none",
-        "GroupAdd": [str(group) for group in _groups(facts["url"])],
+        "GroupAdd": [str(group) for group in _list_group_ids(facts["url"])],
         "Mounts": [
             _mount(os.path.join(tmp, "tmp"), "/tmp", writable=True),  # noqa: S108 - the container's
             _mount(os.path.join(tmp, "var_tmp"), "/var/tmp", writable=True),  # noqa: S108
@@ -121,7 +121,7 @@ def container_options(
     }
 
 
-def _groups(url: str) -> Sequence[int]:
+def _list_group_ids(url: str) -> Sequence[int]:
     """Return the GIDs of this process except the group that owns Docker's socket, which would give
     the program root's rights.
     """
@@ -155,13 +155,13 @@ def _gpu_request(visible: str) -> DeviceRequest:
 def _run(facts: dict[str, Any], tmp: str, argv: Sequence[str], wake: int, *, gpus: bool) -> int:
     client = docker.APIClient(base_url=facts["url"], version="auto", timeout=_ANSWER_S)
     if gpus and _is_podman(client):
-        say(
+        write_to_log(
             "Podman would silently start this without its GPUs, so it is not started: "
             "use apptainer or Docker for jobs with GPUs"
         )
         return FAILED
     name = f"aitne-{uuid.uuid4().hex}"
-    guard = _leave_guard(facts["url"], name)
+    guard = _start_guard(facts["url"], name)
     try:
         options = container_options(facts, tmp, argv, gpus=gpus)
         return _run_container(client, facts["url"], name, options, tmp, wake)
@@ -171,7 +171,7 @@ def _run(facts: dict[str, Any], tmp: str, argv: Sequence[str], wake: int, *, gpu
         # What cannot be removed now is left to the guard and the next launcher; the exit code
         # stays the same.
         with contextlib.suppress(DockerException, OSError):
-            remove(client, name)
+            remove_container(client, name)
             os.write(guard, b".")
 
 
@@ -186,7 +186,7 @@ def _run_container(
     try:
         client.create_container_from_config(options, name)
     except ImageNotFound:
-        say(f"the image {options['Image']} is not in Docker's store on this node")
+        write_to_log(f"the image {options['Image']} is not in Docker's store on this node")
         return FAILED
     stream = ContainerStream(client, url, name, wake)
     early = stream.signals()
@@ -198,11 +198,11 @@ def _run_container(
     if pid:
         with open(os.path.join(tmp, PIDS), "w", encoding="ascii") as file:
             file.write(f"{pid}\n")
-    code = stream.run(pid, early)
+    code = stream.forward_until_end(pid, early)
     if code == _OUT_OF_MEMORY and _out_of_memory(client, name):
         memory = options["HostConfig"].get("Memory")
         limit = "" if memory is None else f" of {memory >> 20} MiB"
-        say(f"the container was ended at its memory limit{limit}")
+        write_to_log(f"the container was ended at its memory limit{limit}")
     return code
 
 
@@ -213,7 +213,7 @@ def _out_of_memory(client: docker.APIClient, name: str) -> bool:
         return False  # unknown: the daemon does not answer
 
 
-def _line(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".")
 
 
@@ -222,7 +222,7 @@ def _is_podman(client: docker.APIClient) -> bool:
     return any(str(part.get("Name", "")).startswith("Podman") for part in parts)
 
 
-def remove(client: docker.APIClient, name: str) -> None:
+def remove_container(client: docker.APIClient, name: str) -> None:
     """Stop and remove a container; do nothing if there is none of that name."""
     try:
         client.remove_container(name, force=True, v=True)
@@ -234,7 +234,7 @@ def remove(client: docker.APIClient, name: str) -> None:
 # --- the guard -----------------------------------------------------------------------------------
 
 
-def _leave_guard(url: str, name: str) -> int:
+def _start_guard(url: str, name: str) -> int:
     """Start the guard, a child process that removes the container when the launcher has ended. A
     byte written to the returned descriptor tells it that the container is removed already.
     """
@@ -243,11 +243,11 @@ def _leave_guard(url: str, name: str) -> int:
         os.close(watched)
         return writer
     os.close(writer)
-    _quietly(lambda: _guard(url, name, watched))
+    _ignore_docker_errors(lambda: _run_guard(url, name, watched))
     os._exit(0)
 
 
-def _guard(url: str, name: str, watched: int) -> None:
+def _run_guard(url: str, name: str, watched: int) -> None:
     os.setsid()
     signal.set_wakeup_fd(-1)
     for number in _FORWARDED:  # it ends soon, but not before its work is done
@@ -256,23 +256,23 @@ def _guard(url: str, name: str, watched: int) -> None:
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     client = docker.APIClient(base_url=url, version="auto", timeout=_ANSWER_S)
-    _quietly(lambda: sweep(client))
+    _ignore_docker_errors(lambda: remove_abandoned_containers(client))
     if os.read(watched, 1) == b"":
-        remove(client, name)
+        remove_container(client, name)
 
 
-def _quietly(action: Callable[[], None]) -> None:
+def _ignore_docker_errors(action: Callable[[], None]) -> None:
     try:
         action()
     except (DockerException, OSError):
         return  # the daemon does not answer: the next launcher's guard tries again
 
 
-def sweep(client: docker.APIClient) -> None:
+def remove_abandoned_containers(client: docker.APIClient) -> None:
     """Remove containers that earlier launchers left behind, whose processes no longer exist."""
     for container in client.containers(all=True, filters={"label": OWNER}):
-        if not _lives(container["Labels"].get(OWNER, "")):
-            remove(client, container["Id"])
+        if not _is_alive(container["Labels"].get(OWNER, "")):
+            remove_container(client, container["Id"])
 
 
 def process_identity(pid: int) -> str:
@@ -282,10 +282,10 @@ def process_identity(pid: int) -> str:
     """
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot = file.read().strip()
-    return f"{boot}/{os.readlink('/proc/self/ns/pid')}/{pid}/{_started(pid)}"
+    return f"{boot}/{os.readlink('/proc/self/ns/pid')}/{pid}/{_read_start_time(pid)}"
 
 
-def _started(pid: int) -> str | None:
+def _read_start_time(pid: int) -> str | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -294,7 +294,7 @@ def _started(pid: int) -> str | None:
     return None if fields[0] in (b"Z", b"X") else fields[19].decode()
 
 
-def _lives(owner: str) -> bool:
+def _is_alive(owner: str) -> bool:
     boot, _, rest = owner.partition("/")
     namespace, _, number = rest.partition("/")
     pid = number.partition("/")[0]
@@ -306,7 +306,7 @@ def _lives(owner: str) -> bool:
     return f"{here_boot}/{here}" == owner
 
 
-def _listen() -> int:
+def _redirect_signals() -> int:
     """Redirect signals to a pipe from now on, and return the pipe's read end."""
     wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)

@@ -22,7 +22,7 @@ _BEGIN_S, _DRAIN_S = 2.0, 10.0
 _POLL_S = 0.005
 
 
-def say(sentence: str) -> None:
+def write_to_log(sentence: str) -> None:
     """Write a line to the job's log."""
     _write(2, f"aitne: {sentence}.\n".encode("utf-8", "replace"))
 
@@ -48,16 +48,16 @@ class ContainerStream:
         except BlockingIOError:
             return []
 
-    def run(self, pid: int, early: Sequence[int]) -> int:
+    def forward_until_end(self, pid: int, early: Sequence[int]) -> int:
         """Forward input, output and signals until the container has ended; return its exit code.
 
         ``pid`` is the PID of the container's first process on this machine. ``early`` contains the
         signals that arrived before the container existed.
         """
         exit_pipe, teller = os.pipe()
-        threading.Thread(target=self._wait, args=(teller,), daemon=True).start()
-        threading.Thread(target=self._feed, daemon=True).start()
-        self._forward(pid, early)
+        threading.Thread(target=self._wait_for_exit, args=(teller,), daemon=True).start()
+        threading.Thread(target=self._forward_input, daemon=True).start()
+        self._forward_signals(pid, early)
         watched: list[Any] = [self._socket, self._wake, exit_pipe]
         give_up: float | None = None
         while self._socket in watched or exit_pipe in watched:
@@ -66,18 +66,18 @@ class ContainerStream:
             if not ready and give_up is not None:
                 break  # something else holds its output open
             if self._wake in ready:
-                self._forward(pid, self.signals())
-            if self._socket in ready and not self._carry():
+                self._forward_signals(pid, self.signals())
+            if self._socket in ready and not self._forward_output():
                 watched.remove(self._socket)
             if exit_pipe in ready:
                 watched.remove(exit_pipe)
                 give_up = time.monotonic() + _DRAIN_S
         if self._answer is None:
-            say("Docker's daemon went away while the program ran")
+            write_to_log("Docker's daemon went away while the program ran")
             return 125
         return self._answer
 
-    def _wait(self, teller: int) -> None:
+    def _wait_for_exit(self, teller: int) -> None:
         try:
             # A separate client, because two threads cannot share one.
             client = docker.APIClient(self._url, version=self._client.api_version, timeout=None)
@@ -87,7 +87,7 @@ class ContainerStream:
         finally:
             os.close(teller)
 
-    def _feed(self) -> None:
+    def _forward_input(self) -> None:
         try:
             while chunk := os.read(0, _CHUNK):
                 self._socket.sendall(chunk)
@@ -95,7 +95,7 @@ class ContainerStream:
         except OSError:
             return  # the program has ended, or reads no more
 
-    def _carry(self) -> bool:
+    def _forward_output(self) -> bool:
         """Forward the output that has arrived; return False at the end of the stream."""
         try:
             data = self._socket.recv(_CHUNK)
@@ -110,7 +110,7 @@ class ContainerStream:
             self._pending = self._pending[end:]
         return bool(data)
 
-    def _forward(self, pid: int, numbers: Sequence[int]) -> None:
+    def _forward_signals(self, pid: int, numbers: Sequence[int]) -> None:
         if numbers:
             _wait_for_child(pid)
         for number in numbers:

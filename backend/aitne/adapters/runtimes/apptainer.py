@@ -66,7 +66,7 @@ class ApptainerRuntime:
             "Install the package apptainer, or name the program in [containers] apptainer"
         )
 
-    def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
+    def make_launch(self, spec: ContainerSpec) -> RuntimeLaunch:
         """Return the command ``apptainer exec`` with the image, binds and options in ``spec``.
 
         Raises:
@@ -113,11 +113,11 @@ class ApptainerRuntime:
             own_endings=(_FAILED,),
         )
 
-    def environment(self) -> Mapping[str, str]:
+    def list_variables(self) -> Mapping[str, str]:
         """Return no variables: the image's own variables apply."""
         return {}
 
-    def path(self) -> tuple[str, ...]:
+    def list_path_folders(self) -> tuple[str, ...]:
         """Return no folders: the image's PATH applies."""
         return ()
 

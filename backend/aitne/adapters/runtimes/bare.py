@@ -30,7 +30,7 @@ class BareRuntime:
         """Return None: this runtime is always available."""
         return None
 
-    def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
+    def make_launch(self, spec: ContainerSpec) -> RuntimeLaunch:
         """Return a launch with an empty command prefix.
 
         Raises:
@@ -47,11 +47,11 @@ class BareRuntime:
             raise InvalidInput.field("container", "without an image there is no container")
         return RuntimeLaunch()
 
-    def environment(self) -> Mapping[str, str]:
+    def list_variables(self) -> Mapping[str, str]:
         """Return the variables of an activated session environment."""
         return {} if self.session_env is None else {"VIRTUAL_ENV": str(self.session_env)}
 
-    def path(self) -> tuple[str, ...]:
+    def list_path_folders(self) -> tuple[str, ...]:
         """Return the folders to place before all others in the PATH of jobs: the ``bin`` folder of
         the session environment, or none if there is no such environment.
         """

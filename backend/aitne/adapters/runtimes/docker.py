@@ -65,7 +65,7 @@ class DockerRuntime:
             )
         return None
 
-    def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
+    def make_launch(self, spec: ContainerSpec) -> RuntimeLaunch:
         """Return a launch whose command prefix is the launcher ``_docker_run`` with a description
         of the container.
 
@@ -107,10 +107,10 @@ class DockerRuntime:
             own_endings=_ENDINGS,
         )
 
-    def environment(self) -> Mapping[str, str]:
+    def list_variables(self) -> Mapping[str, str]:
         """Return no variables: the image's own variables apply."""
         return {}
 
-    def path(self) -> tuple[str, ...]:
+    def list_path_folders(self) -> tuple[str, ...]:
         """Return no folders: the image's PATH applies."""
         return ()

@@ -21,7 +21,7 @@ from pathlib import PurePath
 from aitne.adapters.accounts import permitted_user
 from aitne.adapters.folders import check_only_root_writes
 from aitne.adapters.schedulers._local.attach import LocalAttacher
-from aitne.adapters.schedulers._local.cgroups import agent_cgroups
+from aitne.adapters.schedulers._local.cgroups import find_agent_cgroups
 from aitne.adapters.schedulers._local.engine import SchedulingEngine
 from aitne.adapters.schedulers._local.limits import TaskLimits
 from aitne.adapters.schedulers._local.machine import capacities
@@ -31,7 +31,7 @@ from aitne.adapters.schedulers._local.records import (
     job_files,
     write_job_files,
 )
-from aitne.adapters.schedulers._local.report import node_record, why_never
+from aitne.adapters.schedulers._local.report import explain_never_fits, node_record
 from aitne.adapters.schedulers._local.resources import FreeResources, NodeCapacity
 from aitne.adapters.schedulers._local.starting import RunStarter
 from aitne.adapters.schedulers._local.tasks import (
@@ -118,10 +118,10 @@ class LocalScheduler:
             if self._files is not None:
                 await asyncio.to_thread(check_only_root_writes, self._root)
             await asyncio.to_thread(self._records.prepare)
-            self._lock = await self._take_lock()
+            self._lock = await self._acquire_lock()
             self._nodes = await asyncio.to_thread(capacities, self._settings.local)
             if self._files is None:
-                self._agent_cgroups = await asyncio.to_thread(agent_cgroups)
+                self._agent_cgroups = await asyncio.to_thread(find_agent_cgroups)
             records, highest = await asyncio.to_thread(self._records.load)
             self._next_number = highest + 1
             limits = TaskLimits(self._root / "limits.json", self._nodes, grace_s=self._grace_s)
@@ -156,7 +156,7 @@ class LocalScheduler:
             await self.close()
             raise
 
-    async def _take_lock(self) -> int:
+    async def _acquire_lock(self) -> int:
         """Lock the folder exclusively and return the lock's descriptor. Two schedulers on one
         folder would start every job twice. Raises ``SetupError`` if another process holds the lock.
         """
@@ -203,7 +203,7 @@ class LocalScheduler:
         """
         engine = self._engine
         array = None if request.array is None else _array(request.array)
-        self._check(request)
+        self._check_request(request)
         record = LocalJobRecord(
             number=self._next_number,
             indices=None if array is None else array[0],
@@ -224,14 +224,14 @@ class LocalScheduler:
                 folder=str(PurePath(request.job_dir).parent),
                 account=request.account,
             )
-            await self._files.create(place, job_files(request))
+            await self._files.create_attempt_folder(place, job_files(request))
             return
         try:
             await asyncio.to_thread(write_job_files, request)
         except OSError as error:
-            raise self._not_queued(error) from error
+            raise self._make_not_queued_error(error) from error
 
-    def _not_queued(self, error: OSError) -> SchedulerUnavailable:
+    def _make_not_queued_error(self, error: OSError) -> SchedulerUnavailable:
         return SchedulerUnavailable(
             f"The job's files could not be written below {self._settings.data_dir}: "
             f"{error.strerror or error}. The job was not queued."
@@ -242,18 +242,18 @@ class LocalScheduler:
         try:
             await asyncio.to_thread(self._records.create, record)
         except OSError as error:
-            raise self._not_queued(error) from error
+            raise self._make_not_queued_error(error) from error
         reduced_record = record.model_copy(
             update={"request": record.request.model_copy(update={"script": "", "files": {}})}
         )
         engine.book.add(LocalJob(reduced_record))
         engine.schedule_soon()
 
-    def _check(self, request: SubmitRequest) -> None:
+    def _check_request(self, request: SubmitRequest) -> None:
         now, engine = self._clock(), self._engine
         job = LocalJob(LocalJobRecord(number=0, submitted_at=now, request=request))
         if not FreeResources(self._nodes).fits(job.demand):
-            raise SchedulerRejected(why_never(self._nodes, request))
+            raise SchedulerRejected(explain_never_fits(self._nodes, request))
         problem = engine.limits.problem(request, engine.book.tasks(), job, now)
         if problem is not None:
             raise SchedulerRejected(problem)
@@ -267,7 +267,7 @@ class LocalScheduler:
                     f"{format_duration(int(_KEEP_ENDED.total_seconds()))} after its end."
                 )
 
-    async def hold_limits(self, limits: HeldLimits) -> LimitUsage:
+    async def set_limits(self, limits: HeldLimits) -> LimitUsage:
         """Apply the limits of projects and members from now on; return them with their current
         usage.
 
@@ -277,7 +277,7 @@ class LocalScheduler:
         """
         engine = self._engine
         try:
-            await engine.hold_limits(limits)
+            await engine.set_limits(limits)
         except OSError as error:
             raise SchedulerUnavailable(
                 f"The limits could not be stored below {self._root}: {error.strerror or error}."
@@ -288,15 +288,15 @@ class LocalScheduler:
         """Check that the job could ever run, without estimating its start time. Raises
         ``SchedulerRejected`` if it could not.
         """
-        self._check(request)
+        self._check_request(request)
         return None
 
-    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+    async def find_records(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Return the records of these attempts and their tasks."""
         engine = self._engine
         attempts = {(run.job_id, run.attempt): run.account for run in runs}
         return [
-            self._row(engine, task)
+            self._to_record(engine, task)
             for job in engine.book.jobs.values()
             if (key := (job.record.request.job_id, job.record.request.attempt)) in attempts
             and attempts[key] in (None, job.record.request.account)
@@ -312,7 +312,7 @@ class LocalScheduler:
         # Jobs that ended while the platform was down are reported for as long as those that ended since.
         if before >= self._started_at and (numbers := engine.forget_ended_before(before)):
             await asyncio.to_thread(self._delete, numbers)
-        return [self._row(engine, task) for task in engine.book.tasks()]
+        return [self._to_record(engine, task) for task in engine.book.tasks()]
 
     def _delete(self, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -321,9 +321,9 @@ class LocalScheduler:
             except OSError:
                 continue  # the next start reads and deletes it again
 
-    def _row(self, engine: SchedulingEngine, task: LocalTask) -> SchedulerJob:
+    def _to_record(self, engine: SchedulingEngine, task: LocalTask) -> SchedulerJob:
         last = task.last_row
-        if last is not None and last.state.terminal:
+        if last is not None and last.state.is_terminal:
             return last
         if task.phase is TaskPhase.WAITING:
             reason, start = engine.pending_reason(task), engine.expected_start(task)
@@ -335,9 +335,9 @@ class LocalScheduler:
                 == (task.restart_count, task.time_limit_s)
             ):
                 return last
-            row = task.row(reason, start)
+            row = task.to_record(reason, start)
         else:
-            row = task.row(None, None)
+            row = task.to_record(None, None)
         if row != last:
             task.last_row = row
         return task.last_row or row
@@ -391,14 +391,14 @@ class LocalScheduler:
 
     async def _set_held(self, run: Run, *, held: bool) -> None:
         try:
-            await self._engine.hold(self._waiting(run), held=held)
+            await self._engine.hold(self._find_waiting_tasks(run), held=held)
         except OSError as error:
             raise SchedulerUnavailable(
                 f"The hold of job {run.scheduler_id} could not be stored: "
                 f"{error.strerror or error}."
             ) from error
 
-    def _waiting(self, run: Run) -> list[LocalTask]:
+    def _find_waiting_tasks(self, run: Run) -> list[LocalTask]:
         tasks = [task for task in self._tasks(run) if task.phase is TaskPhase.WAITING]
         if not tasks:
             raise SchedulerRejected(f"Job {run.scheduler_id} does not wait any more.")
@@ -409,7 +409,7 @@ class LocalScheduler:
 
         Raises the errors of ``hold``.
         """
-        job = self._waiting(run)[0].job
+        job = self._find_waiting_tasks(run)[0].job
         try:
             await self._engine.throttle(job, max_parallel)
         except OSError as error:
@@ -458,12 +458,12 @@ class LocalScheduler:
                     f"{error.strerror or error}."
                 ) from error
 
-    async def cluster(self) -> Cluster:
+    async def read_cluster(self) -> Cluster:
         """Return the nodes with their allocated resources; there are no partitions."""
         engine = self._engine
         free = FreeResources(self._nodes)
-        for task in engine.holders():
-            free.take(task.job.demand, task.grants)
+        for task in engine.list_resource_holders():
+            free.allocate(task.job.demand, task.grants)
         now = self._clock()
         return Cluster(
             nodes=tuple(
@@ -485,7 +485,7 @@ class LocalScheduler:
         """Raise ``NotSupported``: the local scheduler cannot drain nodes."""
         raise NotSupported(f"Node {node} was never drained: the local scheduler has no such state.")
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Wait until any job changes; return immediately if one has changed since the last call."""
         changed = self._engine.changed
         await changed.wait()

@@ -59,8 +59,8 @@ class PyslurmScheduler(SlurmCliScheduler):
             )
         notes = await super().start()
         try:
-            check(await self._library.hello())
-            await self._compare()
+            check_pyslurm(await self._library.restart())
+            await self._check_slurm_release()
         except SetupError:
             await self.close()
             raise
@@ -81,24 +81,26 @@ class PyslurmScheduler(SlurmCliScheduler):
         """
         if self._release is None:
             try:
-                await self._compare()
+                await self._check_slurm_release()
             except SetupError as error:
                 raise SchedulerUnavailable(error.message) from error
-        new = await self._library.jobs(self._site.timeout_s)
+        new = await self._library.query_jobs(self._site.timeout_s)
         old_rows = self._known
         rows = {
-            line: old_rows[line] if line in old_rows else records.rows(json.loads(line))
+            line: old_rows[line]
+            if line in old_rows
+            else records.to_scheduler_jobs(json.loads(line))
             for line in new
         }
         fresh = [line for line in rows if line not in old_rows]
-        if any(records.doubtful(job) for line in fresh for job in rows[line]):
+        if any(records.has_doubtful_exit_code(job) for line in fresh for job in rows[line]):
             ends = {_key(job): job for job in await super().poll()}
             for line in fresh:
-                rows[line] = [_with_end(job, ends.get(_key(job))) for job in rows[line]]
+                rows[line] = [_add_exit_code(job, ends.get(_key(job))) for job in rows[line]]
         self._known = rows
         return [job for jobs in rows.values() for job in jobs]
 
-    async def _compare(self) -> None:
+    async def _check_slurm_release(self) -> None:
         """Check that slurmctld has the supported release; raises ``SetupError`` otherwise."""
         release = (await self._config()).release
         if not release.startswith(f"{FITS}."):
@@ -108,7 +110,7 @@ class PyslurmScheduler(SlurmCliScheduler):
         self._release = release
 
 
-def check(hello: WorkerHello) -> None:
+def check_pyslurm(hello: WorkerHello) -> None:
     """Check that this version of pyslurm is usable; raises ``SetupError`` otherwise."""
     if hello.missing:
         raise SetupError(f"pyslurm {hello.pyslurm} lacks {', '.join(hello.missing)}. {_INSTALL}")
@@ -123,11 +125,11 @@ def _key(job: SchedulerJob) -> tuple[object, ...]:
     return job.scheduler_id, job.job_id, job.attempt, job.restart_count
 
 
-def _with_end(job: SchedulerJob, row: SchedulerJob | None) -> SchedulerJob:
+def _add_exit_code(job: SchedulerJob, row: SchedulerJob | None) -> SchedulerJob:
     """Return ``job`` with the exit code in squeue's record ``row``; without an exit code if squeue
     no longer has the job (``row`` is None).
     """
-    if not records.doubtful(job):
+    if not records.has_doubtful_exit_code(job):
         return job
     code, signal = (None, None) if row is None else (row.exit_code, row.signal)
     return job.model_copy(update={"exit_code": code, "signal": signal})

@@ -28,7 +28,7 @@ from aitne.adapters.schedulers._slurm.rest.session import (
 )
 from aitne.adapters.schedulers._slurm.rest.speaker import AccountHeaders
 from aitne.adapters.schedulers._slurm.rest.steps import NotExpressible, Record
-from aitne.adapters.schedulers._slurm.rest.submission import describe
+from aitne.adapters.schedulers._slurm.rest.submission import make_submission
 from aitne.adapters.schedulers._slurm.rest.watch import RestPoller
 from aitne.adapters.schedulers._slurm.times import parse_time
 from aitne.adapters.schedulers._slurm.tokens import LIFETIME_S, TokenMint
@@ -98,16 +98,16 @@ class SlurmScheduler(SlurmCliScheduler):
         try:
             await self._rest.api()
         except TokenRefused as error:
-            explanation = await self._explain(error)
+            explanation = await self._explain_token_refusal(error)
             if isinstance(explanation, TokenRefused):
                 await self.close()
                 raise SetupError(explanation.message) from error
-            notes.append(_unused(url, explanation))
+            notes.append(_format_rest_not_used(url, explanation))
         except UnknownVersion as error:
             await self.close()
             raise SetupError(error.message) from error
         except SchedulerUnavailable as error:
-            notes.append(_unused(url, error))
+            notes.append(_format_rest_not_used(url, error))
         return notes
 
     async def close(self) -> None:
@@ -144,9 +144,9 @@ class SlurmScheduler(SlurmCliScheduler):
         if self._rest is None or attempt in self._unanswered:
             self._unanswered.pop(attempt, None)
             return await super().submit(request)
-        options = (await self._sbatch(request))[1:]
+        options = (await self._make_sbatch_command(request))[1:]
         try:
-            job = describe(options, await asyncio.to_thread(self._environment, request))
+            job = make_submission(options, await asyncio.to_thread(self._make_environment, request))
             if job is None:
                 return await super().submit(request)
             if request.command:
@@ -154,20 +154,20 @@ class SlurmScheduler(SlurmCliScheduler):
                 # is not the job's batch script.
                 job["argv"] = [*request.command]
             await self._create_files(request)
-            return await self._post(self._rest, request, job)
+            return await self._submit_by_rest(self._rest, request, job)
         except (NotExpressible, NotReached, NotUnderstood) as error:
-            self._tell(f"a job is submitted by sbatch: {error}")
+            self._log_warning_once(f"a job is submitted by sbatch: {error}")
             return await super().submit(request)
         except RestRefusal as error:
             if error.explained:
-                raise answers.refusal(error.message, request) from error
-            if not error.certain and (number := await self._number(request)) is not None:
+                raise answers.make_rejection(error.message, request) from error
+            if not error.certain and (number := await self._find_job_id(request)) is not None:
                 return number
             return await super().submit(request)
         except NotAllowed as error:
             raise SchedulerRejected(error.message, "account") from error
 
-    async def _number(self, request: SubmitRequest) -> str | None:
+    async def _find_job_id(self, request: SubmitRequest) -> str | None:
         """Search for a job that slurmrestd has answered about, and return its ID; None if it is
         not in Slurm. slurmctld has processed the request before it answered, so that one search is
         sufficient.
@@ -177,24 +177,24 @@ class SlurmScheduler(SlurmCliScheduler):
         """
         run = Run(job_id=request.job_id, attempt=request.attempt, account=request.account)
         try:
-            rows = await super().find([run])
+            rows = await super().find_records([run])
         except SchedulerUnavailable as error:
             raise SubmitUncertain(error.message) from error
         return next((row.scheduler_id.partition("_")[0] for row in rows), None)
 
-    async def _post(self, rest: RestSession, request: SubmitRequest, job: Record) -> str:
+    async def _submit_by_rest(self, rest: RestSession, request: SubmitRequest, job: Record) -> str:
         try:
             return await rest.submit(request.script, job, request.account)
         except SubmitUncertain:
-            self._site.trouble()
+            self._site.record_no_answer()
             self._unanswered[request.job_id, request.attempt] = None
             while len(self._unanswered) > _MOST_UNANSWERED:
                 del self._unanswered[next(iter(self._unanswered))]
             raise
         except TokenRefused as error:
-            raise await self._explain(error) from error
+            raise await self._explain_token_refusal(error) from error
 
-    def _environment(self, request: SubmitRequest) -> dict[str, str]:
+    def _make_environment(self, request: SubmitRequest) -> dict[str, str]:
         """Return the environment that sbatch would pass to the job."""
         conf = self._settings.slurm.conf
         return {
@@ -204,21 +204,21 @@ class SlurmScheduler(SlurmCliScheduler):
             **environment_of(request.account),
         }
 
-    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+    async def find_records(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Return the records of these attempts. A few jobs that are not arrays and whose IDs are
         known are queried one by one through slurmrestd; otherwise Slurm's commands are used.
         """
         if self._rest is not None and not self._alone and 0 < len(runs) <= _ONE_BY_ONE:
             try:
-                jobs = await self._look_up(self._rest, runs)
+                jobs = await self._query_jobs(self._rest, runs)
             except SchedulerUnavailable as error:
-                self._tell(f"jobs are looked up by squeue: {error.message}")
+                self._log_warning_once(f"jobs are looked up by squeue: {error.message}")
             else:
                 if jobs is not None:
                     return jobs
-        return await super().find(runs)
+        return await super().find_records(runs)
 
-    async def _look_up(
+    async def _query_jobs(
         self, rest: RestSession, runs: Sequence[Run]
     ) -> Sequence[SchedulerJob] | None:
         """Query the jobs one by one; return None if slurmctld no longer holds one of them under its
@@ -231,7 +231,7 @@ class SlurmScheduler(SlurmCliScheduler):
             rows = [
                 row
                 for record in await rest.job(run.scheduler_id, None)
-                for row in records.rows(record)
+                for row in records.to_scheduler_jobs(record)
                 if (row.job_id, row.attempt) == (run.job_id, run.attempt)
             ]
             # Only accounting has the account that cancelled a job.
@@ -250,7 +250,7 @@ class SlurmScheduler(SlurmCliScheduler):
             try:
                 rows = await self._watch.poll()
             except SchedulerUnavailable as error:
-                self._tell(f"the queue is read by squeue: {error.message}")
+                self._log_warning_once(f"the queue is read by squeue: {error.message}")
             else:
                 if rows is not None:
                     return rows
@@ -264,18 +264,18 @@ class SlurmScheduler(SlurmCliScheduler):
         # which the cancellation by scancel does.
         if self._rest is not None and run.scheduler_id is not None and run.scheduler_id.isdecimal():
             try:
-                if await self._cancelled(self._rest, run, run.scheduler_id):
+                if await self._cancel_by_rest(self._rest, run, run.scheduler_id):
                     return
             except (SchedulerUnavailable, SchedulerRejected) as error:
-                self._tell(f"a job is cancelled by scancel: {error.message}")
+                self._log_warning_once(f"a job is cancelled by scancel: {error.message}")
         await super().cancel(run)
 
-    async def _cancelled(self, rest: RestSession, run: Run, number: str) -> bool:
+    async def _cancel_by_rest(self, rest: RestSession, run: Run, number: str) -> bool:
         """Cancel the job through slurmrestd; return False if Slurm has no job with this ID, or the
         ID belongs to another job.
         """
         matches = await rest.job(number, None)
-        name = identity.name(run.job_id, run.attempt)
+        name = identity.make_job_name(run.job_id, run.attempt)
         if not matches or any(
             record.get("name") != name or run.account not in (None, record.get("user_name"))
             for record in matches
@@ -284,17 +284,17 @@ class SlurmScheduler(SlurmCliScheduler):
         await rest.cancel(number, run.account)
         return True
 
-    async def _explain(self, error: TokenRefused) -> SchedulerUnavailable:
+    async def _explain_token_refusal(self, error: TokenRefused) -> SchedulerUnavailable:
         """Return an error with the probable reason why Slurm rejects the token. Slurm reports no
         reason, but the difference of the clocks may explain it.
         """
         try:
-            output = await self._site.ask("scontrol", "show", "config")
+            output = await self._site.run_query("scontrol", "show", "config")
         except SchedulerUnavailable as silent:
             # 22.05 reports the same for a slurmctld that does not answer.
             return NotReached(silent.message)
         match = _CLOCK.search(output)
-        theirs = None if match is None else _moment(match[1])
+        theirs = None if match is None else _parse_time(match[1])
         ahead = 0.0 if theirs is None else (datetime.now(UTC) - theirs).total_seconds()
         if abs(ahead) > _ODD_CLOCK_S:
             way = "ahead of" if ahead > 0 else "behind"
@@ -309,20 +309,20 @@ class SlurmScheduler(SlurmCliScheduler):
             "slurm.rest_url unset to use only Slurm's commands."
         )
 
-    def _tell(self, what: str) -> None:
+    def _log_warning_once(self, what: str) -> None:
         """Log a warning, unless it equals the last one."""
         if what != self._last_warning:
             log.warning("slurmrestd: %s", what)
             self._last_warning = what
 
 
-def _unused(url: str, error: SchedulerUnavailable) -> str:
+def _format_rest_not_used(url: str, error: SchedulerUnavailable) -> str:
     return (
         f"slurmrestd at {url} is not used until it answers, only Slurm's commands: {error.message}"
     )
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_time(text: str) -> datetime | None:
     try:
         return parse_time(text) or datetime.fromisoformat(text).replace(tzinfo=UTC)
     except ValueError:

@@ -17,7 +17,7 @@ from aitne.adapters.schedulers._slurm import answers, identity
 from aitne.adapters.schedulers._slurm.attach import SlurmAttacher
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
 from aitne.adapters.schedulers._slurm.errors import SubmissionFailure
-from aitne.adapters.schedulers._slurm.options import options
+from aitne.adapters.schedulers._slurm.options import make_sbatch_arguments
 from aitne.adapters.schedulers._slurm.outside import SlurmOutside
 from aitne.adapters.schedulers._slurm.site import Site
 from aitne.core.errors import (
@@ -104,7 +104,7 @@ class SlurmCliScheduler:
             if isinstance(cause, Unavailable) and not isinstance(cause, CommandTimeout):
                 raise SetupError(error.message) from error
             return [f"Slurm does not answer now ({error.message}). Jobs wait here until it does."]
-        return [*config.notes(sees_all=sees_all, account=account)]
+        return [*config.list_notes(sees_all=sees_all, account=account)]
 
     async def _sees_all(self, config: SlurmConfig, account: str) -> bool:
         """Return True if ``account``, under which the queue is read, sees all users' jobs in spite
@@ -114,7 +114,7 @@ class SlurmCliScheduler:
             return True
         if not config.accounting:
             return False
-        level = await self._site.ask(
+        level = await self._site.run_query(
             "sacctmgr", "-nP", "show", "user", f"name={account}", "format=adminlevel"
         )
         return level.strip() in ("Operator", "Administrator")
@@ -135,21 +135,21 @@ class SlurmCliScheduler:
         """
         return await self._site.poll()
 
-    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+    async def find_records(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Return the records of these attempts, found by job name: first in the queue, then in
         accounting for those that are not in the queue.
         """
-        return await self._site.find(runs)
+        return await self._site.find_records(runs)
 
-    async def cluster(self) -> Cluster:
+    async def read_cluster(self) -> Cluster:
         """Return the cluster's nodes, partitions and reservations, and the names of its QOS."""
         return await self._site.cluster()
 
-    async def topology(self) -> str:
+    async def read_topology(self) -> str:
         """Return the output of ``scontrol show topology``; see ``TopologyReporter``."""
         return await self._site.topology()
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Never return: Slurm's commands do not signal changes."""
         await asyncio.Event().wait()
 
@@ -167,7 +167,7 @@ class SlurmCliScheduler:
             SchedulerUnavailable: the job was not sent.
             Unavailable: the job's files cannot be written, so the job was not sent.
         """
-        argv = await self._sbatch(request)
+        argv = await self._make_sbatch_command(request)
         await self._create_files(request)
         try:
             completed = await self._commands.submit(
@@ -177,42 +177,47 @@ class SlurmCliScheduler:
                 timeout_s=self._site.timeout_s,
             )
         except CommandTimeout as error:
-            self._site.trouble()
+            self._site.record_no_answer()
             raise SubmitUncertain(error.message) from error
         except NotAllowed as error:
             raise SchedulerRejected(error.message, "account") from error
         except Unavailable as error:
             raise SchedulerUnavailable(error.message) from error
-        return self._submitted(completed, request)
+        return self._parse_submit_result(completed, request)
 
-    def _submitted(self, completed: Completed, request: SubmitRequest) -> str:
+    def _parse_submit_result(self, completed: Completed, request: SubmitRequest) -> str:
         if completed.returncode == 0:
-            number = answers.parse_id(completed.stdout.decode("utf-8", "replace"))
+            number = answers.parse_job_id(completed.stdout.decode("utf-8", "replace"))
             if number is not None:
                 return number
-            raise SubmitUnclear(f"sbatch succeeded without a job ID: {completed.said[:200]!r}")
-        if completed.returncode < 0:
-            self._site.trouble()
             raise SubmitUnclear(
-                f"sbatch was ended by signal {-completed.returncode}: {completed.said[:200]!r}"
+                f"sbatch succeeded without a job ID: {completed.output_text[:200]!r}"
             )
-        failure = answers.failure(completed.said)
+        if completed.returncode < 0:
+            self._site.record_no_answer()
+            raise SubmitUnclear(
+                f"sbatch was ended by signal {-completed.returncode}: {completed.output_text[:200]!r}"
+            )
+        failure = answers.parse_submission_failure(completed.output_text)
         if failure is SubmissionFailure.REFUSED:
-            raise answers.refusal(completed.said, request)
-        self._site.trouble()
+            raise answers.make_rejection(completed.output_text, request)
+        self._site.record_no_answer()
         if failure is SubmissionFailure.NOT_NOW:
             raise SchedulerUnavailable(
-                f"Slurm accepts no jobs at the moment: {answers.words(completed.said)}"
+                f"Slurm accepts no jobs at the moment: {answers.format_error_output(completed.output_text)}"
             )
-        raise SubmitUncertain(f"sbatch was interrupted: {completed.said}")
+        raise SubmitUncertain(f"sbatch was interrupted: {completed.output_text}")
 
-    async def _sbatch(self, request: SubmitRequest) -> Sequence[str]:
+    async def _make_sbatch_command(self, request: SubmitRequest) -> Sequence[str]:
         config = await self._config()
-        rejected = (await self._site.limits()).why_never(request)
+        rejected = (await self._site.limits()).find_rejection(request)
         if rejected is not None:
             raise rejected
         allowed = self._settings.slurm.extra
-        return ["sbatch", *options(request, accounting=config.accounting, allowed=allowed)]
+        return [
+            "sbatch",
+            *make_sbatch_arguments(request, accounting=config.accounting, allowed=allowed),
+        ]
 
     async def _create_files(self, request: SubmitRequest) -> None:
         place = JobLocation(
@@ -222,7 +227,9 @@ class SlurmCliScheduler:
             account=request.account,
         )
         try:
-            await self._files.create(place, {**request.files, SCRIPT: request.script.encode()})
+            await self._files.create_attempt_folder(
+                place, {**request.files, SCRIPT: request.script.encode()}
+            )
         except InvalidInput as error:
             raise SchedulerRejected(error.message, "files") from error
         except NotAllowed as error:
@@ -244,7 +251,7 @@ class SlurmCliScheduler:
         """
         needs_more = 0 < len(request.nodes) < request.resources.nodes
         tested = request.model_copy(update={"nodes": ()}) if needs_more else request
-        _, *argv = await self._sbatch(tested)
+        _, *argv = await self._make_sbatch_command(tested)
         script = request.script or "#!/bin/sh\n"
         try:
             completed = await self._commands.submit(
@@ -261,10 +268,10 @@ class SlurmCliScheduler:
         except (CommandTimeout, Unavailable) as error:
             raise SchedulerUnavailable(error.message) from error
         if completed.returncode == 0:
-            return None if needs_more else answers.parse_forecast(completed.said)
-        if answers.failure(completed.said) is SubmissionFailure.REFUSED:
-            raise answers.refusal(completed.said, request)
-        raise SchedulerUnavailable(f"sbatch failed: {completed.said}")
+            return None if needs_more else answers.parse_forecast(completed.output_text)
+        if answers.parse_submission_failure(completed.output_text) is SubmissionFailure.REFUSED:
+            raise answers.make_rejection(completed.output_text, request)
+        raise SchedulerUnavailable(f"sbatch failed: {completed.output_text}")
 
     # --- commands --------------------------------------------------------------------------------
 
@@ -276,25 +283,29 @@ class SlurmCliScheduler:
             SchedulerUnavailable: Slurm does not answer.
         """
         task = (run.scheduler_id or "").partition("_")[2]
-        own_jobs = await self._own(run, single_tasks=bool(task))
+        own_jobs = await self._find_own_records(run, single_tasks=bool(task))
         rows = [row for row in own_jobs if task in ("", str(row.array_task_id))]
         for row in rows if task else ():
             # Slurm keeps no record of a task that is cancelled before it has its own record, and
             # with --jobname 22.05 would cancel all waiting tasks. A hold creates the record.
             if row.state is JobState.QUEUED:
-                hold = await self._act("scontrol", "hold", row.scheduler_id, account=run.account)
-                self._check(hold, f"Job {row.scheduler_id} cannot be ended")
+                hold = await self._run_command(
+                    "scontrol", "hold", row.scheduler_id, account=run.account
+                )
+                self._check_completed(hold, f"Job {row.scheduler_id} cannot be ended")
         numbers = [row.scheduler_id if task else row.scheduler_id.partition("_")[0] for row in rows]
-        name = identity.name(run.job_id, run.attempt)
+        name = identity.make_job_name(run.job_id, run.attempt)
         for number in dict.fromkeys(numbers):
             # --jobname protects another job that may have the ID by now. For an array it makes Slurm
             # forget which tasks had not started, so the name was checked above instead.
             alone = any(row.scheduler_id == number and not row.array_task_ids for row in rows)
             guard = (f"--jobname={name}",) if alone else ()
-            completed = await self._act("scancel", *guard, number, account=run.account)
-            self._check(completed, f"Job {number} cannot be ended")
+            completed = await self._run_command("scancel", *guard, number, account=run.account)
+            self._check_completed(completed, f"Job {number} cannot be ended")
 
-    async def _own(self, run: Run, *, single_tasks: bool = True) -> Sequence[SchedulerJob]:
+    async def _find_own_records(
+        self, run: Run, *, single_tasks: bool = True
+    ) -> Sequence[SchedulerJob]:
         """Return the records of the attempt's jobs in Slurm that have not ended and belong to its
         account, whatever their IDs.
 
@@ -303,17 +314,17 @@ class SlurmCliScheduler:
         """
         return [
             row
-            for row in await self._site.live([run], single_tasks=single_tasks)
-            if not row.state.terminal and run.account in (None, row.account)
+            for row in await self._site.list_live_records([run], single_tasks=single_tasks)
+            if not row.state.is_terminal and run.account in (None, row.account)
         ]
 
-    async def _live(self, run: Run) -> Sequence[SchedulerJob]:
+    async def _find_live_records(self, run: Run) -> Sequence[SchedulerJob]:
         """Return the records of the attempt's jobs that have not ended; if its scheduler ID is
         known, only those with this ID.
         """
         return [
             row
-            for row in await self._own(run)
+            for row in await self._find_own_records(run)
             if run.scheduler_id is None
             or run.scheduler_id in (row.scheduler_id, row.scheduler_id.partition("_")[0])
         ]
@@ -325,8 +336,8 @@ class SlurmCliScheduler:
             SchedulerRejected: no task is pending, or Slurm does not permit it.
             SchedulerUnavailable: Slurm does not answer.
         """
-        for number in await self._waiting(run):
-            completed = await self._act("scontrol", "hold", number, account=run.account)
+        for number in await self._find_pending_task_ids(run):
+            completed = await self._run_command("scontrol", "hold", number, account=run.account)
             self._check_changed(completed, f"Job {number} cannot be held")
 
     async def release(self, run: Run) -> None:
@@ -337,8 +348,8 @@ class SlurmCliScheduler:
             SchedulerRejected: no task is pending, or Slurm does not permit it.
             SchedulerUnavailable: Slurm does not answer.
         """
-        for number in await self._waiting(run):
-            completed = await self._act("scontrol", "release", number, account=run.account)
+        for number in await self._find_pending_task_ids(run):
+            completed = await self._run_command("scontrol", "release", number, account=run.account)
             self._check_changed(completed, f"Job {number} cannot be released")
 
     async def throttle(self, run: Run, max_parallel: int | None) -> None:
@@ -349,12 +360,12 @@ class SlurmCliScheduler:
             SchedulerRejected: no task is pending, or Slurm does not permit it.
             SchedulerUnavailable: Slurm does not answer.
         """
-        array_id = (await self._waiting(run))[0].partition("_")[0]
+        array_id = (await self._find_pending_task_ids(run))[0].partition("_")[0]
         words = (f"JobId={array_id}", f"ArrayTaskThrottle={max_parallel or 0}")
-        completed = await self._act("scontrol", "update", *words, account=run.account)
+        completed = await self._run_command("scontrol", "update", *words, account=run.account)
         self._check_changed(completed, f"The task limit of array {array_id} cannot be changed")
 
-    async def _waiting(self, run: Run) -> Sequence[str]:
+    async def _find_pending_task_ids(self, run: Run) -> Sequence[str]:
         """Return the Slurm IDs of the run's pending tasks. Tasks of an array that share one record
         are represented by the array's ID.
 
@@ -365,7 +376,7 @@ class SlurmCliScheduler:
         task = (run.scheduler_id or "").partition("_")[2]
         rows = [
             row
-            for row in await self._own(run, single_tasks=bool(task))
+            for row in await self._find_own_records(run, single_tasks=bool(task))
             if row.state is JobState.QUEUED and task in ("", str(row.array_task_id))
         ]
         if not rows:
@@ -383,12 +394,12 @@ class SlurmCliScheduler:
         has already finished`` for these and ``12_4-9: No error`` for the others, which it has
         changed.
         """
-        lines = completed.said.splitlines()
+        lines = completed.output_text.splitlines()
         if completed.returncode == 0 or (lines and all(map(_TASK_STARTED.search, lines))):
             return
-        if _STARTED.search(completed.said):
+        if _STARTED.search(completed.output_text):
             raise SchedulerRejected(f"{what}: it does not wait any more.")
-        self._check(completed, what)
+        self._check_completed(completed, what)
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
         """Set the time limit of the running tasks, as an operator of Slurm, because a job's account
@@ -402,7 +413,7 @@ class SlurmCliScheduler:
                 partition's limit.
             SchedulerUnavailable: Slurm does not answer.
         """
-        rows = [row for row in await self._live(run) if row.state in _ALLOCATED]
+        rows = [row for row in await self._find_live_records(run) if row.state in _ALLOCATED]
         if not rows:
             raise SchedulerRejected(
                 f"Job {run.scheduler_id} does not run: only a running job's time can be extended."
@@ -416,7 +427,7 @@ class SlurmCliScheduler:
                     f"run for {int(passed)} s.",
                     "max_duration",
                 )
-            longest = limits.longest_s(row.partition or "")
+            longest = limits.get_max_time_limit_s(row.partition or "")
             if longest is not None and time_limit_s > longest:
                 raise SchedulerRejected(
                     f"max_duration: {format_duration(time_limit_s)} is too much; partition "
@@ -426,10 +437,12 @@ class SlurmCliScheduler:
         for row in rows:
             limit = format_slurm_time(time_limit_s)
             words = (f"JobId={row.scheduler_id}", f"TimeLimit={limit}")
-            completed = await self._act("scontrol", "update", *words, account=None)
-            if completed.returncode != 0 and _GONE.search(completed.said):
+            completed = await self._run_command("scontrol", "update", *words, account=None)
+            if completed.returncode != 0 and _GONE.search(completed.output_text):
                 raise SchedulerRejected(f"Job {row.scheduler_id} does not run any more.")
-            self._check(completed, f"The time of job {row.scheduler_id} cannot be changed")
+            self._check_completed(
+                completed, f"The time of job {row.scheduler_id} cannot be changed"
+            )
 
     async def drain(self, node: str, reason: str) -> None:
         """Set the node to drain, as an administrator of Slurm.
@@ -439,7 +452,7 @@ class SlurmCliScheduler:
             SchedulerUnavailable: Slurm does not answer.
         """
         drain_reason = " ".join(reason.split())[:200] or "drained"
-        await self._set_node(node, "State=DRAIN", f"Reason={drain_reason}")
+        await self._update_node(node, "State=DRAIN", f"Reason={drain_reason}")
 
     async def resume(self, node: str) -> None:
         """Return the node to service, as an administrator of Slurm.
@@ -449,30 +462,32 @@ class SlurmCliScheduler:
                 permit it.
             SchedulerUnavailable: Slurm does not answer.
         """
-        await self._set_node(node, "State=RESUME")
+        await self._update_node(node, "State=RESUME")
 
-    async def _set_node(self, node: str, *words: str) -> None:
+    async def _update_node(self, node: str, *words: str) -> None:
         # Slurm would also accept "ALL" and n[1-9].
         if not await self._site.has_node(node):
             raise SchedulerRejected(f"Slurm has no node {node}.")
-        completed = await self._act("scontrol", "update", f"NodeName={node}", *words, account=None)
-        self._check(completed, f"Node {node} cannot be changed")
+        completed = await self._run_command(
+            "scontrol", "update", f"NodeName={node}", *words, account=None
+        )
+        self._check_completed(completed, f"Node {node} cannot be changed")
 
-    async def _act(self, *argv: str, account: str | None) -> Completed:
+    async def _run_command(self, *argv: str, account: str | None) -> Completed:
         return await self._commands.run(*argv, account=account, timeout_s=self._site.timeout_s)
 
-    def _check(self, completed: Completed, what: str) -> None:
+    def _check_completed(self, completed: Completed, what: str) -> None:
         """Raise an error unless the command succeeded or the job no longer exists."""
-        if completed.returncode == 0 or _GONE.search(completed.said):
+        if completed.returncode == 0 or _GONE.search(completed.output_text):
             return
-        if _DENIED.search(completed.said):
+        if _DENIED.search(completed.output_text):
             raise SchedulerRejected(
-                f"{what}: Slurm does not permit it to this account. Slurm says: {completed.said}"
+                f"{what}: Slurm does not permit it to this account. Slurm says: {completed.output_text}"
             )
         if (
             completed.returncode > 0
-            and answers.failure(completed.said) is SubmissionFailure.REFUSED
+            and answers.parse_submission_failure(completed.output_text) is SubmissionFailure.REFUSED
         ):
-            raise SchedulerRejected(f"{what}. Slurm says: {completed.said}")
-        self._site.trouble()
-        raise SchedulerUnavailable(f"{what}: {completed.said or completed.returncode}")
+            raise SchedulerRejected(f"{what}. Slurm says: {completed.output_text}")
+        self._site.record_no_answer()
+        raise SchedulerUnavailable(f"{what}: {completed.output_text or completed.returncode}")

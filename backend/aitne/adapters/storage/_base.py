@@ -9,7 +9,7 @@ from aitne.adapters.storage._mounts import Mount, Mounts
 from aitne.core.models.storage import Area, AreaFacts
 
 
-def look_at_folder(area: Area, mounts: Mounts) -> tuple[AreaFacts, Mount | None]:
+def read_folder_facts(area: Area, mounts: Mounts) -> tuple[AreaFacts, Mount | None]:
     """Return the facts about the area's folder, and its mount, or None if that is unknown. Blocks
     as long as the file system hangs.
     """
@@ -20,16 +20,18 @@ def look_at_folder(area: Area, mounts: Mounts) -> tuple[AreaFacts, Mount | None]
     except OSError as failure:
         facts, error = None, failure
     try:
-        missing, mount = mounts.missing(area), mounts.of(area.path)
+        missing, mount = mounts.find_missing_mount(area), mounts.find_mount(area.path)
     except OSError as failure:
         missing, mount, error = None, None, error or failure
     kind = None if mount is None else mount.kind
     if missing is not None:
-        return absent(area, f"No file system is mounted at {missing} on this machine."), mount
+        return make_absent_facts(
+            area, f"No file system is mounted at {missing} on this machine."
+        ), mount
     if error is not None or facts is None:
-        return absent(area, _said(area, error), kind), mount
+        return make_absent_facts(area, _format_problem(area, error), kind), mount
     if not stat.S_ISDIR(facts.st_mode):
-        return absent(area, f"{area.path} is not a folder.", kind), mount
+        return make_absent_facts(area, f"{area.path} is not a folder.", kind), mount
     try:
         space = os.statvfs(area.path)
         total, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
@@ -50,14 +52,14 @@ def look_at_folder(area: Area, mounts: Mounts) -> tuple[AreaFacts, Mount | None]
     return area_facts, mount
 
 
-def absent(area: Area, problem: str, kind: str | None = None) -> AreaFacts:
+def make_absent_facts(area: Area, problem: str, kind: str | None = None) -> AreaFacts:
     """Return the facts for an area whose folder is missing; ``problem`` is a sentence with the
     reason.
     """
     return AreaFacts(area=area, available=False, file_system=kind, problem=problem)
 
 
-def _said(area: Area, error: OSError | None) -> str:
+def _format_problem(area: Area, error: OSError | None) -> str:
     if isinstance(error, FileNotFoundError):
         return f"There is no folder {area.path}."
     return f"{area.path} cannot be inspected: {'' if error is None else error.strerror}."

@@ -49,17 +49,17 @@ def parse_size(text: str) -> int | None:
     """Return the bytes in a size such as ``601.03 GiB``, ``928.9GiB`` or ``512K``; None if it is
     unlimited or unknown.
     """
-    return _parse(text, _BINARY)
+    return _parse_number(text, _BINARY)
 
 
 def parse_count(text: str) -> int | None:
     """Return the number in a text such as ``836.44k``, ``17688628`` or ``12+``; None if it is
     unlimited or unknown.
     """
-    return _parse(text, _COUNT)
+    return _parse_number(text, _COUNT)
 
 
-def _parse(text: str, units: Mapping[str, int]) -> int | None:
+def _parse_number(text: str, units: Mapping[str, int]) -> int | None:
     match = _NUMBER.fullmatch(text.strip())
     scale = None if match is None else units.get(match[2].lower())
     if match is None or scale is None:
@@ -114,7 +114,7 @@ def parse_quota_8(text: str) -> list[PoolQuota]:
     skipped.
     """
     quotas = []
-    for usage in _objects(text.splitlines()):
+    for usage in _parse_json_lines(text.splitlines()):
         used, _, limit = str(usage.get("space", "")).partition("/")
         files, _, most_files = str(usage.get("inode", "")).partition("/")
         quota = Quota(
@@ -162,7 +162,9 @@ def parse_targets_8(text: str) -> list[StorageTarget]:
     ]
 
 
-def pick(quotas: Iterable[PoolQuota], kind: str, name: str, pool: str | None) -> Quota | None:
+def select_quota(
+    quotas: Iterable[PoolQuota], kind: str, name: str, pool: str | None
+) -> Quota | None:
     """Return the quota of the user or group ``name`` that applies to a folder in the storage pool
     ``pool``; None if there is none.
     """
@@ -172,7 +174,7 @@ def pick(quotas: Iterable[PoolQuota], kind: str, name: str, pool: str | None) ->
     return chosen[0].quota if chosen else None
 
 
-def _objects(lines: Iterable[str]) -> list[dict[str, Any]]:
+def _parse_json_lines(lines: Iterable[str]) -> list[dict[str, Any]]:
     documents = []
     for line in lines:
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aitne.core.models.storage import Area
-from aitne.core.storage.areas import within
+from aitne.core.storage.areas import is_within
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -38,32 +38,32 @@ class Mounts:
     mountinfo: Path = Path("/proc/self/mountinfo")
     fstab: Path = Path("/etc/fstab")
 
-    def of(self, path: str) -> Mount | None:
+    def find_mount(self, path: str) -> Mount | None:
         """Return the mount that contains ``path``, by comparing the path with the mount points;
         None if there is none.
         """
         match = None
-        for mount in self._all():
-            above = mount.point == "/" or within(path, [mount.point])
+        for mount in self._read_mounts():
+            above = mount.point == "/" or is_within(path, [mount.point])
             # Of several at one point the last covers the others.
             if above and (match is None or len(mount.point) >= len(match.point)):
                 match = mount
         return match
 
-    def missing(self, area: Area) -> str | None:
+    def find_missing_mount(self, area: Area) -> str | None:
         """Return the mount point of the area according to ``/etc/fstab`` if nothing is mounted
         there now; otherwise None.
 
         Access the area before this call: an automounter mounts only on access.
         """
-        expected = area.mount or self._expected(area.path)
+        expected = area.mount or self._find_expected_mount_point(area.path)
         if expected is None:
             return None
         expected_path = Path(expected)
-        points = (mount for mount in self._all() if mount.kind != "autofs")
+        points = (mount for mount in self._read_mounts() if mount.kind != "autofs")
         return None if any(Path(mount.point) == expected_path for mount in points) else expected
 
-    def _expected(self, path: str) -> str | None:
+    def _find_expected_mount_point(self, path: str) -> str | None:
         """Return the mount point in ``/etc/fstab`` that is the closest parent of ``path``; None if
         there is none.
         """
@@ -73,27 +73,27 @@ class Mounts:
             return None
         fields = (line.split() for line in lines if not line.lstrip().startswith("#"))
         points = [
-            _plain(parts[1])
+            _decode_octal(parts[1])
             for parts in fields
             if len(parts) >= 4 and "noauto" not in parts[3].split(",")
         ]
-        above = [point for point in points if within(path, [point])]
+        above = [point for point in points if is_within(path, [point])]
         return max(above, key=len, default=None)
 
-    def _all(self) -> Sequence[Mount]:
+    def _read_mounts(self) -> Sequence[Mount]:
         text = self.mountinfo.read_text(errors="surrogateescape")
-        return [mount for line in text.splitlines() if (mount := _parse(line)) is not None]
+        return [mount for line in text.splitlines() if (mount := _parse_mount(line)) is not None]
 
 
-def _parse(line: str) -> Mount | None:
+def _parse_mount(line: str) -> Mount | None:
     before, _, after = line.partition(" - ")
     about, kind = before.split(), after.split()
     if len(about) < 6 or len(kind) < 3:
         return None
     options = (*about[5].split(","), *kind[2].split(","))
-    return Mount(_plain(about[4]), kind[0], options)
+    return Mount(_decode_octal(about[4]), kind[0], options)
 
 
-def _plain(text: str) -> str:
+def _decode_octal(text: str) -> str:
     """Decode blanks and similar characters, which ``/proc/self/mountinfo`` writes as octal numbers."""
     return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)

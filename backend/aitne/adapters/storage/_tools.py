@@ -28,37 +28,37 @@ class StorageTools:
     timeout_s: float = 4.0
     """Timeout in seconds, for all programs of one call together."""
 
-    def has(self, program: str) -> bool:
+    def has_program(self, program: str) -> bool:
         """Return True if the program is installed on this machine."""
         return self._find(program) is not None
 
-    def run(self, argv: Sequence[str], *, fails: bool = True) -> str:
+    def run(self, argv: Sequence[str], *, check: bool = True) -> str:
         """Run a program and return its output.
 
         Args:
             argv: program and arguments.
-            fails: whether an exit code other than 0 is an error.
+            check: whether an exit code other than 0 is an error.
 
         Raises:
             ToolFailed: the program did not start, failed or did not answer in time.
         """
-        [output] = self.run_all([argv], fails=fails)
+        [output] = self.run_all([argv], check=check)
         if isinstance(output, ToolFailed):
             raise output
         return output
 
     def run_all(
-        self, commands: Sequence[Sequence[str]], *, fails: bool = True
+        self, commands: Sequence[Sequence[str]], *, check: bool = True
     ) -> list[str | ToolFailed]:
         """Run several programs concurrently, and return the output or the error of each, in the
-        order of ``commands``. ``fails`` is as for ``run``.
+        order of ``commands``. ``check`` is as for ``run``.
         """
         until = time.monotonic() + self.timeout_s
         started = [self._start(argv) for argv in commands]
         return [
             process
             if isinstance(process, ToolFailed)
-            else self._end(argv[0], process, until, fails)
+            else self._wait_for_output(argv[0], process, until, check)
             for argv, process in zip(commands, started, strict=True)
         ]
 
@@ -78,8 +78,8 @@ class StorageTools:
         except OSError as error:
             return ToolFailed(f"{argv[0]} could not be run: {error.strerror}")
 
-    def _end(
-        self, name: str, process: subprocess.Popen[bytes], until: float, fails: bool
+    def _wait_for_output(
+        self, name: str, process: subprocess.Popen[bytes], until: float, check: bool
     ) -> str | ToolFailed:
         with process:
             try:
@@ -87,7 +87,7 @@ class StorageTools:
             except subprocess.TimeoutExpired:
                 process.kill()
                 return ToolFailed(f"{name} did not answer within {self.timeout_s:g} s")
-        if process.returncode != 0 and fails:
+        if process.returncode != 0 and check:
             message = _last_line((err or out).decode(errors="replace"))
             return ToolFailed(f"{name} failed: {message or process.returncode}")
         return out[:_MOST_BYTES].decode(errors="replace")

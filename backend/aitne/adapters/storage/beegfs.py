@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aitne.adapters.storage._base import absent, look_at_folder
+from aitne.adapters.storage._base import make_absent_facts, read_folder_facts
 from aitne.adapters.storage._beegfs_text import (
     PoolQuota,
     parse_quota_7,
@@ -15,7 +15,7 @@ from aitne.adapters.storage._beegfs_text import (
     parse_striping,
     parse_targets_7,
     parse_targets_8,
-    pick,
+    select_quota,
 )
 from aitne.adapters.storage._mounts import Mount, Mounts
 from aitne.adapters.storage._tools import StorageTools, ToolFailed
@@ -33,28 +33,28 @@ class BeegfsStorage:
         self._mounts = mounts or Mounts()
         self._tools = tools or StorageTools()
 
-    def look(self, area: Area, *, user: str) -> AreaFacts:
+    def read_area(self, area: Area, *, user: str) -> AreaFacts:
         """Return size, quota and other current facts of the area; errors of the file system are
         reported in ``problem``, not raised.
         """
-        area_facts, mount = look_at_folder(area, self._mounts)
+        area_facts, mount = read_folder_facts(area, self._mounts)
         if not area_facts.available or mount is None:
             return area_facts
         if mount.kind != "beegfs":
             reason = (
                 f"{area.path} lies on {mount.kind} and not on BeeGFS, which is not mounted there."
             )
-            return absent(area, reason, mount.kind)
-        if self._tools.has(_NEW):
-            return self._ask_8(area_facts, user)
-        if self._tools.has(_OLD):
-            return self._ask_7(area_facts, mount, user)
-        return _with_problem(
+            return make_absent_facts(area, reason, mount.kind)
+        if self._tools.has_program(_NEW):
+            return self._query_8(area_facts, user)
+        if self._tools.has_program(_OLD):
+            return self._query_7(area_facts, mount, user)
+        return _add_problem(
             area_facts,
             [ToolFailed(f"neither {_NEW} (8.x) nor {_OLD} (7.x) is installed here")],
         )
 
-    def _ask_7(self, area_facts: AreaFacts, mount: Mount, user: str) -> AreaFacts:
+    def _query_7(self, area_facts: AreaFacts, mount: Mount, user: str) -> AreaFacts:
         # Not --mount to name the file system: --getquota of 7.4.7 fails with it.
         config = mount.option("cfgFile")
         ctl = [_OLD] if config is None else [_OLD, f"--cfgFile={config}"]
@@ -72,10 +72,10 @@ class BeegfsStorage:
             for text, kind in zip(quotas, ("user", "group"), strict=False)
             for quota in parse_quota_7(_text(text), kind)
         ]
-        facts = _filled(area_facts, _text(entry), parse_targets_7(_text(targets)), by_pool, user)
-        return _with_problem(facts, [entry, targets, *quotas])
+        facts = _add_facts(area_facts, _text(entry), parse_targets_7(_text(targets)), by_pool, user)
+        return _add_problem(facts, [entry, targets, *quotas])
 
-    def _ask_8(self, area_facts: AreaFacts, user: str) -> AreaFacts:
+    def _query_8(self, area_facts: AreaFacts, user: str) -> AreaFacts:
         entry, targets, quotas = self._tools.run_all(
             [
                 [_NEW, "entry", "info", "--retro", area_facts.area.path],
@@ -91,11 +91,11 @@ class BeegfsStorage:
             ]
         )
         by_pool = parse_quota_8(_text(quotas))
-        facts = _filled(area_facts, _text(entry), parse_targets_8(_text(targets)), by_pool, user)
-        return _with_problem(facts, [entry, targets, quotas])
+        facts = _add_facts(area_facts, _text(entry), parse_targets_8(_text(targets)), by_pool, user)
+        return _add_problem(facts, [entry, targets, quotas])
 
 
-def _filled(
+def _add_facts(
     area_facts: AreaFacts,
     entry: str,
     targets: Sequence[StorageTarget],
@@ -109,8 +109,10 @@ def _filled(
         update={
             "striping": striping,
             "targets": tuple(targets),
-            "user_quota": pick(quotas, "user", user, pool),
-            "project_quota": None if project is None else pick(quotas, "group", project, pool),
+            "user_quota": select_quota(quotas, "user", user, pool),
+            "project_quota": None
+            if project is None
+            else select_quota(quotas, "group", project, pool),
         }
     )
 
@@ -119,7 +121,7 @@ def _text(answer: str | ToolFailed) -> str:
     return "" if isinstance(answer, ToolFailed) else answer
 
 
-def _with_problem(facts: AreaFacts, answers: Sequence[str | ToolFailed]) -> AreaFacts:
+def _add_problem(facts: AreaFacts, answers: Sequence[str | ToolFailed]) -> AreaFacts:
     failed = dict.fromkeys(str(answer) for answer in answers if isinstance(answer, ToolFailed))
     if not failed:
         return facts

@@ -11,7 +11,7 @@ import pwd
 import struct
 from collections.abc import Sequence
 
-from aitne.adapters.storage._base import look_at_folder
+from aitne.adapters.storage._base import read_folder_facts
 from aitne.adapters.storage._mounts import Mounts
 from aitne.adapters.storage._tools import StorageTools, ToolFailed
 from aitne.core.models.storage import Area, AreaFacts, AreaKind, Quota
@@ -36,13 +36,13 @@ class PosixStorage:
         self._mounts = mounts or Mounts()
         self._tools = tools or StorageTools()
 
-    def look(self, area: Area, *, user: str) -> AreaFacts:
+    def read_area(self, area: Area, *, user: str) -> AreaFacts:
         """Return size, quota and other current facts of the area; errors of the file system are
         reported in ``problem``, not raised.
         """
-        facts, mount = look_at_folder(area, self._mounts)
+        facts, mount = read_folder_facts(area, self._mounts)
         has_quotas = facts.available and mount is not None and mount.kind not in _NO_QUOTAS
-        if not has_quotas or mount is None or not self._tools.has("quota"):
+        if not has_quotas or mount is None or not self._tools.has_program("quota"):
             return facts
         asks = [("-u", _uid(user))]
         if area.kind is AreaKind.PROJECT:
@@ -59,7 +59,7 @@ class PosixStorage:
     def _quotas(self, asks: Sequence[tuple[str, str]], mount_point: str) -> list[Quota | None]:
         base = ["quota", "-w", "-p", "-v", f"--filesystem={mount_point}"]
         # It exits with 1 for a user who is over the quota.
-        answers = self._tools.run_all([[*base, kind, "--", who] for kind, who in asks], fails=False)
+        answers = self._tools.run_all([[*base, kind, "--", who] for kind, who in asks], check=False)
         return [
             None if isinstance(answer, ToolFailed) else parse_quota(answer) for answer in answers
         ]

@@ -8,7 +8,7 @@ from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.slurm import MAX_BYTES
 
 
-def text_of(path: Path, max_bytes: int = MAX_BYTES) -> str:
+def read_bounded_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
     """Return the text of a file.
 
     Raises:

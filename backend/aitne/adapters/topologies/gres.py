@@ -14,7 +14,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from aitne.adapters.topologies._files import text_of
+from aitne.adapters.topologies._files import read_bounded_text
 from aitne.core.ports.topology import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.hostlist import expand_hostlist, split_outside_brackets
@@ -53,7 +53,7 @@ class GresTopology(TopologySource):
 
     @override
     def read(self, path: Path) -> TopologyPart:
-        return TopologyPart(nodes=_Reader(str(path)).read(text_of(path)))
+        return TopologyPart(nodes=_Reader(str(path)).read(read_bounded_text(path)))
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class _Reader:
             raise source.make_error(f"{count[:80]!r} is not a number of GPUs", _REMEDY)
         number = 1 if count is None else int(count)
         if "file" in values:
-            files = _files(values["file"], source)
+            files = _count_device_files(values["file"], source)
             if count is not None and number != files:
                 raise source.make_error(
                     f"Count is {number}, and File names {files} files",
@@ -209,7 +209,7 @@ def _node(lines: Sequence[_Gpus], file: str) -> NodeTopology | None:
     cores nor links are known. Raises ``TopologyError`` if the numbers of links contradict each
     other.
     """
-    placed = _placed(lines)
+    placed = _order_by_index(lines)
     sets = sorted({line.cores for line in placed if line.cores})
     # Sort order: by the first core. Sets that overlap are not those of NUMA nodes.
     if sum(map(len, sets)) > len({core for cores in sets for core in cores}):
@@ -241,7 +241,7 @@ def _node(lines: Sequence[_Gpus], file: str) -> NodeTopology | None:
     )
 
 
-def _placed(lines: Sequence[_Gpus]) -> list[_Gpus]:
+def _order_by_index(lines: Sequence[_Gpus]) -> list[_Gpus]:
     """Return the line of each GPU of a node, in the order of the GPUs' indices.
 
     The index of a GPU with links is the position of -1 in its links. GPUs without links get the
@@ -270,7 +270,7 @@ def _placed(lines: Sequence[_Gpus]) -> list[_Gpus]:
     return [placed[index] for index in range(count)]
 
 
-def _files(text: str, source: SourceLine) -> int:
+def _count_device_files(text: str, source: SourceLine) -> int:
     """Return the number of device files in a list such as ``/dev/nvidia[0-3]``."""
     count = 0
     try:

@@ -14,7 +14,7 @@ from xml.parsers import expat
 
 from typing_extensions import override
 
-from aitne.adapters.topologies._files import text_of
+from aitne.adapters.topologies._files import read_bounded_text
 from aitne.core.ports.topology import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.node import MAX_CPUS, Device, NodeTopology, NumaNode
@@ -43,7 +43,7 @@ class HwlocTopology(TopologySource):
 
     @override
     def read(self, path: Path) -> TopologyPart:
-        return TopologyPart(nodes=(_Reader(str(path)).read(text_of(path)),))
+        return TopologyPart(nodes=(_Reader(str(path)).read(read_bounded_text(path)),))
 
 
 @dataclass
@@ -161,7 +161,7 @@ class _Reader:
             index = attributes.get("os_index", "")
             if not index.isascii() or not index.isdigit() or len(index) > 6:
                 raise self._error("a NUMA node has no number")
-            cpus = self._bits(attributes.get("cpuset", ""), MAX_CPUS)
+            cpus = self._parse_bitmap(attributes.get("cpuset", ""), MAX_CPUS)
             self._cpus += len(cpus)
             if self._cpus > MAX_CPUS or len(self._numa) >= _MAX_NUMA_NODES:
                 raise self._error(
@@ -205,12 +205,12 @@ class _Reader:
             if "nodeset" in each.attributes:
                 text = each.attributes["nodeset"]
                 if text not in self._nodesets:
-                    self._nodesets[text] = self._bits(text, _MAX_NUMA_NODES)
+                    self._nodesets[text] = self._parse_bitmap(text, _MAX_NUMA_NODES)
                 near = self._nodesets[text]
                 return near[0] if len(near) == 1 else None
         return None
 
-    def _bits(self, text: str, most: int) -> tuple[int, ...]:
+    def _parse_bitmap(self, text: str, most: int) -> tuple[int, ...]:
         """Parse a bitmap in hwloc's notation and return the numbers of its set bits.
 
         Args:

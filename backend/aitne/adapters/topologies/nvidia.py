@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from aitne.adapters.topologies._files import text_of
+from aitne.adapters.topologies._files import read_bounded_text
 from aitne.core.ports.topology import TopologySource
 from aitne_train.topology.nvidia import has_matrix, read_matrix
 from aitne_train.topology.parts import TopologyPart
@@ -23,4 +23,4 @@ class NvidiaTopology(TopologySource):
 
     @override
     def read(self, path: Path) -> TopologyPart:
-        return TopologyPart(nodes=(read_matrix(text_of(path), str(path)),))
+        return TopologyPart(nodes=(read_matrix(read_bounded_text(path), str(path)),))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from aitne.adapters.topologies._files import text_of
+from aitne.adapters.topologies._files import read_bounded_text
 from aitne.core.ports.topology import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.parts import TopologyPart
@@ -29,7 +29,7 @@ class SlurmTopology(TopologySource):
 
     @override
     def read(self, path: Path) -> TopologyPart:
-        switches = parse_shown_topology(text_of(path), str(path))
+        switches = parse_shown_topology(read_bounded_text(path), str(path))
         if not switches:
             raise TopologyError(
                 "it shows no switch and no block",

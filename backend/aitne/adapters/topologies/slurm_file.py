@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 from typing_extensions import override
 
-from aitne.adapters.topologies._files import text_of
+from aitne.adapters.topologies._files import read_bounded_text
 from aitne.core.ports.topology import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.parts import TopologyPart
@@ -34,15 +34,15 @@ class SlurmFileTopology(TopologySource):
     @override
     def read(self, path: Path) -> TopologyPart:
         if path.suffix in _SUFFIXES:
-            document = _document(text_of(path, _MAX_YAML_BYTES), str(path))
+            document = _document(read_bounded_text(path, _MAX_YAML_BYTES), str(path))
             return TopologyPart(tuple(parse_topology_yaml(document, str(path))))
-        return TopologyPart(tuple(parse_conf(text_of(path), str(path))))
+        return TopologyPart(tuple(parse_conf(read_bounded_text(path), str(path))))
 
 
 def _document(text: str, file: str) -> YamlNode:
     """Return the document in a YAML text. Raises ``TopologyError`` if it is not valid."""
     try:
-        _check_events(text, file)
+        _check_no_aliases(text, file)
         document = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
@@ -52,10 +52,10 @@ def _document(text: str, file: str) -> YamlNode:
             file=file,
             line=None if mark is None else mark.line + 1,
         ) from error
-    return YamlNode("", 1) if document is None else _plain(document, file)
+    return YamlNode("", 1) if document is None else _to_plain_value(document, file)
 
 
-def _check_events(text: str, file: str) -> None:
+def _check_no_aliases(text: str, file: str) -> None:
     """Raise ``TopologyError`` if the YAML text has aliases, with which a small file could expand to
     a very large one, or is nested too deeply.
     """
@@ -74,13 +74,13 @@ def _check_events(text: str, file: str) -> None:
             )
 
 
-def _plain(node: yaml.Node, file: str) -> YamlNode:
+def _to_plain_value(node: yaml.Node, file: str) -> YamlNode:
     """Return a YAML value without tags and positions. Raises ``TopologyError`` if a key is given
     twice.
     """
     line = node.start_mark.line + 1
     if isinstance(node, yaml.SequenceNode):
-        return YamlNode(tuple(_plain(each, file) for each in node.value), line)
+        return YamlNode(tuple(_to_plain_value(each, file) for each in node.value), line)
     if not isinstance(node, yaml.MappingNode):
         return YamlNode(str(node.value), line)
     values: dict[str, YamlNode] = {}
@@ -93,5 +93,5 @@ def _plain(node: yaml.Node, file: str) -> YamlNode:
                 file=file,
                 line=key.start_mark.line + 1,
             )
-        values[name] = _plain(value, file)
+        values[name] = _to_plain_value(value, file)
     return YamlNode(values, line)

@@ -24,7 +24,7 @@ from aitne.api.account_views import (
 )
 from aitne.api.deps import Admin, PlatformDep, Reader, Writer, cookie_name
 from aitne.api.routers import V1
-from aitne.api.routers.auth import view_of_enrolment
+from aitne.api.routers.auth import make_enrolment_view
 from aitne.api.routers.users import Name
 from aitne.api.views import Impersonation
 from aitne.bootstrap.platform import PlatformServices
@@ -49,7 +49,7 @@ async def get_account(actor: Reader, platform: PlatformDep) -> AccountView:
         created_at=user.created_at,
         source=user.source or OWN,
         has_password=account.has_password,
-        second_factor=_factor(account.factor, platform),
+        second_factor=_make_factor_view(account.factor, platform),
     )
 
 
@@ -57,7 +57,7 @@ async def get_account(actor: Reader, platform: PlatformDep) -> AccountView:
 async def list_sign_ins(actor: Reader, request: Request, platform: PlatformDep) -> SignInList:
     """List the browsers in which you are logged in."""
     sign_ins = await platform.account.sign_ins(actor)
-    current = await platform.account.current(_cookie(request, platform))
+    current = await platform.account.find_current_sign_in(_find_login_cookie(request, platform))
     return SignInList(
         items=[SignInView(**dict(sign_in), current=sign_in.id == current) for sign_in in sign_ins]
     )
@@ -74,9 +74,9 @@ async def revoke_sign_ins(
 ) -> RevokedSignIns:
     """Log out in all browsers. Your terminals and your access to sessions end. Requires a login of
     the portal, or an administrator's token with the scope `admin`."""
-    keep = _cookie(request, platform) if keep_current else None
+    keep = _find_login_cookie(request, platform) if keep_current else None
     count = await platform.account.revoke_all(actor, keep=keep)
-    await platform.logins_ended(actor.name)
+    await platform.close_connections_of_user(actor.name)
     return RevokedSignIns(revoked=count)
 
 
@@ -90,8 +90,8 @@ async def revoke_sign_in(
 ) -> None:
     """Log out one browser. Your terminals end, and your sessions ask for a login again. Requires a
     login of the portal, or an administrator's token with the scope `admin`."""
-    await platform.account.revoke(actor, sign_in_id)
-    await platform.logins_ended(actor.name)
+    await platform.account.revoke_sign_in(actor, sign_in_id)
+    await platform.close_connections_of_user(actor.name)
 
 
 @router.post("/account/password", status_code=204, tags=["account"])
@@ -103,10 +103,10 @@ async def change_password(
         actor,
         body.password,
         body.current_password,
-        keep=_cookie(request, platform),
+        keep=_find_login_cookie(request, platform),
         delete_tokens=body.delete_tokens,
     )
-    await platform.logins_ended(actor.name)
+    await platform.close_connections_of_user(actor.name)
 
 
 @router.post("/account/reauthenticate", status_code=204, tags=["account"])
@@ -120,7 +120,7 @@ async def reauthenticate(
     """
     await platform.account.reauthenticate(
         actor,
-        _cookie(request, platform),
+        _find_login_cookie(request, platform),
         code=body.code,
         password=body.password,
         link=body.link,
@@ -130,7 +130,7 @@ async def reauthenticate(
 @router.post("/account/second-factor", tags=["account"])
 async def enrol_second_factor(actor: Writer, platform: PlatformDep) -> EnrolmentView:
     """Start the setup of a second factor. It is not required until it is confirmed."""
-    return view_of_enrolment(await platform.account.enrol(actor))
+    return make_enrolment_view(await platform.account.enrol_factor(actor))
 
 
 @router.post("/account/second-factor/confirm", tags=["account"])
@@ -138,7 +138,7 @@ async def confirm_second_factor(
     body: CodeUse, actor: Writer, platform: PlatformDep
 ) -> RecoveryCodes:
     """Activate the second factor with a first code."""
-    return RecoveryCodes(recovery_codes=await platform.account.confirm(actor, body.code))
+    return RecoveryCodes(recovery_codes=await platform.account.confirm_factor(actor, body.code))
 
 
 @router.post("/account/second-factor/recovery-codes", tags=["account"])
@@ -186,14 +186,14 @@ async def unlock_user(name: Name, actor: Admin, platform: PlatformDep) -> None:
 async def reset_second_factor(name: Name, actor: Admin, platform: PlatformDep) -> None:
     """Remove a user's second factor, and end the user's logins."""
     await platform.account.reset_factor(actor, name)
-    await platform.logins_ended(name)
+    await platform.close_connections_of_user(name)
 
 
 @router.delete("/users/{name}/sign-ins", tags=["users"])
 async def sign_out_user(name: Name, actor: Admin, platform: PlatformDep) -> RevokedSignIns:
     """End all logins of a user, with the user's terminals and access to sessions."""
     count = await platform.account.sign_out(actor, name)
-    await platform.logins_ended(name)
+    await platform.close_connections_of_user(name)
     return RevokedSignIns(revoked=count)
 
 
@@ -202,18 +202,18 @@ async def impersonate_user(
     name: Name, actor: Admin, request: Request, platform: PlatformDep
 ) -> Impersonation:
     """Act as another user, for an hour at most, in this browser."""
-    until = await platform.account.impersonate(actor, name, _cookie(request, platform))
+    until = await platform.account.impersonate(actor, name, _find_login_cookie(request, platform))
     return Impersonation(impersonator=actor.name, until=until)
 
 
-def _cookie(request: Request, platform: PlatformServices) -> str | None:
+def _find_login_cookie(request: Request, platform: PlatformServices) -> str | None:
     """Return the value of the request's login cookie; None if it was authenticated by a token."""
     if request.headers.get("authorization"):
         return None
     return request.cookies.get(cookie_name(platform.settings))
 
 
-def _factor(state: FactorState, platform: PlatformServices) -> FactorView:
+def _make_factor_view(state: FactorState, platform: PlatformServices) -> FactorView:
     return FactorView(
         enabled=state.enabled,
         required=state.required,

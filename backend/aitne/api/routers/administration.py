@@ -8,7 +8,7 @@ from aitne.api.admin_views import SettingList
 from aitne.api.deps import Admin, PlatformDep
 from aitne.api.routers import V1
 from aitne.core.models.health import Health
-from aitne.host.settings_source import shown
+from aitne.host.settings_source import describe_settings
 
 router = APIRouter(prefix=f"{V1}/admin", tags=["admin"])
 
@@ -23,4 +23,4 @@ async def get_health(actor: Admin, platform: PlatformDep) -> Health:
 @router.get("/settings")
 async def list_settings(actor: Admin, platform: PlatformDep) -> SettingList:
     """List every setting with its value and the source of it. Secrets are masked."""
-    return SettingList(items=shown(platform.settings))
+    return SettingList(items=describe_settings(platform.settings))

@@ -6,7 +6,7 @@ import hmac
 
 from fastapi import APIRouter, Depends, Request
 
-from aitne.api.deps import MetricsDep, PlatformDep, bearer
+from aitne.api.deps import MetricsDep, PlatformDep, find_bearer_token
 from aitne.api.routers import V1
 from aitne.core.errors import NotAuthenticated
 from aitne.core.models.alert import AlertmanagerMessage
@@ -18,13 +18,13 @@ router = APIRouter(prefix=V1, tags=["admin"])
 
 async def check_alertmanager(request: Request, platform: PlatformDep, metrics: MetricsDep) -> None:
     """Check that the request has the platform's token for alerts. Raises ``NotAuthenticated``."""
-    token = bearer(request.headers) or ""
+    token = find_bearer_token(request.headers) or ""
     expected = read_secret(platform.settings, ALERTS_TOKEN)
     if not hmac.compare_digest(token.encode(), expected.encode()):
         error = NotAuthenticated(
             "Alertmanager sends the content of secrets/alerts_token as Authorization: Bearer."
         )
-        metrics.auth_failed("token", error)
+        metrics.count_rejected_credential("token", error)
         raise error
 
 

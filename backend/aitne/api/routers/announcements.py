@@ -25,7 +25,9 @@ router = APIRouter(prefix=V1)
 Id = Annotated[str, Path(max_length=32, pattern="^[0-9a-f]+$", description="An announcement's id.")]
 
 
-def _view(announcement: Announcement, *, dismissed: bool = False) -> AnnouncementView:
+def _make_announcement_view(
+    announcement: Announcement, *, dismissed: bool = False
+) -> AnnouncementView:
     return AnnouncementView(
         **dict(announcement),
         dismissed=dismissed,
@@ -39,14 +41,16 @@ async def list_announcements(
 ) -> AnnouncementPage:
     """List your current announcements, or all of them as an administrator."""
     if where.all:
-        page = await platform.announcements.all(actor, cursor=where.cursor, limit=where.limit)
+        page = await platform.announcements.list_all(actor, cursor=where.cursor, limit=where.limit)
         return AnnouncementPage(
-            items=[_view(announcement) for announcement in page.items],
+            items=[_make_announcement_view(announcement) for announcement in page.items],
             next_cursor=page.next_cursor,
             total=page.total,
         )
-    current = await platform.announcements.mine(actor)
-    items = [_view(announcement, dismissed=away) for announcement, away in current]
+    current = await platform.announcements.list_current(actor)
+    items = [
+        _make_announcement_view(announcement, dismissed=away) for announcement, away in current
+    ]
     return AnnouncementPage(items=items, next_cursor=None, total=len(items))
 
 
@@ -70,7 +74,7 @@ async def create_announcement(
     )
     response.headers["Location"] = f"{V1}/announcements/{made.id}"
     notes["name"] = made.text
-    return tags.of(_view(made))
+    return tags.set_etag(_make_announcement_view(made))
 
 
 @router.get("/announcements/{announcement_id}", tags=["announcements"])
@@ -78,7 +82,9 @@ async def get_announcement(
     announcement_id: Id, actor: Reader, platform: PlatformDep, tags: TagsDep
 ) -> AnnouncementView:
     """Return one of your announcements, or any announcement as an administrator."""
-    return tags.of(_view(await platform.announcements.get(actor, announcement_id)))
+    return tags.set_etag(
+        _make_announcement_view(await platform.announcements.get(actor, announcement_id))
+    )
 
 
 @router.patch("/announcements/{announcement_id}", tags=["announcements"])
@@ -92,14 +98,14 @@ async def update_announcement(
 ) -> AnnouncementView:
     """Change an announcement; administrators only. If its text or severity changes, users who have
     dismissed it see it again."""
-    changed = await platform.announcements.change(
+    changed = await platform.announcements.update(
         actor,
         announcement_id,
-        body.given(),
-        check=lambda announcement: tags.expect(_view(announcement)),
+        body.to_changes(),
+        check=lambda announcement: tags.check_if_match(_make_announcement_view(announcement)),
     )
     notes["name"] = changed.text
-    return tags.of(_view(changed))
+    return tags.set_etag(_make_announcement_view(changed))
 
 
 @router.delete("/announcements/{announcement_id}", status_code=204, tags=["announcements"])
@@ -110,7 +116,7 @@ async def delete_announcement(
 
     def check(announcement: Announcement) -> None:
         notes["name"] = announcement.text
-        tags.expect(_view(announcement))
+        tags.check_if_match(_make_announcement_view(announcement))
 
     await platform.announcements.delete(actor, announcement_id, check=check)
 
@@ -124,7 +130,7 @@ async def dismiss_announcement(announcement_id: Id, actor: Writer, platform: Pla
 @router.get("/maintenance", tags=["maintenance"])
 async def get_maintenance(actor: Reader, platform: PlatformDep, tags: TagsDep) -> MaintenanceView:
     """Return whether maintenance is off, scheduled or on, and when that changes."""
-    return tags.of(await platform.maintenance.status(actor))
+    return tags.set_etag(await platform.maintenance.status(actor))
 
 
 @router.put("/maintenance", tags=["maintenance"])
@@ -135,13 +141,13 @@ async def set_maintenance(
 
     Running jobs continue. New jobs are accepted, and held until the end.
     """
-    return tags.of(
-        await platform.maintenance.set(
+    return tags.set_etag(
+        await platform.maintenance.schedule(
             actor,
             starts_at=body.starts_at,
             ends_at=body.ends_at,
             message=body.message,
-            check=tags.expect,
+            check=tags.check_if_match,
         )
     )
 
@@ -149,4 +155,4 @@ async def set_maintenance(
 @router.delete("/maintenance", tags=["maintenance"])
 async def end_maintenance(actor: Admin, platform: PlatformDep, tags: TagsDep) -> MaintenanceView:
     """End the maintenance, or cancel a scheduled one; administrators only."""
-    return await platform.maintenance.end(actor, check=tags.expect)
+    return await platform.maintenance.end(actor, check=tags.check_if_match)

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from aitne.api.admin_views import AuditExportQuery, AuditPage, AuditQuery
 from aitne.api.deps import Admin, PlatformDep
 from aitne.api.routers import V1
-from aitne.api.streaming import StreamedResponse, streams_of
+from aitne.api.streaming import StreamedResponse, get_open_streams
 from aitne.core.models.audit import AuditCheck
 
 router = APIRouter(prefix=f"{V1}/admin", tags=["admin"])
@@ -21,7 +21,9 @@ async def list_audit(
     where: Annotated[AuditQuery, Query()], actor: Admin, platform: PlatformDep
 ) -> AuditPage:
     """List entries of the audit log, newest first."""
-    page = await platform.audit.list(actor, where.filter(), cursor=where.cursor, limit=where.limit)
+    page = await platform.audit.list(
+        actor, where.to_filter(), cursor=where.cursor, limit=where.limit
+    )
     return AuditPage(
         items=list(page.items),
         next_cursor=page.next_cursor,
@@ -51,10 +53,10 @@ async def export_audit(
 ) -> Response:
     """Export the audit log as a file, oldest first; complete, or only the entries that match the
     filter."""
-    rows = await platform.audit.export(actor, where.filter(), as_csv=where.format == "csv")
+    rows = await platform.audit.export(actor, where.to_filter(), as_csv=where.format == "csv")
     return StreamedResponse(
         rows,
-        streams_of(request.app),
+        get_open_streams(request.app),
         actor,
         media_type=_TYPES[where.format],
         headers={"Content-Disposition": f'attachment; filename="aitne-audit.{where.format}"'},

@@ -29,7 +29,7 @@ from aitne.api.deps import (
     check_origin,
     cookie_name,
     get_caller,
-    visit_of,
+    get_request_origin,
 )
 from aitne.api.routers import V1
 from aitne.api.views import Impersonation, Login, LoginLink, LoginLinkUse, Me, MeUser, PlatformInfo
@@ -59,7 +59,7 @@ async def list_login_sources(platform: PlatformDep) -> LoginSources:
             LoginButton(
                 name=redirect.name, label=redirect.label, url=f"{V1}/auth/{redirect.name}/start"
             )
-            for redirect in arrivals.redirects
+            for redirect in arrivals.redirect_sources
         ],
     )
 
@@ -77,9 +77,11 @@ async def login(
     second factor is required."""
     check_origin(request, platform.settings, required=False)
     try:
-        outcome = await platform.identity.login(body.username, body.password, visit_of(request))
+        outcome = await platform.identity.login(
+            body.username, body.password, get_request_origin(request)
+        )
     except AitneError as error:
-        metrics.auth_failed("password", error)
+        metrics.count_rejected_credential("password", error)
         raise
     if isinstance(outcome, SecondStep):
         response.status_code = 202
@@ -87,9 +89,9 @@ async def login(
             second_factor_required=True,
             ticket=outcome.ticket,
             expires_at=outcome.expires_at,
-            enrol=None if outcome.enrol is None else view_of_enrolment(outcome.enrol),
+            enrol=None if outcome.enrol is None else make_enrolment_view(outcome.enrol),
         )
-    return await _logged_in(outcome, request, response, platform)
+    return await _complete_login(outcome, request, response, platform)
 
 
 @router.post("/auth/totp")
@@ -104,11 +106,13 @@ async def finish_login(
     """Finish a login with a code of the second factor; the answer sets the login cookie."""
     check_origin(request, platform.settings, required=False)
     try:
-        web = await platform.identity.finish(body.ticket, body.code, visit_of(request))
+        web = await platform.identity.complete_second_step(
+            body.ticket, body.code, get_request_origin(request)
+        )
     except AitneError as error:
-        metrics.auth_failed("totp", error)
+        metrics.count_rejected_credential("totp", error)
         raise
-    me = await _logged_in(web, request, response, platform)
+    me = await _complete_login(web, request, response, platform)
     return SignedIn(**dict(me), recovery_codes=list(web.recovery_codes))
 
 
@@ -125,10 +129,10 @@ async def start_login(
     try:
         departure = await platform.identity.begin_redirect(source, next)
     except Unavailable:
-        return _to_login(platform, "unavailable")
+        return _redirect_to_login(platform, "unavailable")
     answer = RedirectResponse(departure.url, 302)
     answer.set_cookie(
-        _proof_name(platform),
+        _get_proof_cookie_name(platform),
         departure.proof,
         max_age=REDIRECT_LIFETIME_S,
         path=f"{V1}/auth",
@@ -146,21 +150,27 @@ async def end_login(
     """Complete a login at an identity provider. The provider redirects the browser to this route,
     which redirects it to a page of the portal.
     """
-    proof = request.cookies.get(_proof_name(platform), "")
+    proof = request.cookies.get(_get_proof_cookie_name(platform), "")
     try:
         outcome, next_path = await platform.identity.finish_redirect(
-            source, dict(request.query_params), proof, visit_of(request)
+            source, dict(request.query_params), proof, get_request_origin(request)
         )
     except (NotAuthenticated, LoginDenied, Unavailable) as error:
-        metrics.auth_failed("redirect", error)
+        metrics.count_rejected_credential("redirect", error)
         reason = error.why if isinstance(error, LoginDenied) else error.code
-        return _to_login(platform, reason)
+        return _redirect_to_login(platform, reason)
     if isinstance(outcome, SecondStep):
-        target = f"/login?next={quote(_own_path(next_path), safe='')}#ticket={outcome.ticket}"
+        target = (
+            f"/login?next={quote(_restrict_to_portal(next_path), safe='')}#ticket={outcome.ticket}"
+        )
         return RedirectResponse(f"{platform.settings.portal_url}{target}", 302)
-    answer = RedirectResponse(f"{platform.settings.portal_url}{_own_path(next_path)}", 302)
-    await _logged_in(outcome, request, answer, platform)
-    answer.delete_cookie(_proof_name(platform), path=f"{V1}/auth", httponly=True, samesite="lax")
+    answer = RedirectResponse(
+        f"{platform.settings.portal_url}{_restrict_to_portal(next_path)}", 302
+    )
+    await _complete_login(outcome, request, answer, platform)
+    answer.delete_cookie(
+        _get_proof_cookie_name(platform), path=f"{V1}/auth", httponly=True, samesite="lax"
+    )
     return answer
 
 
@@ -176,11 +186,11 @@ async def use_login_link(
     """Log in with the token of a one-time link; the answer sets the login cookie."""
     check_origin(request, platform.settings, required=False)
     try:
-        web = await platform.identity.login_by_link(body.token, visit_of(request))
+        web = await platform.identity.login_by_link(body.token, get_request_origin(request))
     except AitneError as error:
-        metrics.auth_failed("login_link", error)
+        metrics.count_rejected_credential("login_link", error)
         raise
-    return await _logged_in(web, request, response, platform)
+    return await _complete_login(web, request, response, platform)
 
 
 @router.post("/auth/login-links", status_code=201)
@@ -202,15 +212,15 @@ async def reset_password(
             body.token, body.password, delete_tokens=body.delete_tokens
         )
     except AitneError as error:
-        metrics.auth_failed("reset", error)
+        metrics.count_rejected_credential("reset", error)
         raise
-    await platform.logins_ended(name)
+    await platform.close_connections_of_user(name)
     await platform.audit.record(
         actor=name,
         action="reset_password",
         object=name,
         outcome="allowed",
-        address=visit_of(request).address,
+        address=get_request_origin(request).address,
     )
     return ResetDone(name=name)
 
@@ -228,7 +238,7 @@ async def logout(
         caller = await get_caller(request, platform, metrics)
         await platform.identity.logout(cookie)
         sign_in_id = caller.actor.sign_in_id or ""
-        await platform.credentials_ended(EndedCredentials(ids=frozenset({sign_in_id})))
+        await platform.close_connections(EndedCredentials(ids=frozenset({sign_in_id})))
     response.delete_cookie(name, path="/api", httponly=True, samesite="lax")
 
 
@@ -244,26 +254,26 @@ async def end_impersonation(caller: CallerDep, request: Request, platform: Platf
     cookie = request.cookies.get(cookie_name(platform.settings))
     await platform.account.end_impersonation(caller.actor, cookie)
     ended = frozenset({caller.actor.credential})
-    await platform.credentials_ended(EndedCredentials(ids=ended))
+    await platform.close_connections(EndedCredentials(ids=ended))
 
 
 @router.get("/me")
 async def get_me(caller: CallerDep, platform: PlatformDep) -> Me:
     """Return the current user, the user's projects, and the platform."""
-    return _me(caller, platform)
+    return _make_me(caller, platform)
 
 
-def view_of_enrolment(enrolment: Enrolment) -> EnrolmentView:
+def make_enrolment_view(enrolment: Enrolment) -> EnrolmentView:
     """Return the API's representation of the secret for a second factor that is being set up."""
     return EnrolmentView(secret=enrolment.secret, uri=enrolment.uri, qr_svg=enrolment.qr_svg)
 
 
-async def _logged_in(
+async def _complete_login(
     web: WebLogin, request: Request, response: Response, platform: PlatformServices
 ) -> Me:
     name = cookie_name(platform.settings)
     if (old := request.cookies.get(name)) is not None:
-        await platform.identity.replace(old, web)
+        await platform.identity.end_previous_sign_in(old, web)
     response.set_cookie(
         name,
         web.token,
@@ -282,25 +292,25 @@ async def _logged_in(
         httponly=True,
         samesite="lax",
     )
-    return _me(Caller(web.actor, web.csrf), platform)
+    return _make_me(Caller(web.actor, web.csrf), platform)
 
 
-def _proof_name(platform: PlatformServices) -> str:
+def _get_proof_cookie_name(platform: PlatformServices) -> str:
     return f"{cookie_name(platform.settings)}_start"
 
 
-def _own_path(path: str) -> str:
+def _restrict_to_portal(path: str) -> str:
     """Return ``path`` if it is a path within this portal, otherwise ``/``. This prevents redirects
     to other sites."""
     plain = path.isascii() and path.isprintable() and "\\" not in path
     return path if plain and path.startswith("/") and not path.startswith("//") else "/"
 
 
-def _to_login(platform: PlatformServices, reason: str) -> RedirectResponse:
+def _redirect_to_login(platform: PlatformServices, reason: str) -> RedirectResponse:
     return RedirectResponse(f"{platform.settings.portal_url}/login?failed={reason}", 302)
 
 
-def _me(caller: Caller, platform: PlatformServices) -> Me:
+def _make_me(caller: Caller, platform: PlatformServices) -> Me:
     user, settings = caller.actor.user, platform.settings
     impersonator = caller.actor.impersonator
     return Me(
@@ -323,7 +333,7 @@ def _me(caller: Caller, platform: PlatformServices) -> Me:
             sessions_origin=settings.sessions_origin,
             shared_account=shared_account(settings) if settings.trusted_users else None,
             unix_accounts=settings.broker.socket is not None,
-            user_domains=settings.user_domains,
+            user_domains=settings.has_user_domains,
             documentation_url=settings.documentation_url,
             sessions_address=settings.sessions_address,
         ),

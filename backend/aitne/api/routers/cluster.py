@@ -51,7 +51,7 @@ async def list_nodes(
 ) -> Response:
     """List the nodes in their last known state; the answer is 304 if the ETag in `If-None-Match` is
     current."""
-    return written.nodes(await platform.cluster.look()).to(request)
+    return written.get_node_page(await platform.cluster.get_snapshot()).to_response(request)
 
 
 @router.get("/cluster/partitions", tags=["cluster"], response_model=PartitionList)
@@ -60,14 +60,14 @@ async def list_partitions(
 ) -> Response:
     """List the partitions with their limits and the resources of their nodes; the answer is 304 if
     the ETag in `If-None-Match` is current."""
-    return written.partitions(await platform.cluster.look()).to(request)
+    return written.get_partition_page(await platform.cluster.get_snapshot()).to_response(request)
 
 
 @router.get("/cluster/capacity", tags=["cluster"])
 async def get_capacity(actor: Reader, platform: PlatformDep) -> Capacity:
     """Return the free and used GPUs by type, and when others become free according to time
     limits."""
-    return await platform.capacity.look()
+    return await platform.capacity.get_capacity()
 
 
 Period = Annotated[LoadPeriod, Query(description="Period up to now.")]
@@ -85,7 +85,7 @@ async def get_cluster_history(
 ) -> LoadHistory:
     """Return the load of the cluster or a partition over the last day, week or month: allocated
     CPUs, memory and GPUs, and pending jobs."""
-    return await platform.cluster.load(period, partition)
+    return await platform.cluster.get_load(period, partition)
 
 
 @router.get("/cluster/queues", tags=["cluster"])
@@ -101,7 +101,7 @@ async def get_cluster_queues(
 async def get_cluster_topology(actor: Reader, platform: PlatformDep) -> ClusterTopology:
     """Return the switches or blocks that connect the nodes, and the use of each node: free, used, or
     used by a job of the caller. Jobs and names of other users are not part of it."""
-    return await platform.topologies.view(actor)
+    return await platform.topologies.get_visible_topology(actor)
 
 
 ImportName = Annotated[
@@ -152,7 +152,9 @@ async def node_history(
     name: NodeName, where: Annotated[PageQuery, Query()], actor: Reader, platform: PlatformDep
 ) -> NodeEventPage:
     """List the history of a node, newest first: outages, drains and resumes."""
-    page = await platform.cluster.history(actor, name, cursor=where.cursor, limit=where.limit)
+    page = await platform.cluster.list_node_events(
+        actor, name, cursor=where.cursor, limit=where.limit
+    )
     return NodeEventPage(items=list(page.items), next_cursor=page.next_cursor, total=page.total)
 
 

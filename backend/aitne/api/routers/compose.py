@@ -12,7 +12,7 @@ from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId
 from aitne.core.errors import Conflict, InvalidInput
 from aitne.core.jobs.job_to_file import job_to_file
-from aitne.core.jobs.job_yaml import write_job_file
+from aitne.core.jobs.job_yaml import render_job_file
 from aitne.core.jobs.sbatch_conversion import Note
 from aitne.core.jobs.sbatch_import import MAX_CHARS, ImportedScript, import_sbatch
 from aitne.core.models.base import Frozen, Strict
@@ -37,9 +37,9 @@ class WrittenJobFile(Frozen):
     file: Annotated[dict[str, Any], Field(description="The same job file as JSON.")]
 
     @classmethod
-    def of(cls, file: dict[str, Any]) -> Self:
+    def from_file(cls, file: dict[str, Any]) -> Self:
         """Create the answer from a job file's fields, with the same file as YAML text."""
-        return cls(yaml=write_job_file(file), file=file)
+        return cls(yaml=render_job_file(file), file=file)
 
 
 class ImportedJobFile(WrittenJobFile):
@@ -50,11 +50,13 @@ class ImportedJobFile(WrittenJobFile):
     ]
 
     @classmethod
-    def from_script(cls, conversion: ImportedScript) -> Self:
+    def from_conversion(cls, conversion: ImportedScript) -> Self:
         """Create the answer from a converted batch script: job file, YAML text, and notes on what
         was not converted."""
         return cls(
-            yaml=write_job_file(conversion.file), file=conversion.file, notes=list(conversion.notes)
+            yaml=render_job_file(conversion.file),
+            file=conversion.file,
+            notes=list(conversion.notes),
         )
 
 
@@ -66,7 +68,7 @@ async def import_job(body: BatchScript, actor: Reader, platform: PlatformDep) ->
     """
     permitted = platform.settings.slurm.extra
     try:
-        return ImportedJobFile.from_script(import_sbatch(body.script, permitted=permitted))
+        return ImportedJobFile.from_conversion(import_sbatch(body.script, permitted=permitted))
     except ValueError as error:
         raise InvalidInput.field("script", str(error)) from error
 
@@ -80,4 +82,4 @@ async def get_job_file(job_id: JobId, actor: Reader, platform: PlatformDep) -> W
             "A rank group has no job file, because it belongs to a session. Start ranks in a running "
             "session: `aitne ranks start`."
         )
-    return WrittenJobFile.of(job_to_file(job.spec))
+    return WrittenJobFile.from_file(job_to_file(job.spec))

@@ -83,7 +83,7 @@ async def update_dataset(
     name: Name, version: Version, body: DatasetChanges, actor: Writer, platform: PlatformDep
 ) -> Dataset:
     """Retire a version of your dataset, or offer it again."""
-    return await platform.datasets.retire(actor, name, version, retired=body.retired)
+    return await platform.datasets.set_retired(actor, name, version, retired=body.retired)
 
 
 @router.get(
@@ -122,6 +122,6 @@ async def note_dataset_verification(
     name: Name, version: Version, body: DatasetVerification, actor: Writer, platform: PlatformDep
 ) -> Dataset:
     """Record the result of a verification of a dataset that you may read."""
-    return await platform.datasets.note_verification(
+    return await platform.datasets.record_verification(
         actor, name, version, manifest=body.manifest, damaged_files=body.damaged_files
     )

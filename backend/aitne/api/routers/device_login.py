@@ -8,14 +8,21 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from aitne.api.audited import NotesDep
-from aitne.api.deps import Limited, MetricsDep, PlatformDep, Writer, rates_of, visit_of
+from aitne.api.deps import (
+    Limited,
+    MetricsDep,
+    PlatformDep,
+    Writer,
+    get_rate_limits,
+    get_request_origin,
+)
 from aitne.api.routers import V1
 from aitne.api.views import TokenSecret
 from aitne.core.errors import AitneError, AuthorizationPending, NotAuthenticated
 from aitne.core.models.base import Flag, Frozen, Seconds, Strict
 from aitne.core.models.sign_in import DeviceLoginRequest
 from aitne.core.models.user import Scope
-from aitne.services.users.identity import network_of
+from aitne.services.users.identity import address_lockout_key
 
 router = APIRouter(prefix=V1, tags=["auth"])
 
@@ -89,7 +96,7 @@ async def begin_device_login(
     body: DeviceLoginStart, request: Request, platform: PlatformDep, _: Limited
 ) -> DeviceLoginCodes:
     """Begin the login of a program: its user confirms the code in the portal."""
-    login = await platform.device_logins.begin(body.name, visit_of(request))
+    login = await platform.device_logins.begin_login(body.name, get_request_origin(request))
     return DeviceLoginCodes(
         device_code=login.device_code,
         user_code=login.user_code,
@@ -110,21 +117,25 @@ async def redeem_device_login(
     each other faster than the interval.
     """
     try:
-        rates_of(request).device_polls.take(platform.device_logins.read(body.device_code))
+        get_rate_limits(request).device_polls.take_token(
+            platform.device_logins.get_serial_number(body.device_code)
+        )
         token, secret = await platform.device_logins.redeem(body.device_code)
     except AuthorizationPending:
         raise
     except AitneError as error:
-        metrics.auth_failed("device", error)
+        metrics.count_rejected_credential("device", error)
         if isinstance(error, NotAuthenticated):  # only a valid code has a limit of its own
-            rates_of(request).logins.take(network_of(visit_of(request).address))
+            get_rate_limits(request).logins.take_token(
+                address_lockout_key(get_request_origin(request).address)
+            )
         raise
     await platform.audit.record(
         actor=token.owner,
         action="redeem_device_login",
         object=token.id,
         outcome="allowed",
-        address=visit_of(request).address,
+        address=get_request_origin(request).address,
         details={"name": token.name, "scopes": sorted(token.scopes)},
     )
     return TokenSecret(**dict(token), token=secret)
@@ -135,7 +146,7 @@ async def look_up_device_login(
     body: DeviceLoginCode, actor: Writer, platform: PlatformDep
 ) -> DeviceLoginView:
     """Return which program shows this code, from where and since when, before you confirm it."""
-    request = await platform.device_logins.look_up(actor, body.user_code)
+    request = await platform.device_logins.get_request(actor, body.user_code)
     return DeviceLoginView(
         **dict(request), token_lifetime_s=platform.device_logins.token_lifetime_s
     )

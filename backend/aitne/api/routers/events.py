@@ -8,8 +8,8 @@ from fastapi import APIRouter, Header, Request, Response
 
 from aitne.api.deps import MetricsDep, PlatformDep, Reader, get_caller
 from aitne.api.routers import V1
-from aitne.api.sse import MESSAGE_SCHEMA, event_stream
-from aitne.api.streaming import StreamedResponse, streams_of
+from aitne.api.sse import MESSAGE_SCHEMA, generate_event_stream
+from aitne.api.streaming import StreamedResponse, get_open_streams
 from aitne.core.models.user import Actor
 
 router = APIRouter(prefix=V1, tags=["events"])
@@ -45,8 +45,8 @@ async def stream_events(
 
     last_id = int(last_event_id) if last_event_id and last_event_id.isdecimal() else None
     return StreamedResponse(
-        event_stream(platform.events, actor, last_id, again, metrics),
-        streams_of(request.app),
+        generate_event_stream(platform.events, actor, last_id, again, metrics),
+        get_open_streams(request.app),
         actor,
         media_type="text/event-stream",
         headers={"X-Accel-Buffering": "no"},

@@ -12,9 +12,9 @@ from starlette.convertors import Convertor, register_url_convertor
 
 from aitne.api.deps import PlatformDep, Reader
 from aitne.api.problems import problem_response
-from aitne.api.ranges import RangeNotSatisfiable, requested_range
+from aitne.api.ranges import RangeNotSatisfiable, parse_range
 from aitne.api.routers import V1
-from aitne.api.streaming import StreamedResponse, streams_of
+from aitne.api.streaming import StreamedResponse, get_open_streams
 from aitne.core.file_paths import shown_name
 from aitne.core.models.stored_file import FileList
 from aitne.core.ports.account_files import MAX_PAGE
@@ -114,7 +114,7 @@ async def get_file(
         headers["Last-Modified"] = format_datetime(file.facts.modified_at, usegmt=True)
     asked = request.headers
     try:
-        part = requested_range(asked.get("range"), asked.get("if-range"), etag=etag, size=size)
+        part = parse_range(asked.get("range"), asked.get("if-range"), etag=etag, size=size)
     except RangeNotSatisfiable:
         return problem_response(
             416,
@@ -131,7 +131,7 @@ async def get_file(
         return Response(status_code=200 if part is None else 206, media_type=BYTES, headers=headers)
     return StreamedResponse(
         file.parts(start, end),
-        streams_of(request.app),
+        get_open_streams(request.app),
         actor,
         media_type=BYTES,
         headers=headers,

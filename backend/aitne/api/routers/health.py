@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from aitne import __version__
-from aitne.api.deps import MetricsDep, PlatformDep, bearer, get_admin, get_caller
+from aitne.api.deps import MetricsDep, PlatformDep, find_bearer_token, get_admin, get_caller
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError
 from aitne.core.models.base import Frozen
@@ -45,14 +45,14 @@ async def readyz(request: Request, platform: PlatformDep, response: Response) ->
     """Answer 200 if submitted jobs are stored and processed, otherwise 503. Details are included
     only if the request has the metrics token."""
     parts = {
-        "database": await _database(platform),
-        "controller": await _controller(platform),
-        "events": _events(platform),
+        "database": await _check_database(platform),
+        "controller": await _check_controller(platform),
+        "events": _check_events(platform),
     }
     ready = all(part.ok for part in parts.values())
     if parts["database"].ok:
         # Without its answer, jobs are stored and submitted later: that is no outage of the API.
-        parts["scheduler"] = await _scheduler(platform)
+        parts["scheduler"] = await _check_scheduler(platform)
     if not ready:
         response.status_code = 503
     if not _has_metrics_token(request, platform):
@@ -84,12 +84,12 @@ async def job_metrics(request: Request) -> Response:
 
 
 def _has_metrics_token(request: Request, platform: PlatformServices) -> bool:
-    token = bearer(request.headers)
+    token = find_bearer_token(request.headers)
     expected = read_secret(platform.settings, METRICS_TOKEN)
     return token is not None and hmac.compare_digest(token.encode(), expected.encode())
 
 
-async def _database(platform: PlatformServices) -> PartReadiness:
+async def _check_database(platform: PlatformServices) -> PartReadiness:
     try:
         await platform.store.ping()
     except AitneError as error:
@@ -97,9 +97,9 @@ async def _database(platform: PlatformServices) -> PartReadiness:
     return PartReadiness(ok=True)
 
 
-async def _controller(platform: PlatformServices) -> PartReadiness:
+async def _check_controller(platform: PlatformServices) -> PartReadiness:
     try:
-        lease = await platform.store.current_lease("controller")
+        lease = await platform.store.find_lease("controller")
     except AitneError as error:
         return PartReadiness(ok=False, detail=error.message)
     if lease is None:
@@ -111,8 +111,8 @@ async def _controller(platform: PlatformServices) -> PartReadiness:
     return PartReadiness(ok=True)
 
 
-async def _scheduler(platform: PlatformServices) -> PartReadiness:
-    status = await platform.store.scheduler()
+async def _check_scheduler(platform: PlatformServices) -> PartReadiness:
+    status = await platform.store.find_scheduler_status()
     if status is None:
         return PartReadiness(ok=False, detail="The scheduler has not been polled yet.")
     if status.responding:
@@ -124,6 +124,6 @@ async def _scheduler(platform: PlatformServices) -> PartReadiness:
     )
 
 
-def _events(platform: PlatformServices) -> PartReadiness:
+def _check_events(platform: PlatformServices) -> PartReadiness:
     problem = platform.events.problem
     return PartReadiness(ok=problem is None, detail=problem)

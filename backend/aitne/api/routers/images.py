@@ -46,7 +46,7 @@ async def update_image(
     name: Name, version: Version, body: ImageChanges, actor: Admin, platform: PlatformDep
 ) -> Image:
     """Retire an image, offer it again, or set the projects that may use it; administrators only."""
-    return await platform.images.change(
+    return await platform.images.update(
         actor, name, version, state=body.state, projects=body.projects
     )
 
@@ -57,7 +57,7 @@ async def note_image_verification(
 ) -> Image:
     """Record the result of a verification; administrators only. A damaged image is no longer
     offered."""
-    return await platform.images.note_verification(actor, name, version, body.damage)
+    return await platform.images.record_verification(actor, name, version, body.damage)
 
 
 @router.delete("/images/{name}/{version}")

@@ -12,8 +12,8 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from aitne.api.audited import acts
-from aitne.api.deps import PlatformDep, bearer, rates_of, visit_of
+from aitne.api.audited import set_actor
+from aitne.api.deps import PlatformDep, find_bearer_token, get_rate_limits, get_request_origin
 from aitne.core.errors import NotAuthenticated
 from aitne.core.jobs.agent_protocol import (
     AgentReply,
@@ -28,9 +28,9 @@ from aitne.core.jobs.agent_protocol import (
     SessionStatus,
 )
 from aitne.core.models.base import Frozen
-from aitne.services.platform.secrets import hashed, read_secret
+from aitne.services.platform.secrets import hash_secret, read_secret
 from aitne.services.sessions.handovers import HubJob
-from aitne.services.users.identity import network_of
+from aitne.services.users.identity import address_lockout_key
 
 router = APIRouter(include_in_schema=False)
 
@@ -44,36 +44,36 @@ class LiveJobIds(Frozen):
 async def get_job_token(request: Request) -> str:
     """Return the job token that an agent has sent; it is not verified here. Raises
     ``NotAuthenticated`` if there is none."""
-    token = bearer(request.headers)
+    token = find_bearer_token(request.headers)
     if token is None:
         raise NotAuthenticated("An agent sends its job's token as Authorization: Bearer.")
     return token
 
 
 @contextmanager
-def limited(request: Request, token: str, sender: str = "agent") -> Iterator[None]:
+def limit_job_requests(request: Request, token: str, sender: str = "agent") -> Iterator[None]:
     """Count a request of a job's agent or program against the rate limit of the job or, until its
     token was accepted, of the client's network. The token must be verified in the context.
 
     The rate is limited, because the job's own programs can read the job token and send the requests
     of its agent too. Raises ``RateLimited``.
     """
-    rates, token_hash = rates_of(request).jobs, hashed(token)
-    network = network_of(visit_of(request).address)
-    counted = network if rates.take(sender, token_hash, network) else None
+    rates, token_hash = get_rate_limits(request).jobs, hash_secret(token)
+    network = address_lockout_key(get_request_origin(request).address)
+    counted = network if rates.count_request(sender, token_hash, network) else None
     try:
         yield
     except NotAuthenticated:
-        rates.reject(token_hash)
+        rates.reject_token(token_hash)
         raise
-    rates.accept(token_hash, counted)
+    rates.accept_token(token_hash, counted)
 
 
 async def check_hub(request: Request, platform: PlatformDep) -> None:
     """Check that the request has the secret of the platform's own JupyterHub. Raises
     ``NotAuthenticated``."""
     secret = read_secret(platform.settings, "hub_service_secret")
-    token = bearer(request.headers) or ""
+    token = find_bearer_token(request.headers) or ""
     if not hmac.compare_digest(token.encode(), secret.encode()):
         raise NotAuthenticated("Only the platform's own JupyterHub may send this request.")
 
@@ -87,7 +87,7 @@ async def report(
     job_id: UUID, body: AgentReport, token: JobToken, request: Request, platform: PlatformDep
 ) -> AgentReply:
     """Process a report of a job's agent."""
-    with limited(request, token):
+    with limit_job_requests(request, token):
         return await platform.agents.report(token, job_id, body)
 
 
@@ -101,7 +101,7 @@ async def get_handover(
 ) -> Handover | Response:
     """Return the environment variables that JupyterHub stored for a session's server, after waiting
     up to ``wait_s`` seconds for them; 204 if there are none yet."""
-    with limited(request, token):
+    with limit_job_requests(request, token):
         handover = await platform.handovers.handover(token, job_id, wait_s=wait_s)
     return Response(status_code=204) if handover is None else handover
 
@@ -111,7 +111,7 @@ async def get_secrets(
     job_id: UUID, token: JobToken, request: Request, platform: PlatformDep
 ) -> JobSecrets:
     """Return the values of the secrets that the job uses, which belong to the job's owner."""
-    with limited(request, token):
+    with limit_job_requests(request, token):
         return await platform.agents.secrets(token, job_id)
 
 
@@ -120,7 +120,7 @@ async def get_tree(
     job_id: UUID, token: JobToken, request: Request, platform: PlatformDep
 ) -> StreamingResponse:
     """Stream the uploaded working tree in which the job runs."""
-    with limited(request, token):
+    with limit_job_requests(request, token):
         length, pieces = await platform.agents.tree(token, job_id)
     headers = {"Content-Length": str(length)}
     return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
@@ -136,7 +136,7 @@ async def get_program_status(
 ) -> ProgramStatus:
     """Return to the job's own program when the job reaches its time limit. Its requests do not use
     up the limit of the agent's."""
-    with limited(request, token, "program"):
+    with limit_job_requests(request, token, "program"):
         return await platform.programs.status(token, job_id, task)
 
 
@@ -145,9 +145,9 @@ async def send_program_message(
     job_id: UUID, body: ProgramMessage, token: JobToken, request: Request, platform: PlatformDep
 ) -> None:
     """Send a message of the job's own program to the job's owner, as a notification."""
-    with limited(request, token, "program"):
+    with limit_job_requests(request, token, "program"):
         job = await platform.programs.job_of(token, job_id, body.task)
-    rates_of(request).messages.take(job.owner)
+    get_rate_limits(request).messages.take_token(job.owner)
     await platform.programs.send(job, body.text)
 
 
@@ -160,8 +160,8 @@ async def issue_certificate(
     platform: PlatformDep,
 ) -> IssuedCertificate:
     """Issue a TLS certificate for the key of a session's server."""
-    with limited(request, token):
-        issued = await platform.handovers.certificate(token, job_id, body)
+    with limit_job_requests(request, token):
+        issued = await platform.handovers.issue_certificate(token, job_id, body)
     return IssuedCertificate(certificate=issued)
 
 
@@ -170,7 +170,7 @@ async def get_session_status(
     job_id: UUID, token: JobToken, request: Request, platform: PlatformDep
 ) -> SessionStatus:
     """Return the session's end and the resources it uses, to be shown on its own page."""
-    with limited(request, token):
+    with limit_job_requests(request, token):
         return await platform.inside.status(token, job_id)
 
 
@@ -180,9 +180,9 @@ async def extend_own_session(
 ) -> SessionStatus:
     """Extend a session from its own page. The audit log records it as an action of the session's
     owner."""
-    with limited(request, token):
+    with limit_job_requests(request, token):
         actor = await platform.inside.owner(token, job_id)
-    acts(request, actor)
+    set_actor(request, actor)
     await platform.sessions.extend(actor, job_id, body.duration_s)
     return await platform.inside.status(token, job_id)
 
@@ -196,7 +196,7 @@ async def hub_job(job_id: UUID, platform: PlatformDep) -> HubJob:
 @router.put("/internal/hub/v1/jobs/{job_id}/handover", status_code=204, dependencies=[Hub])
 async def put_handover(job_id: UUID, body: Handover, platform: PlatformDep) -> None:
     """Store the environment variables of a session's server, for which the job's agent waits."""
-    await platform.handovers.put_handover(job_id, body)
+    await platform.handovers.set_handover(job_id, body)
 
 
 @router.get("/internal/hub/v1/live", dependencies=[Hub])

@@ -55,7 +55,7 @@ async def preview_invitation(
 ) -> InvitationPreview:
     """Return the project and the inviter of an invitation. This needs the secret of the link, but
     no login."""
-    return await platform.invitations.look(body.token)
+    return await platform.invitations.get_preview(body.token)
 
 
 @router.post("/invitations/look", deprecated=True)

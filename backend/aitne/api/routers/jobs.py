@@ -33,11 +33,11 @@ from aitne.api.deps import (
     get_caller,
 )
 from aitne.api.job_views import JobPage, JobView
-from aitne.api.problems import problem_of
+from aitne.api.problems import make_problem
 from aitne.api.routers import V1
-from aitne.api.sse import while_allowed
-from aitne.api.streaming import StreamedResponse, streams_of
-from aitne.api.validation import parsed
+from aitne.api.sse import stream_while_allowed
+from aitne.api.streaming import StreamedResponse, get_open_streams
+from aitne.api.validation import validate_part
 from aitne.api.views import (
     AnyJobQuery,
     EventList,
@@ -53,9 +53,9 @@ from aitne.api.views import (
 )
 from aitne.api.written import JobViewCache
 from aitne.bootstrap.platform import PlatformServices
-from aitne.core.jobs.env_values import with_visible_env
+from aitne.core.jobs.env_values import hide_env_values
 from aitne.core.jobs.sample_values import DRAWN
-from aitne.core.models.base import as_written
+from aitne.core.models.base import validate_as_written
 from aitne.core.models.job import Job, JobType, Plan, ResubmitOptions
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_placement import JobPlacement
@@ -95,7 +95,7 @@ async def create_job(
 ) -> JobView:
     """Submit a job file, which may describe a job or a session."""
     created = await platform.jobs.create(actor, body, idempotency_key=idempotency_key)
-    return present_created(created, actor, platform, response)
+    return make_created_view(created, actor, platform, response)
 
 
 @router.post("/jobs:batch")
@@ -109,7 +109,7 @@ async def create_jobs(
 ) -> BatchResults:
     """Submit up to 100 job files in one transaction. Each is validated by itself: for a rejected
     one the answer contains a problem in place of its job, and the others are submitted."""
-    files = [parsed(JobFile, file, create_job) for file in body.items]
+    files = [validate_part(JobFile, file, create_job) for file in body.items]
     results = await platform.jobs.create_many(
         actor, files, body.items, idempotency_key=idempotency_key
     )
@@ -119,10 +119,12 @@ async def create_jobs(
         created=len(notes["jobs"]),
         items=[
             BatchResult(
-                job=present(result.job, actor, platform), problem=None, replayed=result.replayed
+                job=make_job_view(result.job, actor, platform),
+                problem=None,
+                replayed=result.replayed,
             )
             if isinstance(result, CreatedJob)
-            else BatchResult(job=None, problem=problem_of(result, request.url.path))
+            else BatchResult(job=None, problem=make_problem(result, request.url.path))
             for result in results
         ],
     )
@@ -136,7 +138,7 @@ async def list_jobs(
     written: WrittenDep,
 ) -> Response:
     """List the jobs and sessions that you may see, newest first."""
-    return await present_page(where, where.type, actor, platform, written)
+    return await make_page_response(where, where.type, actor, platform, written)
 
 
 @router.get("/jobs:count")
@@ -144,7 +146,7 @@ async def count_jobs(
     where: Annotated[JobSearch, Query()], actor: Reader, platform: PlatformDep
 ) -> JobCounts:
     """Count the jobs and sessions that you may see in each state."""
-    return JobCounts.of(await platform.jobs.count(actor, where.where()))
+    return JobCounts.from_states(await platform.jobs.count(actor, where.to_filter()))
 
 
 @router.post("/jobs:cancel", status_code=202)
@@ -156,11 +158,13 @@ async def cancel_jobs(
     the answer is 409 and no job is cancelled. The answer has an outcome for each job.
     """
     if body.filter is not None and body.expected is not None:
-        results = await platform.bulk.by_filter(actor, body.filter.where(), body.expected)
+        results = await platform.bulk.cancel_by_filter(
+            actor, body.filter.to_filter(), body.expected
+        )
     else:
-        results = await platform.bulk.by_ids(actor, body.ids or [])
+        results = await platform.bulk.cancel_by_ids(actor, body.ids or [])
     notes["asked"] = body.model_dump(mode="json", exclude_none=True)
-    return CancelResults.of(results)
+    return CancelResults.from_items(results)
 
 
 @router.post("/jobs:delete", status_code=202)
@@ -172,11 +176,13 @@ async def delete_jobs(
     otherwise the answer is 409 and no job is deleted. The answer has an outcome for each job.
     """
     if body.filter is not None and body.expected is not None:
-        results = await platform.deletion.by_filter(actor, body.filter.where(), body.expected)
+        results = await platform.deletion.request_deletion_by_filter(
+            actor, body.filter.to_filter(), body.expected
+        )
     else:
-        results = await platform.deletion.by_ids(actor, body.ids or [])
+        results = await platform.deletion.request_deletion_by_ids(actor, body.ids or [])
     notes["asked"] = body.model_dump(mode="json", exclude_none=True)
-    return DeleteResults.of(results)
+    return DeleteResults.from_items(results)
 
 
 @router.get("/jobs/{job_id}")
@@ -186,20 +192,20 @@ async def get_job(
     """Return one job, session or array task."""
     job = await platform.jobs.get(actor, job_id)
     response.headers["ETag"] = f'"{job.version}"'
-    return present(job, actor, platform)
+    return make_job_view(job, actor, platform)
 
 
 @router.delete("/jobs/{job_id}", status_code=202)
 async def delete_job(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
     """Delete an ended job with its log, metrics and job folder, including checkpoints in it. The
     job remains visible until its folder is removed; its usage is still counted."""
-    return present(await platform.deletion.one(actor, job_id), actor, platform)
+    return make_job_view(await platform.deletion.request_deletion(actor, job_id), actor, platform)
 
 
 @router.post("/jobs/{job_id}/cancel", status_code=202)
 async def cancel_job(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
     """Request cancellation of a job in any state. A job that has ended does not change."""
-    return present(await platform.jobs.cancel(actor, job_id), actor, platform)
+    return make_job_view(await platform.jobs.cancel(actor, job_id), actor, platform)
 
 
 @router.post("/jobs/{job_id}/extend")
@@ -208,19 +214,19 @@ async def extend_job(
 ) -> JobView:
     """Extend the time limit of a running job or session, as far as the limits allow."""
     job = await platform.extensions.extend(actor, job_id, body.duration)
-    return present(job, actor, platform)
+    return make_job_view(job, actor, platform)
 
 
 @router.post("/jobs/{job_id}/hold", status_code=202)
 async def hold_job(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
     """Hold a pending job, or the pending tasks of an array job, until it is released."""
-    return present(await platform.jobs.hold(actor, job_id), actor, platform)
+    return make_job_view(await platform.jobs.hold(actor, job_id), actor, platform)
 
 
 @router.post("/jobs/{job_id}/release", status_code=202)
 async def release_job(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
     """Release a job that is held, or the held tasks of an array job."""
-    return present(await platform.jobs.release(actor, job_id), actor, platform)
+    return make_job_view(await platform.jobs.release(actor, job_id), actor, platform)
 
 
 @router.patch("/jobs/{job_id}", status_code=202)
@@ -229,7 +235,7 @@ async def change_job(
 ) -> JobView:
     """Change how many tasks of an array job may run at once. Running tasks continue."""
     job = await platform.jobs.throttle(actor, job_id, body.max_parallel)
-    return present(job, actor, platform)
+    return make_job_view(job, actor, platform)
 
 
 @router.post("/jobs/{job_id}/resubmit", status_code=201)
@@ -238,14 +244,14 @@ async def resubmit_job(
     actor: Writer,
     platform: PlatformDep,
     response: Response,
-    body: Annotated[ResubmitOptions | None, WrapValidator(as_written)] = None,
+    body: Annotated[ResubmitOptions | None, WrapValidator(validate_as_written)] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> JobView:
     """Submit the same job again as a new job, optionally with other resources."""
     created = await platform.jobs.resubmit(
         actor, job_id, idempotency_key=idempotency_key, options=body
     )
-    return present_created(created, actor, platform, response)
+    return make_created_view(created, actor, platform, response)
 
 
 @router.get("/jobs/{job_id}/queue")
@@ -253,13 +259,13 @@ async def get_job_queue(job_id: JobId, actor: Reader, platform: PlatformDep) -> 
     """Return the position of a pending job in the queue, as far as the scheduler reports it, and
     advice."""
     position = await platform.sessions.queue_position(actor, job_id)
-    return JobQueue(position=position, advice=await platform.advice.of(actor, job_id))
+    return JobQueue(position=position, advice=await platform.advice.get_advice(actor, job_id))
 
 
 @router.get("/jobs/{job_id}/failure")
 async def get_job_failure(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobFailure:
     """Explain why a job failed: the cause, the line of its log that shows it, and remedies."""
-    return JobFailure(failure=await platform.failures.of(actor, job_id))
+    return JobFailure(failure=await platform.failures.explain_failure(actor, job_id))
 
 
 @router.get("/jobs/{job_id}/record")
@@ -284,11 +290,11 @@ async def get_job_notebook(
 ) -> Response:
     """Return the executed copy of the notebook that the job runs; while it runs and after a failure,
     the part that was executed."""
-    name, content = await platform.notebooks.executed(actor, job_id)
+    name, content = await platform.notebooks.open_executed(actor, job_id)
     disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
     return StreamedResponse(
         content.parts,
-        streams_of(request.app),
+        get_open_streams(request.app),
         actor,
         media_type=NOTEBOOK_TYPE,
         headers={**_SANDBOX, "Content-Disposition": disposition},
@@ -301,10 +307,10 @@ async def get_job_notebook_page(
     job_id: JobId, request: Request, actor: Reader, platform: PlatformDep
 ) -> Response:
     """Return the executed notebook as a page without scripts, which browsers give no origin."""
-    page = await platform.notebooks.page(actor, job_id)
+    page = await platform.notebooks.open_page(actor, job_id)
     return StreamedResponse(
         page.parts,
-        streams_of(request.app),
+        get_open_streams(request.app),
         actor,
         media_type="text/html; charset=utf-8",
         headers=_SANDBOX,
@@ -316,7 +322,9 @@ async def get_job_notebook_page(
 async def get_job_metrics(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobMetrics:
     """Return measurements of the resources that the job's processes used, and a summary."""
     samples = await platform.jobs.samples(actor, job_id)
-    return JobMetrics(samples=list(samples), summary=SampleSummary.of(samples), values=list(DRAWN))
+    return JobMetrics(
+        samples=list(samples), summary=SampleSummary.from_samples(samples), values=list(DRAWN)
+    )
 
 
 @router.get("/jobs/{job_id}/metrics/ranks")
@@ -345,7 +353,7 @@ async def get_job_profile(
     Prometheus' text format."""
     profile = await platform.jobs.profile(actor, job_id)
     if profile_text.prefers_text(request.headers.get("accept")):
-        return Response(profile_text.render(profile), media_type=profile_text.CONTENT_TYPE)
+        return Response(profile_text.render_profile(profile), media_type=profile_text.CONTENT_TYPE)
     return profile
 
 
@@ -402,20 +410,20 @@ async def get_job_logs(
 
     lines = platform.jobs.follow_log(actor, job_id, task=where.task, offset=chunk.offset)
     return StreamedResponse(
-        while_allowed(lines, again),
-        streams_of(request.app),
+        stream_while_allowed(lines, again),
+        get_open_streams(request.app),
         actor,
         media_type="text/plain; charset=utf-8",
         headers=headers,
     )
 
 
-def present(job: Job, actor: Actor, platform: PlatformServices) -> JobView:
+def make_job_view(job: Job, actor: Actor, platform: PlatformServices) -> JobView:
     """Return the API's view of a job, with the actions that ``actor`` may perform."""
-    return JobView.of(with_visible_env(actor, job), platform.jobs.actions(actor, job))
+    return JobView.from_job(hide_env_values(actor, job), platform.jobs.actions(actor, job))
 
 
-def present_created(
+def make_created_view(
     created: CreatedJob, actor: Actor, platform: PlatformServices, response: Response
 ) -> JobView:
     """Return the view of a created job, and set the response's ``Location`` header. If an earlier
@@ -423,10 +431,10 @@ def present_created(
     response.headers["Location"] = f"/api/v1/jobs/{created.job.id}"
     if created.replayed:
         response.headers["Idempotency-Replayed"] = "true"
-    return present(created.job, actor, platform)
+    return make_job_view(created.job, actor, platform)
 
 
-async def present_page(
+async def make_page_response(
     query: JobQuery | AnyJobQuery,
     kind: JobType | None,
     actor: Actor,
@@ -443,7 +451,7 @@ async def present_page(
     """
     page = await platform.jobs.list(
         actor,
-        query.where(kind).model_copy(update={"session_id": session_id}),
+        query.to_filter(kind).model_copy(update={"session_id": session_id}),
         cursor=query.cursor,
         limit=query.limit,
         sort=query.sort,
@@ -453,5 +461,7 @@ async def present_page(
     for job in page.items:
         if len(items) % VIEWS_AT_ONCE == VIEWS_AT_ONCE - 1:
             await asyncio.sleep(0)
-        items.append(cache.write(job, platform.jobs.actions(actor, job), actor))
-    return Response(cache.page(items, page.next_cursor, page.total), media_type="application/json")
+        items.append(cache.render_job(job, platform.jobs.actions(actor, job), actor))
+    return Response(
+        cache.render_page(items, page.next_cursor, page.total), media_type="application/json"
+    )

@@ -29,7 +29,7 @@ from aitne.api.notification_views import (
     WebhookView,
 )
 from aitne.api.routers import V1
-from aitne.api.routers.jobs import present
+from aitne.api.routers.jobs import make_job_view
 from aitne.core.models.notification import Webhook
 from aitne.services.notifications.notifications import NotificationPreferences
 
@@ -42,7 +42,7 @@ _INBOX: list[str | Enum] = ["notifications"]
 _HOOKS: list[str | Enum] = ["webhooks"]
 
 
-def _name(webhook: Webhook) -> str:
+def _get_audit_name(webhook: Webhook) -> str:
     """Return the name of a webhook for the audit log: its host, because the path may be a
     secret."""
     return urlsplit(webhook.url).hostname or ""
@@ -57,7 +57,7 @@ async def list_notifications(
         actor, unread=where.unread, cursor=where.cursor, limit=where.limit
     )
     return NotificationPage(
-        items=[NotificationView.of(notification) for notification in page.items],
+        items=[NotificationView.from_notification(notification) for notification in page.items],
         next_cursor=page.next_cursor,
         total=page.total,
         unread=unread,
@@ -77,7 +77,7 @@ async def get_notification_settings(
     actor: Reader, platform: PlatformDep, tags: TagsDep
 ) -> NotificationSettingsView:
     """Return your notification settings."""
-    return tags.of(_settings_view(await platform.notifications.preferences(actor)))
+    return tags.set_etag(_settings_view(await platform.notifications.preferences(actor)))
 
 
 @router.put("/notifications/settings", tags=_INBOX)
@@ -89,29 +89,29 @@ async def put_notification_settings(
         actor,
         body.to_choices(),
         body.mail,
-        check=lambda current: tags.expect(_settings_view(current)),
+        check=lambda current: tags.check_if_match(_settings_view(current)),
     )
-    return tags.of(_settings_view(preferences))
+    return tags.set_etag(_settings_view(preferences))
 
 
 @router.post("/notifications/mail/test", status_code=202, tags=_INBOX)
 async def test_mail(actor: Writer, platform: PlatformDep) -> DeliveryView:
     """Send a test mail to yourself."""
-    return DeliveryView.of(await platform.notifications.test_mail(actor))
+    return DeliveryView.from_delivery(await platform.notifications.send_test_mail(actor))
 
 
 @router.get("/notifications/mail/deliveries", tags=_INBOX)
 async def list_mail_deliveries(actor: Reader, platform: PlatformDep) -> DeliveryList:
     """List the last mails to you with their outcomes."""
     deliveries = await platform.notifications.mail_deliveries(actor)
-    return DeliveryList(items=[DeliveryView.of(delivery) for delivery in deliveries])
+    return DeliveryList(items=[DeliveryView.from_delivery(delivery) for delivery in deliveries])
 
 
 @router.get("/webhooks", tags=_HOOKS)
 async def list_webhooks(actor: Reader, platform: PlatformDep) -> WebhookList:
     """List your webhooks, without their secrets."""
     webhooks = await platform.notifications.list_webhooks(actor)
-    return WebhookList(items=[WebhookView.of(webhook) for webhook in webhooks])
+    return WebhookList(items=[WebhookView.from_webhook(webhook) for webhook in webhooks])
 
 
 @router.post("/webhooks", status_code=201, tags=_HOOKS)
@@ -121,8 +121,8 @@ async def create_webhook(
     """Create a webhook for your notifications. The secret that signs them is shown only once."""
     webhook, secret = await platform.notifications.create_webhook(actor, body.url)
     response.headers["Location"] = f"{V1}/webhooks/{webhook.id}"
-    notes["name"] = _name(webhook)
-    return WebhookSecret(**dict(WebhookView.of(webhook)), secret=secret)
+    notes["name"] = _get_audit_name(webhook)
+    return WebhookSecret(**dict(WebhookView.from_webhook(webhook)), secret=secret)
 
 
 @router.get("/webhooks/{webhook_id}", tags=_HOOKS)
@@ -130,7 +130,9 @@ async def get_webhook(
     webhook_id: WebhookId, actor: Reader, platform: PlatformDep, tags: TagsDep
 ) -> WebhookView:
     """Return one of your webhooks."""
-    return tags.of(WebhookView.of(await platform.notifications.webhook(actor, webhook_id)))
+    return tags.set_etag(
+        WebhookView.from_webhook(await platform.notifications.webhook(actor, webhook_id))
+    )
 
 
 @router.patch("/webhooks/{webhook_id}", tags=_HOOKS)
@@ -148,10 +150,10 @@ async def update_webhook(
         webhook_id,
         url=body.url,
         enabled=body.enabled,
-        check=lambda current: tags.expect(WebhookView.of(current)),
+        check=lambda current: tags.check_if_match(WebhookView.from_webhook(current)),
     )
-    notes["name"] = _name(webhook)
-    return tags.of(WebhookView.of(webhook))
+    notes["name"] = _get_audit_name(webhook)
+    return tags.set_etag(WebhookView.from_webhook(webhook))
 
 
 @router.delete("/webhooks/{webhook_id}", status_code=204, tags=_HOOKS)
@@ -159,7 +161,7 @@ async def delete_webhook(
     webhook_id: WebhookId, actor: Writer, platform: PlatformDep, notes: NotesDep
 ) -> None:
     """Delete a webhook and its pending deliveries."""
-    notes["name"] = _name(await platform.notifications.delete_webhook(actor, webhook_id))
+    notes["name"] = _get_audit_name(await platform.notifications.delete_webhook(actor, webhook_id))
 
 
 @router.post("/webhooks/{webhook_id}/rotate", tags=_HOOKS)
@@ -168,15 +170,17 @@ async def rotate_webhook(
 ) -> WebhookSecret:
     """Replace the secret of a webhook. The new one is shown only once; the old one is not used any
     more."""
-    webhook, secret = await platform.notifications.rotate_webhook(actor, webhook_id)
-    notes["name"] = _name(webhook)
-    return WebhookSecret(**dict(WebhookView.of(webhook)), secret=secret)
+    webhook, secret = await platform.notifications.rotate_webhook_secret(actor, webhook_id)
+    notes["name"] = _get_audit_name(webhook)
+    return WebhookSecret(**dict(WebhookView.from_webhook(webhook)), secret=secret)
 
 
 @router.post("/webhooks/{webhook_id}/test", status_code=202, tags=_HOOKS)
 async def test_webhook(webhook_id: WebhookId, actor: Writer, platform: PlatformDep) -> DeliveryView:
     """Send one test message to a webhook. Its deliveries show the outcome."""
-    return DeliveryView.of(await platform.notifications.test_webhook(actor, webhook_id))
+    return DeliveryView.from_delivery(
+        await platform.notifications.send_test_to_webhook(actor, webhook_id)
+    )
 
 
 @router.get("/webhooks/{webhook_id}/deliveries", tags=_HOOKS)
@@ -185,7 +189,7 @@ async def list_webhook_deliveries(
 ) -> DeliveryList:
     """List the last deliveries to a webhook with their outcomes."""
     deliveries = await platform.notifications.webhook_deliveries(actor, webhook_id)
-    return DeliveryList(items=[DeliveryView.of(delivery) for delivery in deliveries])
+    return DeliveryList(items=[DeliveryView.from_delivery(delivery) for delivery in deliveries])
 
 
 @router.get("/admin/idle-gpus", tags=["admin"])
@@ -193,7 +197,7 @@ async def list_idle_gpus(actor: Admin, platform: PlatformDep) -> IdleGpuJobs:
     """List the jobs, rank groups and sessions that leave their GPUs idle; administrators only."""
     jobs = await platform.notifications.idle_gpu_jobs(actor)
     return IdleGpuJobs(
-        items=[present(job, actor, platform) for job in jobs],
+        items=[make_job_view(job, actor, platform) for job in jobs],
         gpus=sum(job.spec.resources.nodes * job.spec.resources.gpu.count for job in jobs),
     )
 

@@ -14,16 +14,18 @@ from aitne.core.models.preferences import MODELS
 router = APIRouter(prefix=f"{V1}/me/preferences", tags=["preferences"])
 
 
-def _serve(key: str, model: type[Strict]) -> None:
+def _add_routes(key: str, model: type[Strict]) -> None:
     """Add the routes that read and replace the preferences stored under ``key``. Each key has
     routes of its own, so that the OpenAPI document contains its schema."""
     words = key.replace("_", " ")
 
     async def read(actor: Reader, platform: PlatformDep, tags: TagsDep) -> Strict:
-        return tags.of(await platform.preferences.get(actor, key))
+        return tags.set_etag(await platform.preferences.get(actor, key))
 
     async def write(body: Strict, actor: Writer, platform: PlatformDep, tags: TagsDep) -> Strict:
-        return tags.of(await platform.preferences.put(actor, key, body, check=tags.expect))
+        return tags.set_etag(
+            await platform.preferences.set_preference(actor, key, body, check=tags.check_if_match)
+        )
 
     write.__annotations__["body"] = model
     for method, verb, handler, summary in (
@@ -41,4 +43,4 @@ def _serve(key: str, model: type[Strict]) -> None:
 
 
 for _key, _model in MODELS.items():
-    _serve(_key, _model)
+    _add_routes(_key, _model)

@@ -40,7 +40,7 @@ async def list_projects(
 ) -> ProjectList:
     """List your projects; administrators see all."""
     page = await platform.users.projects(
-        actor, where.search(), cursor=where.cursor, limit=where.limit
+        actor, where.to_search(), cursor=where.cursor, limit=where.limit
     )
     return ProjectList(items=list(page.items), next_cursor=page.next_cursor, total=page.total)
 
@@ -68,7 +68,7 @@ async def create_project(
 @router.get("/projects/{name}", tags=["projects"])
 async def get_project(name: Name, actor: Reader, platform: PlatformDep, tags: TagsDep) -> Project:
     """Return one of your projects, or any project as an administrator."""
-    return tags.of(await platform.projects.get(actor, name))
+    return tags.set_etag(await platform.projects.get(actor, name))
 
 
 @router.patch("/projects/{name}", tags=["projects"])
@@ -76,9 +76,9 @@ async def update_project(
     name: Name, body: ProjectChanges, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
     """Change the title or description of a project; managers only."""
-    return tags.of(
-        await platform.project_life.describe(
-            actor, name, title=body.title, description=body.description, check=tags.expect
+    return tags.set_etag(
+        await platform.project_life.update_description(
+            actor, name, title=body.title, description=body.description, check=tags.check_if_match
         )
     )
 
@@ -89,7 +89,7 @@ async def approve_project(
 ) -> Project:
     """Approve a requested project; administrators only. If the scheduler has accounts, the
     project's is created by the next sync."""
-    return tags.of(
+    return tags.set_etag(
         await platform.project_life.approve(
             actor, name, expires_at=body.expires_at, budget=body.budget, limits=body.limits
         )
@@ -101,7 +101,7 @@ async def decline_project(
     name: Name, body: Refusal, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> Project:
     """Decline a requested project, or a requested later end; administrators only."""
-    return tags.of(await platform.project_life.decline(actor, name, body.reason))
+    return tags.set_etag(await platform.project_life.decline(actor, name, body.reason))
 
 
 @router.post("/projects/{name}/close", tags=["projects"])
@@ -109,7 +109,7 @@ async def close_project(
     name: Name, body: Closing, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
     """Close a project for new jobs; managers only. Pending and running jobs continue."""
-    return tags.of(await platform.project_life.close(actor, name, body.reason))
+    return tags.set_etag(await platform.project_life.close(actor, name, body.reason))
 
 
 @router.post("/projects/{name}/reopen", tags=["projects"])
@@ -118,7 +118,7 @@ async def reopen_project(
 ) -> Project:
     """Reopen a closed project; managers only, or administrators only if an administrator closed
     it."""
-    return tags.of(await platform.project_life.reopen(actor, name))
+    return tags.set_etag(await platform.project_life.reopen(actor, name))
 
 
 @router.put("/projects/{name}/end", tags=["projects"])
@@ -126,8 +126,8 @@ async def set_project_end(
     name: Name, body: NewEnd, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> Project:
     """Set the end of the project; administrators only. An expired project becomes active again."""
-    return tags.of(
-        await platform.project_life.set_end(actor, name, body.expires_at, check=tags.expect)
+    return tags.set_etag(
+        await platform.project_life.set_end(actor, name, body.expires_at, check=tags.check_if_match)
     )
 
 
@@ -136,7 +136,9 @@ async def ask_for_time(
     name: Name, body: NewExtensionRequest, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
     """Request a later end of the project; managers only."""
-    return tags.of(await platform.project_life.ask_for_time(actor, name, body.until, body.reason))
+    return tags.set_etag(
+        await platform.project_life.request_extension(actor, name, body.until, body.reason)
+    )
 
 
 @router.put("/projects/{name}/budget", tags=["projects"])
@@ -145,7 +147,9 @@ async def set_project_budget(
 ) -> Project:
     """Set the hours that the project may use; administrators only. An empty budget removes the
     limit."""
-    return tags.of(await platform.project_life.set_budget(actor, name, body, check=tags.expect))
+    return tags.set_etag(
+        await platform.project_life.set_budget(actor, name, body, check=tags.check_if_match)
+    )
 
 
 @router.put("/projects/{name}/retention", tags=["projects"])
@@ -154,7 +158,9 @@ async def set_project_retention(
 ) -> Project:
     """Set how long ended jobs of the project are kept, within what the site permits; managers only.
     An empty value means the site's own."""
-    return tags.of(await platform.project_life.set_retention(actor, name, body, check=tags.expect))
+    return tags.set_etag(
+        await platform.project_life.set_retention(actor, name, body, check=tags.check_if_match)
+    )
 
 
 @router.get("/projects/{name}/members", tags=["projects"])
@@ -168,7 +174,7 @@ async def put_member(
     name: Name, user: MemberName, body: MemberChanges, actor: Writer, platform: PlatformDep
 ) -> Member:
     """Add a member, or change a member's role and limits; managers only."""
-    return await platform.projects.put_member(
+    return await platform.projects.set_member(
         actor, name, user, limits=body.limits, role=body.role, default=body.default
     )
 
@@ -186,7 +192,7 @@ async def get_limits(
 ) -> ProjectLimits:
     """Return the limits of the project and its members, and their use by user."""
     limits = await platform.projects.limits(actor, name)
-    tags.of(limits.granted)
+    tags.set_etag(limits.granted)
     return limits
 
 
@@ -196,8 +202,8 @@ async def set_limits(
 ) -> ProjectLimits:
     """Replace the limits that the project is granted; administrators only. The scheduler applies
     them at once or, if its accounting holds them, after the next sync."""
-    limits = await platform.projects.set_limits(actor, name, body, check=tags.expect)
-    tags.of(limits.granted)
+    limits = await platform.projects.set_limits(actor, name, body, check=tags.check_if_match)
+    tags.set_etag(limits.granted)
     return limits
 
 

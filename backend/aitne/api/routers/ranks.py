@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Response
 from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer, WrittenDep
 from aitne.api.job_views import JobPage, JobView
 from aitne.api.routers import V1
-from aitne.api.routers.jobs import JobId, present, present_created, present_page
+from aitne.api.routers.jobs import JobId, make_created_view, make_job_view, make_page_response
 from aitne.api.views import JobQuery
 from aitne.core.models.job import Plan
 from aitne.core.models.ranks import RanksFile
@@ -38,7 +38,7 @@ async def start_ranks(
     """Start ranks for the notebook of a running session: a job of its own, which waits in the queue
     and ends with the session at the latest. Only the owner of the session may do so."""
     created = await platform.ranks.start(actor, job_id, body, idempotency_key=idempotency_key)
-    return present_created(created, actor, platform, response)
+    return make_created_view(created, actor, platform, response)
 
 
 @router.get("/sessions/{job_id}/ranks", response_model=JobPage)
@@ -51,7 +51,7 @@ async def list_ranks(
 ) -> Response:
     """List the rank groups of a session, newest first, also those that have ended."""
     await platform.ranks.check_readable(actor, job_id)
-    return await present_page(where, None, actor, platform, written, session_id=job_id)
+    return await make_page_response(where, None, actor, platform, written, session_id=job_id)
 
 
 @router.post("/sessions/{job_id}/ranks/release", status_code=202)
@@ -59,7 +59,7 @@ async def release_all_ranks(job_id: JobId, actor: Writer, platform: PlatformDep)
     """Request the end of all rank groups of a session. The session and its kernels continue."""
     groups = await platform.ranks.release_all(actor, job_id)
     return JobPage(
-        items=[present(group, actor, platform) for group in groups],
+        items=[make_job_view(group, actor, platform) for group in groups],
         next_cursor=None,
         total=len(groups),
     )
@@ -70,4 +70,4 @@ async def release_ranks(
     job_id: JobId, group_id: GroupId, actor: Writer, platform: PlatformDep
 ) -> JobView:
     """Request the end of one rank group of a session; one that has ended does not change."""
-    return present(await platform.ranks.release(actor, job_id, group_id), actor, platform)
+    return make_job_view(await platform.ranks.release(actor, job_id, group_id), actor, platform)

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer
 from aitne.api.job_views import JobView
 from aitne.api.routers import V1
-from aitne.api.routers.jobs import JobId, present, present_created
-from aitne.api.streaming import StreamedResponse, streams_of
+from aitne.api.routers.jobs import JobId, make_created_view, make_job_view
+from aitne.api.streaming import StreamedResponse, get_open_streams
 from aitne.core.models.comparison import Comparison
 from aitne.core.models.snapshot import Snapshot, WrittenFiles
 from aitne.core.models.sweep import Results, Sweep
@@ -30,7 +30,7 @@ async def get_job_snapshot(job_id: JobId, actor: Reader, platform: PlatformDep) 
 @router.get("/jobs/{job_id}/files")
 async def get_job_files(job_id: JobId, actor: Reader, platform: PlatformDep) -> WrittenFiles:
     """List the files of the job's folder that were changed while it ran."""
-    return await platform.snapshots.files(actor, job_id)
+    return await platform.snapshots.get_written_files(actor, job_id)
 
 
 @router.get("/jobs/{job_id}/results")
@@ -66,7 +66,7 @@ async def get_job_result(
     result = await platform.job_results.read(actor, job_id, rank)
     return StreamedResponse(
         result.parts,
-        streams_of(request.app),
+        get_open_streams(request.app),
         actor,
         media_type="application/octet-stream",
         headers={"Content-Disposition": "attachment"},
@@ -83,7 +83,7 @@ async def get_job_sweep(job_id: JobId, actor: Reader, platform: PlatformDep) -> 
 @router.post("/jobs/{job_id}/sweep/stop", status_code=202)
 async def stop_job_sweep(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
     """Cancel all tasks of a sweep that have not ended, except the best one so far."""
-    return present(await platform.sweeps.stop(actor, job_id), actor, platform)
+    return make_job_view(await platform.sweeps.stop(actor, job_id), actor, platform)
 
 
 @router.get("/jobs/{job_id}/compare/{other_id}")
@@ -116,4 +116,4 @@ async def continue_session(
 ) -> JobView:
     """Start an ended session again, with the notebooks that were open in it."""
     created = await platform.reruns.continue_session(actor, job_id, idempotency_key=idempotency_key)
-    return present_created(created, actor, platform, response)
+    return make_created_view(created, actor, platform, response)

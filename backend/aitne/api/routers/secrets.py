@@ -34,7 +34,7 @@ async def put_secret(
 ) -> UserSecret:
     """Store a secret, or replace its value. A job that names it in `secrets` gets it as an
     environment variable."""
-    return await platform.user_secrets.put(actor, name, body.value)
+    return await platform.user_secrets.set_secret(actor, name, body.value)
 
 
 @router.delete("/{name}", status_code=204)

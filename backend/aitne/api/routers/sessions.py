@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer, WrittenDep
 from aitne.api.job_views import JobPage, JobView
 from aitne.api.routers import V1
-from aitne.api.routers.jobs import JobId, present, present_created, present_page
+from aitne.api.routers.jobs import JobId, make_created_view, make_job_view, make_page_response
 from aitne.api.views import Extension, JobQuery, SessionFile, SessionUrl
 from aitne.core.errors import NotFound
 from aitne.core.models.job import JobType
@@ -27,7 +27,7 @@ async def create_session(
 ) -> JobView:
     """Start a session from a template or a job file."""
     created = await platform.jobs.create(actor, body, idempotency_key=idempotency_key)
-    return present_created(created, actor, platform, response)
+    return make_created_view(created, actor, platform, response)
 
 
 @router.get("/sessions", response_model=JobPage)
@@ -38,7 +38,7 @@ async def list_sessions(
     written: WrittenDep,
 ) -> Response:
     """List the sessions that you may see, newest first."""
-    return await present_page(where, JobType.SESSION, actor, platform, written)
+    return await make_page_response(where, JobType.SESSION, actor, platform, written)
 
 
 @router.get("/sessions/{job_id}")
@@ -50,7 +50,7 @@ async def get_session(
     if job.type is not JobType.SESSION:
         raise NotFound("session", job_id)
     response.headers["ETag"] = f'"{job.version}"'
-    return present(job, actor, platform)
+    return make_job_view(job, actor, platform)
 
 
 @router.post("/sessions/{job_id}/open")
@@ -64,7 +64,7 @@ async def open_session(
     ] = None,
 ) -> SessionUrl:
     """Return the URL of the session; the answer is 409 while it is not READY."""
-    return SessionUrl(url=await platform.sessions.open(actor, job_id, app))
+    return SessionUrl(url=await platform.sessions.get_app_url(actor, job_id, app))
 
 
 @router.post("/sessions/{job_id}/extend")
@@ -73,13 +73,13 @@ async def extend_session(
 ) -> JobView:
     """Extend the time limit of a session, as far as the limits allow."""
     job = await platform.sessions.extend(actor, job_id, body.duration)
-    return present(job, actor, platform)
+    return make_job_view(job, actor, platform)
 
 
 @router.post("/sessions/{job_id}/keep")
 async def keep_session(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
     """Report that the session is in use, so that its idle time starts again from zero."""
-    return present(await platform.sessions.keep(actor, job_id), actor, platform)
+    return make_job_view(await platform.sessions.restart_inactivity(actor, job_id), actor, platform)
 
 
 @router.post("/sessions/{job_id}/relaunch", status_code=201)
@@ -92,10 +92,10 @@ async def relaunch_session(
 ) -> JobView:
     """Start the same session again after it has ended."""
     created = await platform.sessions.relaunch(actor, job_id, idempotency_key=idempotency_key)
-    return present_created(created, actor, platform, response)
+    return make_created_view(created, actor, platform, response)
 
 
 @router.post("/sessions/{job_id}/stop", status_code=202)
 async def stop_session(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
     """Request the end of the session."""
-    return present(await platform.sessions.stop(actor, job_id), actor, platform)
+    return make_job_view(await platform.sessions.stop(actor, job_id), actor, platform)

@@ -28,10 +28,10 @@ async def get_storage(
 
     A value that could not be determined is null, and `problems` describes problems with the areas.
     """
-    return await platform.storage.mine(actor, project)
+    return await platform.storage.create_and_inspect_areas(actor, project)
 
 
 @router.get("/storage/jobs", tags=["storage"])
 async def get_job_folders(actor: Reader, platform: PlatformDep) -> JobFolders:
     """Return the disk space of the job folders of your ended jobs."""
-    return await platform.deletion.folders(actor)
+    return await platform.deletion.get_folder_sizes(actor)

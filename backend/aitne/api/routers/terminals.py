@@ -10,7 +10,7 @@ from pydantic import Field
 from aitne.api.deps import PlatformDep, Reader, Writer
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId
-from aitne.api.terminal_socket import serve
+from aitne.api.terminal_socket import serve_terminal
 from aitne.core.models.base import AskedFlag, Frozen, Strict
 from aitne.services.sessions.terminals import Ticket
 
@@ -43,13 +43,13 @@ async def create_terminal(
     Open the WebSocket `/api/v1/jobs/{job_id}/terminal` within a minute and send the ticket in its
     first message. The messages that follow are described in docs/reference/terminal-protocol.md.
     """
-    return await platform.terminals.ticket(actor, job_id, body.node)
+    return await platform.terminals.issue_ticket(actor, job_id, body.node)
 
 
 @router.get("/ssh")
 async def get_ssh(actor: Reader, platform: PlatformDep) -> SshFacts:
     """Return the settings that an SSH client needs to reach your jobs."""
-    return SshFacts(account=await platform.terminals.account(actor))
+    return SshFacts(account=await platform.terminals.get_unix_account_name(actor))
 
 
 @router.websocket("/jobs/{job_id}/terminal")
@@ -61,4 +61,4 @@ async def open_terminal(
     ] = False,
 ) -> None:
     """Serve a terminal in a running job. The ticket in the first message authorizes it."""
-    await serve(websocket, job_id, hold=hold)
+    await serve_terminal(websocket, job_id, hold=hold)

@@ -36,7 +36,7 @@ async def put_tree(
     """Store the list of a working tree's files (JSON as `core/trees.py` describes it), and return
     the contents that are missing. After uploading those, send the list again; once nothing is
     missing, a job can name the tree in `tree`."""
-    return await platform.trees.receive(actor, sha256, upload)
+    return await platform.trees.receive_file_list(actor, sha256, upload)
 
 
 @router.put("/trees/{sha256}/blobs", status_code=204, openapi_extra=_BODY)

@@ -90,7 +90,7 @@ async def project_waiting(
     limit: Limit = 100,
 ) -> WaitingPage:
     """List the project's pending jobs with owner, reason and expected start."""
-    return await platform.reports.waiting(actor, name, cursor=cursor, limit=limit)
+    return await platform.reports.list_waiting_jobs(actor, name, cursor=cursor, limit=limit)
 
 
 @router.get("/usage")

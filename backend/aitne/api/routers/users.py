@@ -67,7 +67,7 @@ async def delete_token(
     end. A token may revoke itself; otherwise as for its creation."""
     token = await platform.users.delete_token(actor, token_id, owner=user)
     notes["name"] = token.name
-    await platform.logins_ended(user or actor.name)
+    await platform.close_connections_of_user(user or actor.name)
 
 
 @router.get("/users", tags=["users"])
@@ -77,7 +77,7 @@ async def list_users(
     """List all accounts; administrators only."""
     page = await platform.users.list(
         actor,
-        where.search(),
+        where.to_search(),
         sort=where.sort,
         descending=where.order == "desc",
         cursor=where.cursor,
@@ -107,7 +107,7 @@ async def create_user(
 @router.get("/users/{name}", tags=["users"])
 async def get_user(name: Name, actor: Reader, platform: PlatformDep, tags: TagsDep) -> User:
     """Return your own account, or any account as an administrator."""
-    return tags.of(await platform.users.get(actor, name))
+    return tags.set_etag(await platform.users.get(actor, name))
 
 
 @router.patch("/users/{name}", tags=["users"])
@@ -133,8 +133,8 @@ async def update_user(
         password=body.password,
         current_password=body.current_password,
         source=body.source,
-        check=tags.expect,
+        check=tags.check_if_match,
     )
     if changed.disabled or body.password is not None:
-        await platform.logins_ended(name)
-    return tags.of(changed)
+        await platform.close_connections_of_user(name)
+    return tags.set_etag(changed)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url, Yes
 from aitne.cli.registry import OPERATE, examples, group
 
@@ -47,7 +47,7 @@ def preferences(
     data_dir: DataDir = None,
 ) -> int:
     """Show your preferences in the portal, or change those that are given."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     current = client.preferences.get("portal")
     changes: dict[str, str | None] = {}
     if language is not None:
@@ -57,26 +57,28 @@ def preferences(
     if changes:
         current = client.preferences.put("portal", {**current, **changes})
     if as_json:
-        output.answer_json(current)
+        output.print_json(current)
     else:
-        output.facts([("language", current["language"] or BROWSER), ("theme", current["theme"])])
+        output.print_facts(
+            [("language", current["language"] or BROWSER), ("theme", current["theme"])]
+        )
     return 0
 
 
 @sessions.command("ls", epilog=examples("aitne account sessions ls"))
 def sessions_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the browsers in which you are logged in."""
-    sign_ins = connect(url, data_dir).account.sign_ins()
-    return output.listing(
+    sign_ins = make_client(url, data_dir).account.sign_ins()
+    return output.print_list(
         as_json,
         sign_ins,
         ("ID", "BROWSER", "ADDRESS", "WITH", "LAST USED"),
         lambda sign_in: (
             sign_in.id,
-            output.plain(sign_in.device),
+            output.to_single_line(sign_in.device),
             sign_in.address or "",
             sign_in.source,
-            f"{output.since(sign_in.last_seen_at)} ago",
+            f"{output.format_elapsed(sign_in.last_seen_at)} ago",
         ),
     )
 
@@ -94,7 +96,7 @@ def sessions_revoke(
     data_dir: DataDir = None,
 ) -> int:
     """Log out one browser, or all of them. Tokens remain valid, including the one in use."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
         output.confirm(
             "Log out everywhere?" if sign_in == ALL else f"Log the browser {sign_in} out?"
@@ -104,7 +106,7 @@ def sessions_revoke(
     else:
         client.account.revoke_sign_in(sign_in)
         count = 1
-    return output.done(
+    return output.print_done(
         as_json,
         {"revoked": count, "ended": count},  # ended: the old name, until 0.3
         f"{count} browser{'s' if count != 1 else ''} logged out.",

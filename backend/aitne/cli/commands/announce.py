@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url, Yes
 from aitne.cli.registry import LOOK, examples, group
-from aitne.cli.times import moment_of
+from aitne.cli.times import parse_time
 from aitne.client.admin_records import AnnouncementRecord
 
 
@@ -48,17 +48,17 @@ def announce_ls(
     data_dir: DataDir = None,
 ) -> int:
     """List your current announcements, the most important first."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     announcements = [*client.announcements.all()] if everything else client.announcements.list()
     if as_json:
-        output.answer_json([announcement.raw for announcement in announcements])
+        output.print_json([announcement.raw for announcement in announcements])
     elif announcements:
-        output.table(
+        output.print_table(
             ("ID", "SEVERITY", "FROM", "UNTIL", "FOR", "TEXT"),
             [_row(announcement) for announcement in announcements],
         )
     else:
-        output.say("There are no announcements.")
+        output.print_message("There are no announcements.")
     return 0
 
 
@@ -80,16 +80,16 @@ def announce_create(
     data_dir: DataDir = None,
 ) -> int:
     """Publish an announcement; administrators only."""
-    client = connect(url, data_dir)
-    starts_at, ends_at = moment_of("--from", starts), moment_of("--until", until)
+    client = make_client(url, data_dir)
+    starts_at, ends_at = parse_time("--from", starts), parse_time("--until", until)
     if not yes:
-        output.facts(
+        output.print_facts(
             [
                 ("Text", text),
                 ("Severity", severity or "info"),
                 ("For", ", ".join(projects or ()) or "all users"),
-                ("From", output.moment(starts_at) or "now"),
-                ("Until", output.moment(ends_at) or "it is deleted"),
+                ("From", output.format_time(starts_at) or "now"),
+                ("Until", output.format_time(ends_at) or "it is deleted"),
             ]
         )
         output.confirm("Announce this?")
@@ -100,7 +100,7 @@ def announce_create(
         starts_at=starts_at,
         ends_at=ends_at,
     )
-    return _answer(made, "announced", as_json=as_json)
+    return _print_announcement(made, "announced", as_json=as_json)
 
 
 @announce.command(
@@ -122,12 +122,12 @@ def announce_edit(
         "text": text,
         "severity": severity,
         "projects": projects,
-        "starts_at": moment_of("--from", starts),
-        "ends_at": moment_of("--until", until),
+        "starts_at": parse_time("--from", starts),
+        "ends_at": parse_time("--until", until),
     }
     fields = {name: value for name, value in changes.items() if value is not None}
-    changed = connect(url, data_dir).announcements.change(announcement, **fields)
-    return _answer(changed, "changed", as_json=as_json)
+    changed = make_client(url, data_dir).announcements.change(announcement, **fields)
+    return _print_announcement(changed, "changed", as_json=as_json)
 
 
 @announce.command("delete", epilog=examples("aitne announce delete 5f2d1c0b9a8e7d6c --yes"))
@@ -139,12 +139,14 @@ def announce_delete(
     data_dir: DataDir = None,
 ) -> int:
     """Delete an announcement; administrators only."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
-        output.say(output.plain(client.announcements.get(announcement).text))
+        output.print_message(output.to_single_line(client.announcements.get(announcement).text))
         output.confirm(f"Delete announcement {announcement}?")
     client.announcements.delete(announcement)
-    return output.done(as_json, {"id": announcement, "deleted": True}, f"{announcement}: deleted.")
+    return output.print_done(
+        as_json, {"id": announcement, "deleted": True}, f"{announcement}: deleted."
+    )
 
 
 @announce.command("dismiss", epilog=examples("aitne announce dismiss 5f2d1c0b9a8e7d6c"))
@@ -152,8 +154,8 @@ def announce_dismiss(
     announcement: Id, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Hide an announcement for yourself. Critical ones cannot be hidden."""
-    connect(url, data_dir).announcements.dismiss(announcement)
-    return output.done(
+    make_client(url, data_dir).announcements.dismiss(announcement)
+    return output.print_done(
         as_json, {"id": announcement, "dismissed": True}, f"{announcement}: dismissed."
     )
 
@@ -162,12 +164,12 @@ def _row(announcement: AnnouncementRecord) -> tuple[str, ...]:
     return (
         announcement.id,
         announcement.severity,
-        output.moment(announcement.starts_at),
-        output.moment(announcement.ends_at),
+        output.format_time(announcement.starts_at),
+        output.format_time(announcement.ends_at),
         ", ".join(announcement.projects) or "all users",
         f"{announcement.text} (dismissed)" if announcement.dismissed else announcement.text,
     )
 
 
-def _answer(announcement: AnnouncementRecord, what: str, *, as_json: bool) -> int:
-    return output.done(as_json, announcement.raw, f"{announcement.id}: {what}.")
+def _print_announcement(announcement: AnnouncementRecord, what: str, *, as_json: bool) -> int:
+    return output.print_done(as_json, announcement.raw, f"{announcement.id}: {what}.")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from aitne.cli.lookup import connect, find_unfinished
+from aitne.cli.lookup import find_unfinished, make_client
 from aitne.cli.options import DataDir, UnfinishedJobArgument, Url
 from aitne.cli.registry import WORK, command
 
@@ -43,5 +43,7 @@ def attach(
     """
     from aitne.cli import remote_terminal
 
-    client = connect(url, data_dir)
-    return remote_terminal.attach(client, find_unfinished(client, job), command or [], node=node)
+    client = make_client(url, data_dir)
+    return remote_terminal.attach_terminal(
+        client, find_unfinished(client, job), command or [], node=node
+    )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import (
     Cpu,
     DataDir,
@@ -100,8 +100,8 @@ def batch(
     chosen = _parameters(parameters or [])
     if rest:
         raise InvalidInput(f"There is one notebook, and {rest[0]} is left over.")
-    for sentence in convention.warnings(_read(notebook), chosen):
-        output.say(f"Warning: {sentence}")
+    for sentence in convention.list_warnings(_read_notebook(notebook), chosen):
+        output.print_message(f"Warning: {sentence}")
     path = os.path.abspath(notebook)
     if sync is not None:
         path = os.path.relpath(os.path.realpath(notebook), os.path.realpath(sync))
@@ -109,14 +109,14 @@ def batch(
             raise InvalidInput.field(
                 "--sync", "the notebook is not in this folder", value=sync, allowed="its folder"
             )
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     resources = {"cpu": cpu, "memory": memory, "gpu": gpu, "nodes": nodes}
     job_file: dict[str, Any] = {
         "name": name,
         "project": project,
         "notebook": {"path": path, "parameters": chosen}
         | ({} if kernel is None else {"kernel": kernel}),
-        "tree": None if sync is None else submit.upload(client, sync),
+        "tree": None if sync is None else submit.upload_tree(client, sync),
         "max_duration": max_duration,
         "image": image,
         "environment": None
@@ -127,11 +127,11 @@ def batch(
         or None,
     }
     fields = {field: value for field, value in job_file.items() if value is not None}
-    submit.submit(client, fields, yes=yes, wait=wait, as_json=as_json)
+    submit.submit_job_file(client, fields, yes=yes, wait=wait, as_json=as_json)
     return 0
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read_notebook(path: str) -> dict[str, Any]:
     """Return the content of the notebook. Raises ``InvalidInput`` if it cannot be read or is
     none."""
     try:

@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, ProjectArgument, Url, Yes
 from aitne.cli.registry import LOOK, examples, group
-from aitne.cli.views.differences import MOST_SHOWN, several, show, summary, write
+from aitne.cli.views.differences import (
+    MOST_SHOWN,
+    format_count,
+    format_summary,
+    print_differences,
+    write_differences,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,34 +46,34 @@ Reference = Annotated[
 @datasets.command("ls", epilog=examples("aitne dataset ls"))
 def dataset_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the datasets that you may read."""
-    catalogue = connect(url, data_dir).datasets.list()
-    return output.listing(
+    catalogue = make_client(url, data_dir).datasets.list()
+    return output.print_list(
         as_json,
         catalogue,
         ("NAME", "VERSION", "SIZE", "FILES", "OWNER", "PROJECTS", "STATE"),
         lambda dataset: (
             dataset.name,
             dataset.version,
-            output.memory(dataset.size_bytes),
+            output.format_memory(dataset.size_bytes),
             dataset.files,
             dataset.owner,
             ", ".join(dataset.projects),
-            _state(dataset),
+            _format_state(dataset),
         ),
     )
 
 
 @datasets.command("show", epilog=examples("aitne dataset show div2k\naitne dataset show div2k:1.0"))
-def datasetshow(
+def dataset_show(
     reference: Reference, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Show one version of a dataset, and how to read it in a job."""
-    dataset = connect(url, data_dir).datasets.get(reference)
+    dataset = make_client(url, data_dir).datasets.get(reference)
     if as_json:
-        output.answer_json(dataset.raw)
+        output.print_json(dataset.raw)
         return 0
-    verified = f"{output.moment(dataset.verified_at)} by {dataset.verified_by}"
-    output.facts(
+    verified = f"{output.format_time(dataset.verified_at)} by {dataset.verified_by}"
+    output.print_facts(
         [
             ("Dataset", dataset.reference),
             ("About", dataset.description),
@@ -76,11 +82,11 @@ def datasetshow(
             ("Projects", ", ".join(dataset.projects) or "none: only its owner may read it"),
             ("Path", dataset.path),
             ("In a job", f"$AITNE_DATASETS/{dataset.name}"),
-            ("Size", f"{output.memory(dataset.size_bytes)} in {dataset.files} files"),
+            ("Size", f"{output.format_memory(dataset.size_bytes)} in {dataset.files} files"),
             ("Manifest", dataset.manifest),
-            ("Added", output.moment(dataset.created_at)),
+            ("Added", output.format_time(dataset.created_at)),
             ("Verified", verified if dataset.verified_at else "not since it was added"),
-            ("State", _state(dataset)),
+            ("State", _format_state(dataset)),
         ]
     )
     return 0
@@ -123,29 +129,29 @@ def dataset_add(
     from aitne.cli.meter import ProgressMeter
     from aitne.client.manifests import ManifestDifference, make
 
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     fields = {
         "name": name,
         "version": version,
-        "path": _on_the_cluster(path),
+        "path": _get_cluster_path(path),
         "description": description,
         "licence": licence,
         "project": project,
     }
-    _refuse_taken(client, name, version)
+    _check_version_free(client, name, version)
     client.datasets.check(fields)
     readers = project or client.me().user.default_project
     meter = ProgressMeter()
 
-    def agree(listed: FolderListing) -> None:
-        meter.stop()
-        output.facts(
+    def confirm_listing(listed: FolderListing) -> None:
+        meter.remove_bar()
+        output.print_facts(
             [
                 ("Dataset", f"{name}:{version}"),
                 ("About", description),
                 ("Licence", licence),
                 ("Path", listed.root),
-                ("Size", f"{output.memory(listed.size_bytes)} in {listed.files} files"),
+                ("Size", f"{output.format_memory(listed.size_bytes)} in {listed.files} files"),
                 ("Links", listed.links or None),
                 ("Readable by", f"you and the members of {readers}"),
             ],
@@ -154,24 +160,24 @@ def dataset_add(
         if not yes:
             output.confirm("Read all its files and add it?")
 
-    with _going_on_later(), meter:
-        made = make(path, listed=agree, journal_dir=_journals(), heard=meter)
+    with _note_kept_progress(), meter:
+        made = make(path, listed=confirm_listing, journal_dir=_get_journals_dir(), heard=meter)
     if made.problems:
         problems = [
             ManifestDifference(problem.path, problem.kind, problem.reason)
             for problem in made.problems
         ]
-        return _refuse(f"{name}:{version}", problems, as_json=as_json)
+        return _print_refusal(f"{name}:{version}", problems, as_json=as_json)
     dataset = client.datasets.add(fields, manifest=made.digest, text=[made.text])
-    made.forget()
+    made.delete_journal()
     if as_json:
-        output.answer_json(dataset.raw)
+        output.print_json(dataset.raw)
         return 0
-    output.say(
+    output.print_message(
         f"Added. In a job file: `datasets: [{dataset.reference}]`. "
         f"Share it: `aitne dataset grant {dataset.reference} PROJECT`."
     )
-    output.answer(dataset.reference)
+    output.print_line(dataset.reference)
     return 0
 
 
@@ -206,18 +212,20 @@ def dataset_verify(
     from aitne.cli.meter import ProgressMeter
     from aitne.client.manifests import verify
 
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     dataset = client.datasets.get(reference)
     text = client.datasets.manifest(dataset.reference)
-    with _going_on_later(), ProgressMeter() as meter:
-        verification = verify(path or dataset.path, text, journal_dir=_journals(), heard=meter)
-    noted = _note(client, dataset, verification)
+    with _note_kept_progress(), ProgressMeter() as meter:
+        verification = verify(
+            path or dataset.path, text, journal_dir=_get_journals_dir(), heard=meter
+        )
+    noted = _report_verification(client, dataset, verification)
     if report is None and len(verification.differences) > MOST_SHOWN and not as_json:
-        report = _journals() / "reports" / f"{dataset.name}-{dataset.version}.tsv"
+        report = _get_journals_dir() / "reports" / f"{dataset.name}-{dataset.version}.tsv"
     if report is not None:
-        write(report, verification.differences)
+        write_differences(report, verification.differences)
     if as_json:
-        output.answer_json(
+        output.print_json(
             {
                 "dataset": dataset.reference,
                 "path": verification.root,
@@ -231,14 +239,16 @@ def dataset_verify(
             }
         )
     elif verification.differences:
-        show(verification.differences, sys.stdout)
-    prefix = f"{dataset.reference} in {output.plain(verification.root)}: "
+        print_differences(verification.differences, sys.stdout)
+    prefix = f"{dataset.reference} in {output.to_single_line(verification.root)}: "
     if verification.ok:
-        output.say(f"{prefix}all {verification.files} files are unchanged since it was added.")
+        output.print_message(
+            f"{prefix}all {verification.files} files are unchanged since it was added."
+        )
         return 0
-    output.say(f"aitne: {prefix}{summary(verification)}")
+    output.print_message(f"aitne: {prefix}{format_summary(verification)}")
     if report is not None:
-        output.say(f"All of them: {report}")
+        output.print_message(f"All of them: {report}")
     return FAILED
 
 
@@ -251,8 +261,8 @@ def dataset_grant(
     data_dir: DataDir = None,
 ) -> int:
     """Allow the members of a project to read one of your datasets."""
-    dataset = connect(url, data_dir).datasets.grant(reference, project)
-    return output.done(
+    dataset = make_client(url, data_dir).datasets.grant(reference, project)
+    return output.print_done(
         as_json, dataset.raw, f"{dataset.reference}: readable by {', '.join(dataset.projects)}."
     )
 
@@ -267,13 +277,13 @@ def dataset_revoke(
     data_dir: DataDir = None,
 ) -> int:
     """Withdraw a project's permission to read a dataset. Running jobs that read it continue."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     dataset = client.datasets.get(reference)
     if not yes:
         output.confirm(f"Withdraw {dataset.reference} from {project}?")
     updated = client.datasets.revoke(dataset.reference, project)
     readers = ", ".join(updated.projects) or "its owner alone"
-    return output.done(as_json, updated.raw, f"{updated.reference}: readable by {readers}.")
+    return output.print_done(as_json, updated.raw, f"{updated.reference}: readable by {readers}.")
 
 
 @datasets.command("retire", epilog=examples("aitne dataset retire div2k:1.0 --yes"))
@@ -285,26 +295,26 @@ def dataset_retire(
     data_dir: DataDir = None,
 ) -> int:
     """Retire a version, so that new jobs cannot use it. Its files and its entry are kept."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     dataset = client.datasets.get(reference)
     if not yes:
         output.confirm(f"Retire {dataset.reference}?")
     updated = client.datasets.retire(dataset.reference)
-    return output.done(
+    return output.print_done(
         as_json, updated.raw, f"{updated.reference}: retired; new jobs cannot name it."
     )
 
 
-def _state(dataset: DatasetRecord) -> str:
+def _format_state(dataset: DatasetRecord) -> str:
     words = ["retired"] if dataset.retired else []
     if dataset.damaged_files:
-        words.append(f"damaged ({several(dataset.damaged_files, 'path')})")
+        words.append(f"damaged ({format_count(dataset.damaged_files, 'path')})")
     elif dataset.verified_at is not None:
         words.append("verified")
     return ", ".join(words)
 
 
-def _refuse_taken(client: Client, name: str, version: str) -> None:
+def _check_version_free(client: Client, name: str, version: str) -> None:
     """Raise ``Conflict`` if this version of the dataset exists already and the user may read it."""
     from aitne.core.errors import Conflict, NotFound
 
@@ -318,7 +328,7 @@ def _refuse_taken(client: Client, name: str, version: str) -> None:
     )
 
 
-def _on_the_cluster(path: Path) -> str:
+def _get_cluster_path(path: Path) -> str:
     """Return the absolute path under which the catalogue lists the folder.
 
     An absolute path without ``..`` is kept, including symbolic links such as /home, because these
@@ -334,43 +344,47 @@ def _on_the_cluster(path: Path) -> str:
         raise InvalidInput.field(
             "PATH",
             "it has characters that are not allowed in a dataset's path",
-            value=output.plain(cluster_path),
+            value=output.to_single_line(cluster_path),
         )
     return cluster_path
 
 
 @contextlib.contextmanager
-def _going_on_later() -> Iterator[None]:
+def _note_kept_progress() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        output.say("\nInterrupted. Progress is kept: run the same command again to resume.")
+        output.print_message(
+            "\nInterrupted. Progress is kept: run the same command again to resume."
+        )
         raise
 
 
-def _journals() -> Path:
+def _get_journals_dir() -> Path:
     from aitne.host.folders import cache_dir
 
     return cache_dir() / "datasets"
 
 
-def _refuse(reference: str, problems: Sequence[ManifestDifference], *, as_json: bool) -> int:
+def _print_refusal(reference: str, problems: Sequence[ManifestDifference], *, as_json: bool) -> int:
     """Print why a folder cannot become a dataset, and return the exit status."""
     message = (
-        f"{reference} was not added: {several(len(problems), 'path')} cannot be in a dataset as "
+        f"{reference} was not added: {format_count(len(problems), 'path')} cannot be in a dataset as "
         "they are. Fix or remove them, then run the command again; progress is kept."
     )
     if as_json:
         differences = [difference.raw for difference in problems]
         error = {"code": "unfit", "message": message, "differences": differences}
-        output.answer_json({"error": error})
+        output.print_json({"error": error})
     else:
-        show(problems, sys.stderr)
-    output.say(f"aitne: {message}")
+        print_differences(problems, sys.stderr)
+    output.print_message(f"aitne: {message}")
     return INVALID
 
 
-def _note(client: Client, dataset: DatasetRecord, verification: Verification) -> bool:
+def _report_verification(
+    client: Client, dataset: DatasetRecord, verification: Verification
+) -> bool:
     """Report the result of a verification to the platform; return whether it was recorded. It is
     not if a copy of the dataset was compared.
 
@@ -395,6 +409,6 @@ def _note(client: Client, dataset: DatasetRecord, verification: Verification) ->
             damaged_files=verification.damaged_files,
         )
     except AitneError as error:
-        output.say(f"The result could not be recorded: {error.message}")
+        output.print_message(f"The result could not be recorded: {error.message}")
         return False
     return True

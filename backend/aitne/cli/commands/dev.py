@@ -82,13 +82,13 @@ def cluster_up(
         cloud_nodes=cloud_nodes,
         topology=topology,
         port_base=port_base,
-        progress=output.say,
+        progress=output.print_message,
     )
     if as_json:
-        output.answer_json(dev_cluster.model_dump(mode="json"))
+        output.print_json(dev_cluster.model_dump(mode="json"))
     else:
-        output.answer(f"export SLURM_CONF={dev_cluster.slurm_conf}")
-        output.say(
+        output.print_line(f"export SLURM_CONF={dev_cluster.slurm_conf}")
+        output.print_message(
             f"`aitne dev cluster shell{_option(name)}` opens a shell on it, `down` removes it. A platform uses it "
             f"with `AITNE_SLURM__DEV_CLUSTER={name} aitne up --scheduler slurm`."
         )
@@ -139,11 +139,11 @@ def cluster_down(name: Name = "dev", as_json: Json = False) -> int:
     _require_checkout()
     from aitne_devcluster.cluster import down
 
-    stopped = down(name, progress=output.say)
+    stopped = down(name, progress=output.print_message)
     if as_json:
-        output.answer_json({"stopped": stopped, "name": name})
+        output.print_json({"stopped": stopped, "name": name})
     elif not stopped:
-        output.say(f"There is no development cluster {name}.")
+        output.print_message(f"There is no development cluster {name}.")
     return 0
 
 
@@ -158,9 +158,9 @@ def cluster_status(name: Name = "dev", as_json: Json = False) -> int:
 
     state = look(name)
     if as_json:
-        output.answer_json(state.model_dump(mode="json"))
+        output.print_json(state.model_dump(mode="json"))
     else:
-        output.facts(
+        output.print_facts(
             (
                 ("cluster", f"{state.cluster.name}, Slurm {state.cluster.slurm_release}"),
                 ("SLURM_CONF", state.cluster.slurm_conf),
@@ -168,16 +168,16 @@ def cluster_status(name: Name = "dev", as_json: Json = False) -> int:
                 ("broker", state.cluster.broker_socket),
             )
         )
-        output.answer("")
-        output.table(
+        output.print_line("")
+        output.print_table(
             ("DAEMON", "PID", "STATE"),
             [
                 (name, pid or "", "running" if pid else "stopped")
                 for name, pid in state.daemons.items()
             ],
         )
-        output.answer("")
-        output.table(("NODE", "STATE"), list(state.nodes.items()))
+        output.print_line("")
+        output.print_table(("NODE", "STATE"), list(state.nodes.items()))
     return 0 if all(state.daemons.values()) else 1
 
 

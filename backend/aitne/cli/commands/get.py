@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect, find_job
+from aitne.cli.lookup import find_job, make_client
 from aitne.cli.options import DataDir, JobArgument, Json, Url
 from aitne.cli.registry import WORK, command
 
@@ -67,13 +67,13 @@ def get(
         raise InvalidInput.field(
             "--from", "is not a folder of a job", value=folder, allowed=", ".join(FOLDERS)
         )
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     record = find_job(client, job)
     names = paths or []
     if not names and folder == FOLDERS[0]:
         _check_listed(record)
     if only_list:
-        return _list(client, record, names, folder, as_json)
+        return _print_entries(client, record, names, folder, as_json)
     from aitne.cli.meter import ProgressMeter
 
     with ProgressMeter() as meter:
@@ -81,8 +81,8 @@ def get(
             record.id, *names, to=to, folder=folder, replace=replace, heard=meter
         )
     if as_json:
-        output.answer_json(outcome.raw)
-    _report(outcome, to)
+        output.print_json(outcome.raw)
+    _print_outcome(outcome, to)
     return 1 if outcome.problems else 0
 
 
@@ -102,49 +102,49 @@ def _check_listed(job: Job) -> None:
         )
 
 
-def _list(client: Client, job: Job, names: list[str], folder: str, as_json: bool) -> int:
+def _print_entries(client: Client, job: Job, names: list[str], folder: str, as_json: bool) -> int:
     if not names and folder == FOLDERS[0]:
         from aitne.cli.views import run as view
 
         files = client.jobs.files(job.id)
         if as_json:
-            output.answer_json(files.raw)
+            output.print_json(files.raw)
         else:
-            view.show_files(files)
+            view.print_files(files)
         return 0
     entries = [
         entry
         for name in names or [""]
         for entry in client.jobs.list_folder(job.id, name, folder=folder)
     ]
-    return output.listing(
+    return output.print_list(
         as_json,
         entries,
         ("NAME", "SIZE", "CHANGED"),
         lambda entry: (
             entry.name + ("/" if entry.kind == "folder" else ""),
-            output.memory(entry.size_bytes) if entry.kind == "file" else entry.kind,
-            output.moment(entry.modified_at),
+            output.format_memory(entry.size_bytes) if entry.kind == "file" else entry.kind,
+            output.format_time(entry.modified_at),
         ),
     )
 
 
-def _report(outcome: Download, to: str) -> None:
+def _print_outcome(outcome: Download, to: str) -> None:
     """Print what was downloaded, left out and refused, on stderr."""
     states = [file.state for file in outcome.files]
     fetched = [file for file in outcome.files if file.state == "downloaded"]
-    size = output.memory(sum(file.size_bytes for file in fetched))
+    size = output.format_memory(sum(file.size_bytes for file in fetched))
     count = "1 file" if len(fetched) == 1 else f"{len(fetched)} files"
     unchanged = states.count("unchanged")
     more = f"; {unchanged} already here" if unchanged else ""
-    output.say(f"Downloaded {count} ({size}) to {output.plain(to)}{more}.")
+    output.print_message(f"Downloaded {count} ({size}) to {output.to_single_line(to)}{more}.")
     for file in outcome.files:
         if file.state == "kept":
-            output.say(
-                f"{output.plain(file.local)}: the local file is newer and was kept; --replace "
+            output.print_message(
+                f"{output.to_single_line(file.local)}: the local file is newer and was kept; --replace "
                 "replaces it."
             )
     for path, what in outcome.left_out.items():
-        output.say(f"{output.plain(path)}: {what}, left out.")
+        output.print_message(f"{output.to_single_line(path)}: {what}, left out.")
     for path, message in outcome.problems.items():
-        output.say(f"{output.plain(path)}: {output.plain(message)}")
+        output.print_message(f"{output.to_single_line(path)}: {output.to_single_line(message)}")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect, find_job
+from aitne.cli.lookup import find_job, make_client
 from aitne.cli.options import DataDir, JobArgument, Json, Url
 from aitne.cli.registry import WORK, command
 from aitne.core.errors import InvalidInput
@@ -30,8 +30,8 @@ def hold(job: JobArgument, as_json: Json = False, url: Url = None, data_dir: Dat
 
     For an array job this holds all pending tasks, or only the task that is named.
     """
-    client = connect(url, data_dir)
-    return _show(client.jobs.hold(find_job(client, job).id), "is held", as_json=as_json)
+    client = make_client(url, data_dir)
+    return _print_job(client.jobs.hold(find_job(client, job).id), "is held", as_json=as_json)
 
 
 @command("release", WORK, example="aitne release my-training")
@@ -39,8 +39,8 @@ def release(
     job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Release a held job, or the held tasks of an array job."""
-    client = connect(url, data_dir)
-    return _show(client.jobs.release(find_job(client, job).id), "is released", as_json=as_json)
+    client = make_client(url, data_dir)
+    return _print_job(client.jobs.release(find_job(client, job).id), "is released", as_json=as_json)
 
 
 @command(
@@ -68,15 +68,15 @@ def throttle(
     if max_parallel != "none" and not max_parallel.isdecimal():
         raise InvalidInput(f"{max_parallel!r} is no number of tasks: write one from 1, or none.")
     limit = None if max_parallel == "none" else int(max_parallel)
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     changed = client.jobs.throttle(find_job(client, job).id, limit)
     outcome = "has no limit of tasks at once" if limit is None else f"runs {limit} tasks at once"
-    return _show(changed, outcome, as_json=as_json)
+    return _print_job(changed, outcome, as_json=as_json)
 
 
-def _show(job: Job, outcome: str, *, as_json: bool) -> int:
+def _print_job(job: Job, outcome: str, *, as_json: bool) -> int:
     if as_json:
-        output.answer_json(job.raw)
+        output.print_json(job.raw)
     else:
-        output.say(f"{job.short_id} {output.plain(job.name, 60)}: {outcome}")
+        output.print_message(f"{job.short_id} {output.to_single_line(job.name, 60)}: {outcome}")
     return 0

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.image_catalogue import seen_by
-from aitne.cli.lookup import connect
+from aitne.cli.image_catalogue import format_audience
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, ImageArgument, Json, Url
 from aitne.cli.registry import LOOK, examples, group
 
@@ -24,8 +24,8 @@ def images() -> None:
 @images.command("ls", epilog=examples("aitne image ls"))
 def image_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the images that your jobs may use. Administrators see all."""
-    catalogue = connect(url, data_dir).images.list()
-    return output.listing(
+    catalogue = make_client(url, data_dir).images.list()
+    return output.print_list(
         as_json,
         catalogue,
         ("NAME", "VERSION", "RUNTIMES", "SIZE", "APPS", "NEEDS", "SEEN BY", "STATE"),
@@ -33,11 +33,11 @@ def image_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -
             image.name,
             image.version,
             " ".join(artifact.runtime for artifact in image.artifacts),
-            output.memory(max((a.size_bytes for a in image.artifacts), default=None)),
+            output.format_memory(max((a.size_bytes for a in image.artifacts), default=None)),
             " ".join(sorted(image.apps)),
             _needs(image),
-            seen_by(image),
-            _state(image),
+            format_audience(image),
+            _get_state(image),
         ),
     )
 
@@ -58,34 +58,37 @@ def image_show(
 
     With --packages, also list the packages of its software bill of materials (SBOM).
     """
-    image = connect(url, data_dir).images.get(reference)
+    image = make_client(url, data_dir).images.get(reference)
     if as_json:
-        output.answer_json(image.raw)
+        output.print_json(image.raw)
         return 0
     bill = f"{len(image.packages)}" + ("" if packages else ", shown with --packages")
-    output.facts(
+    output.print_facts(
         [
             ("Image", image.reference),
             ("About", image.description),
             ("Apps", ", ".join(sorted(image.apps))),
             ("Needs", _needs(image)),
             ("Variables", ", ".join(sorted(image.env))),
-            ("Seen by", seen_by(image)),
-            ("State", _state(image)),
+            ("Seen by", format_audience(image)),
+            ("State", _get_state(image)),
             ("Damage", image.damage),
-            ("Added", f"{output.moment(image.created_at)} by {image.created_by}"),
-            ("Verified", output.moment(image.verified_at)),
+            ("Added", f"{output.format_time(image.created_at)} by {image.created_by}"),
+            ("Verified", output.format_time(image.verified_at)),
             ("Packages", bill if image.packages else None),
         ]
     )
-    output.answer("")
-    output.table(
+    output.print_line("")
+    output.print_table(
         ("RUNTIME", "SIZE", "DIGEST", "PATH"),
-        [(a.runtime, output.memory(a.size_bytes), a.digest, a.path or "") for a in image.artifacts],
+        [
+            (a.runtime, output.format_memory(a.size_bytes), a.digest, a.path or "")
+            for a in image.artifacts
+        ],
     )
     if packages:
-        output.answer("")
-        output.table(
+        output.print_line("")
+        output.print_table(
             ("PACKAGE", "VERSION", "SOURCE"),
             [(package.name, package.version, package.source) for package in image.packages],
         )
@@ -97,5 +100,5 @@ def _needs(image: ImageRecord) -> str:
     return "" if cuda is None else f"CUDA {cuda}"
 
 
-def _state(image: ImageRecord) -> str:
+def _get_state(image: ImageRecord) -> str:
     return "damaged" if image.damage else image.state

@@ -11,7 +11,7 @@ import typer
 import typer.core
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url, Wait, Yes
 from aitne.cli.registry import WORK, command
 from aitne.core.errors import InvalidInput
@@ -29,7 +29,7 @@ class ImportCommand(typer.core.TyperCommand):
         if "--" in own:
             at = own.index("--")
             own, call = own[:at], own[at + 1 :]
-        ours, rest = self._split(own)
+        ours, rest = self._split_words(own)
         options = [word for word in rest if word.startswith("-") and word != "-"]
         if options and _is_sbatch_option(options[0]):
             line = shlex.join(["aitne", "import", *ours, "--", *rest, *(call or ())])
@@ -37,7 +37,7 @@ class ImportCommand(typer.core.TyperCommand):
         ctx.meta[_CALL] = call
         return super().parse_args(ctx, own)
 
-    def _split(self, words: list[str]) -> tuple[list[str], list[str]]:
+    def _split_words(self, words: list[str]) -> tuple[list[str], list[str]]:
         """Return the options of this command, with their values, and the other words."""
         flags = {
             name: bool(getattr(option, "is_flag", False)) or name in ("-h", "--help")
@@ -116,48 +116,50 @@ def import_(
     reason, and with --strict that is an error.
     """
     from aitne.cli import batch_script
-    from aitne.core.jobs.job_yaml import write_job_file
+    from aitne.core.jobs.job_yaml import render_job_file
 
     if sync is not None and not submit:
         raise InvalidInput("--sync uploads files for a job: pass --submit too.")
-    call, script = _call(words or [], context.meta[_CALL])
-    text = call.wrapped_script or _read(script)
-    conversion = batch_script.convert(text, script, call=call, synced=sync)
+    call, script = _parse_call(words or [], context.meta[_CALL])
+    text = call.wrapped_script or _read_script(script)
+    conversion = batch_script.convert_script(text, script, call=call, synced=sync)
     # A platform that permits an option itself is asked when the job is submitted.
     serious = sum(
         note.changes_execution and not (submit and note.needs_permission)
         for note in conversion.notes
     )
     if strict and serious:
-        output.say(f"Nothing was written: {serious} of these would make the job run differently.")
+        output.print_message(
+            f"Nothing was written: {serious} of these would make the job run differently."
+        )
         return 1
-    job_yaml = write_job_file(conversion.file)
+    job_yaml = render_job_file(conversion.file)
     if to is not None:
-        _write(to, job_yaml, force=force)
+        _write_job_file(to, job_yaml, force=force)
     if submit:
         from aitne.cli import submit as submitting
         from aitne.cli.job_source import JobFileSource
 
-        client = connect(url, data_dir)
+        client = make_client(url, data_dir)
         if sync is not None:
-            conversion.file["tree"] = submitting.upload(client, sync)
+            conversion.file["tree"] = submitting.upload_tree(client, sync)
         source = JobFileSource(script, conversion.file, conversion.lines)
         try:
-            submitting.submit(client, source.content, yes=yes, wait=wait, as_json=as_json)
+            submitting.submit_job_file(client, source.content, yes=yes, wait=wait, as_json=as_json)
         except InvalidInput as error:
-            raise source.locate(error) from error
+            raise source.with_lines(error) from error
     elif as_json:
-        output.answer_json(
+        output.print_json(
             {"file": conversion.file, "notes": [note.model_dump() for note in conversion.notes]}
         )
     elif to is None:
         sys.stdout.write(job_yaml)
     else:
-        output.say(f"Wrote {to}. `aitne plan {to}` shows the resulting job.")
+        output.print_message(f"Wrote {to}. `aitne plan {to}` shows the resulting job.")
     return 0
 
 
-def _call(words: list[str], after: list[str] | None) -> tuple[Any, str]:
+def _parse_call(words: list[str], after: list[str] | None) -> tuple[Any, str]:
     """Return the command line and environment of sbatch, and the path of the script."""
     from aitne.core.jobs.sbatch_call import read_call
 
@@ -183,17 +185,17 @@ def _is_sbatch_option(word: str) -> bool:
     from collections import deque
 
     from aitne.core.jobs.sbatch_options import KNOWN
-    from aitne.core.jobs.sbatch_words import COMMAND_LINE, take_options
+    from aitne.core.jobs.sbatch_words import COMMAND_LINE, parse_options
 
     try:
         # Whatever follows may be its value.
-        next(take_options(COMMAND_LINE, deque([word, "1"]), KNOWN))
+        next(parse_options(COMMAND_LINE, deque([word, "1"]), KNOWN))
     except ValueError:
         return False
     return True
 
 
-def _read(path: str) -> str:
+def _read_script(path: str) -> str:
     from aitne.cli import batch_script
 
     try:
@@ -204,10 +206,10 @@ def _read(path: str) -> str:
                 data = file.read()
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
-    return batch_script.text_of(data, path)
+    return batch_script.decode_text(data, path)
 
 
-def _write(path: str, text: str, *, force: bool) -> None:
+def _write_job_file(path: str, text: str, *, force: bool) -> None:
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
     try:
         with os.fdopen(os.open(path, flags, 0o666), "w") as file:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import completion, output
-from aitne.cli.lookup import connect, find_job, find_unfinished
+from aitne.cli.lookup import find_job, find_unfinished, make_client
 from aitne.cli.options import DataDir, JobArgument, Json, Url, Yes
 from aitne.cli.registry import LOOK, WORK, command
 from aitne.client.record import LIVE
@@ -54,7 +54,9 @@ def ps(
     project: Annotated[
         str | None,
         typer.Option(
-            "--project", help="Only jobs of this project.", autocompletion=completion.projects
+            "--project",
+            help="Only jobs of this project.",
+            autocompletion=completion.complete_projects,
         ),
     ] = None,
     kind: Annotated[
@@ -76,7 +78,9 @@ def ps(
     template: Annotated[
         str | None,
         typer.Option(
-            "--template", help="Only from this template.", autocompletion=completion.templates
+            "--template",
+            help="Only from this template.",
+            autocompletion=completion.complete_templates,
         ),
     ] = None,
     image: Annotated[str | None, typer.Option("--image", help="Only in this image.")] = None,
@@ -111,15 +115,15 @@ def ps(
     from aitne.cli.views import job_table
 
     if most is not None:  # until 0.3
-        output.say("--most is deprecated and will be removed in 0.3. Use --limit.")
+        output.print_message("--most is deprecated and will be removed in 0.3. Use --limit.")
         limit = most
     more = {
         "template": template,
         "image": image,
         "node": node,
         "origin": origin,
-        "created_from": _day(since, "--since"),
-        "created_before": _day(before, "--before"),
+        "created_from": _parse_time(since, "--since"),
+        "created_before": _parse_time(before, "--before"),
     }
     return job_table.ps(
         everything=everything,
@@ -139,7 +143,7 @@ def ps(
     )
 
 
-def _day(text: str | None, option: str) -> str | None:
+def _parse_time(text: str | None, option: str) -> str | None:
     """Return a date or time of the option ``option`` as ISO text with a time zone, by default the
     local one; None for None. Raises ``InvalidInput`` if it is neither."""
     if text is None:
@@ -194,13 +198,13 @@ def watch(
     """
     from aitne.cli import follow, submit
 
-    client = connect(url, data_dir)
-    record = submit.attend(client, find_job(client, job), as_json=as_json)
+    client = make_client(url, data_dir)
+    record = submit.follow_job(client, find_job(client, job), as_json=as_json)
     if as_json:
-        output.answer_json(record.raw)
+        output.print_json(record.raw)
     elif record.is_session and not record.ended:
-        output.answer(record.url or "")
-    follow.check(record)
+        output.print_line(record.url or "")
+    follow.check_succeeded(record)
     return 0
 
 
@@ -216,16 +220,16 @@ def show(job: JobArgument, as_json: Json = False, url: Url = None, data_dir: Dat
     """Show a job: state, reason why it is pending or failed, advice."""
     from aitne.cli.views import job_summary
 
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     record = find_job(client, job)
     advice = client.jobs.advice(record.id) if record.state == "QUEUED" else []
     failure = client.jobs.failure(record.id) if record.ended and not record.ok else None
     if as_json:
         explained = None if failure is None else failure.raw
         hints = [hint.raw for hint in advice]
-        output.answer_json({**record.raw, "advice": hints, "failure": explained})
+        output.print_json({**record.raw, "advice": hints, "failure": explained})
     else:
-        job_summary.show(record, advice, failure)
+        job_summary.print_job(record, advice, failure)
     return 0
 
 
@@ -248,12 +252,12 @@ def profile(
     """
     from aitne.cli.views import job_profile
 
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     report = client.jobs.profile(find_job(client, job).id)
     if as_json:
-        output.answer_json(report)
+        output.print_json(report)
     else:
-        job_profile.show(report)
+        job_profile.print_profile(report)
     return 0
 
 
@@ -272,7 +276,7 @@ def stop(
         typer.Argument(
             metavar="JOB...",
             help="Ids, their first 4 or more characters, or names.",
-            autocompletion=completion.unfinished_jobs,
+            autocompletion=completion.complete_unfinished_jobs,
         ),
     ] = None,
     everything: Annotated[
@@ -295,11 +299,11 @@ def stop(
 
     A job that has ended does not change.
     """
-    from aitne.cli.views.job_table import show
+    from aitne.cli.views.job_table import print_jobs
 
     if bool(jobs) == everything:
         raise InvalidInput("Name jobs by their ids or names, or pass --all.")
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if everything:
         chosen: Iterable[Job] = client.jobs.list(
             owner=client.me().user.name,
@@ -312,7 +316,7 @@ def stop(
     selected = {job.id: job for job in chosen}
     live = [job for job in selected.values() if not job.ended]
     if live and not yes:
-        show(live)
+        print_jobs(live)
         output.confirm("End this?" if len(live) == 1 else f"End these {len(live)}?")
     if everything:
         return _stop_all(client, live, wait=wait, as_json=as_json)
@@ -322,12 +326,12 @@ def stop(
     if wait:
         selected = {job_id: client.jobs.wait(job_id) for job_id in selected}
     if as_json:
-        output.answer_json([job.raw for job in selected.values()])
+        output.print_json([job.raw for job in selected.values()])
         return 0
     for job in selected.values():
         how = "had ended" if job not in live and job.ended else "ends"
-        output.say(
-            f"{job.short_id} {output.plain(job.name, 60)}: {job.state if job.ended else how}"
+        output.print_message(
+            f"{job.short_id} {output.to_single_line(job.name, 60)}: {job.state if job.ended else how}"
         )
     return 0
 
@@ -344,15 +348,15 @@ def _stop_all(client: Client, live: Sequence[Job], *, wait: bool, as_json: bool)
         for job in live:
             client.jobs.wait(job.id)
     if as_json:
-        output.answer_json(results)
+        output.print_json(results)
         return 0
     short_ids = {job.id: job.short_id for job in live}
     for result in results:
         if result["outcome"] != "asked":
-            output.say(
-                f"{short_ids[result['id']]} {output.plain(result['name'] or '', 60)}: "
+            output.print_message(
+                f"{short_ids[result['id']]} {output.to_single_line(result['name'] or '', 60)}: "
                 f"{result['reason']}"
             )
     count = sum(result["outcome"] == "asked" for result in results)
-    output.say("No jobs are running or waiting." if not live else f"{count} end.")
+    output.print_message("No jobs are running or waiting." if not live else f"{count} end.")
     return 0

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url, Wait, Yes
 from aitne.cli.registry import WORK, command
 from aitne.core.errors import InvalidInput
@@ -75,24 +75,24 @@ def apply(
         raise InvalidInput("--wait follows the job and --detach leaves it alone: pass only one.")
     from aitne.cli import job_source, submit
 
-    paths = _several(files or [], file_option or [])
-    sources = [source for path in paths for source in job_source.read_all(path, synced=sync)]
+    paths = _list_job_files(files or [], file_option or [])
+    sources = [source for path in paths for source in job_source.read_job_files(path, synced=sync)]
     if len(sources) > 1 and wait:
         raise InvalidInput("--wait follows one job, and these are several job files.")
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if sync is not None:
         for source in sources:
-            submit.check_source(source, sync)
-        digest = submit.upload(client, sync)
+            submit.check_synced_source(source, sync)
+        digest = submit.upload_tree(client, sync)
         for source in sources:
             source.content["tree"] = digest
     if len(sources) > 1:
-        return submit.submit_many(client, sources, yes=yes, as_json=as_json)
+        return submit.submit_job_files(client, sources, yes=yes, as_json=as_json)
     try:
         content = sources[0].content
-        submit.submit(client, content, yes=yes, wait=wait, as_json=as_json)
+        submit.submit_job_file(client, content, yes=yes, wait=wait, as_json=as_json)
     except InvalidInput as error:
-        raise sources[0].locate(error) from error
+        raise sources[0].with_lines(error) from error
     return 0
 
 
@@ -118,22 +118,22 @@ def plan(
     """
     from aitne.cli import job_source, submit
 
-    source = job_source.read(_only(file, file_option))
+    source = job_source.read_job_file(_get_job_file(file, file_option))
     try:
-        job_plan = connect(url, data_dir).jobs.plan(source.content)
+        job_plan = make_client(url, data_dir).jobs.plan(source.content)
         if as_json:
-            output.answer_json(job_plan.raw)
+            output.print_json(job_plan.raw)
         elif script:
             sys.stdout.write(job_plan.script)
         else:
-            submit.show_plan(job_plan, file=sys.stdout)
-        submit.refuse_unfit(job_plan)
+            submit.print_plan(job_plan, file=sys.stdout)
+        submit.check_plan_fits(job_plan)
     except InvalidInput as error:
-        raise source.locate(error) from error
+        raise source.with_lines(error) from error
     return 0
 
 
-def _several(arguments: list[str], options: list[str]) -> list[str]:
+def _list_job_files(arguments: list[str], options: list[str]) -> list[str]:
     """Return the job files. Raises ``InvalidInput`` if there is none, or for a command."""
     paths = [*arguments, *options]
     if not paths or paths.count("-") > 1:
@@ -146,7 +146,7 @@ def _several(arguments: list[str], options: list[str]) -> list[str]:
     return paths
 
 
-def _only(argument: str | None, option: str | None) -> str:
+def _get_job_file(argument: str | None, option: str | None) -> str:
     """Return the path of the job file, given either as argument or as option. Raises
     ``InvalidInput`` if none or both are given."""
     named = [path for path in (argument, option) if path is not None]

@@ -14,7 +14,7 @@ from aitne.cli.options import Json
 from aitne.cli.registry import OPERATE, command
 from aitne.client import Client, credentials
 from aitne.client.discovery import Platform
-from aitne.client.login import begin_device_login, token_for_device, token_for_password
+from aitne.client.login import begin_device_login, create_token_by_password, wait_for_device_token
 from aitne.client.session import ApiSession
 from aitne.core.errors import InvalidInput
 
@@ -72,13 +72,13 @@ def login(
     ~/.config/aitne/credentials.json, readable only by you. The platform of the last login is used
     unless another one is named or runs on this machine.
     """
-    url = credentials.normal_url(address)
-    ca_file = str(Path(ca_file).absolute()) if ca_file else credentials.ca_file_for(url)
+    url = credentials.normalize_url(address)
+    ca_file = str(Path(ca_file).absolute()) if ca_file else credentials.find_ca_file(url)
     token_name = f"aitne login on {socket.gethostname()}"
     if token == STDIN:
         token = sys.stdin.readline().strip()
     if token is None and (user or password_stdin):
-        token = token_for_password(
+        token = create_token_by_password(
             url,
             user or _ask("Name: "),
             sys.stdin.readline().rstrip("\n") if password_stdin else _ask_password(),
@@ -88,29 +88,31 @@ def login(
             ca_file=ca_file,
         )
     if token is None:
-        token = _confirmed(ApiSession(Platform(url, None, ca_file=ca_file)), token_name)
+        token = _wait_for_confirmed_token(
+            ApiSession(Platform(url, None, ca_file=ca_file)), token_name
+        )
     me = Client(platform=Platform(url, token, ca_file=ca_file)).me()
-    credentials.keep(url, token, me.user.name, ca_file=ca_file)
-    return output.done(
+    credentials.store_token(url, token, me.user.name, ca_file=ca_file)
+    return output.print_done(
         as_json,
         {"url": url, "user": me.user.name},
         f"Logged in to {me.platform.title} at {url} as {me.user.name}.",
     )
 
 
-def _confirmed(session: ApiSession, token_name: str) -> str:
+def _wait_for_confirmed_token(session: ApiSession, token_name: str) -> str:
     """Show the user a code, wait until it is confirmed in the portal, and return the access
     token."""
     codes = begin_device_login(session, token_name)
-    output.say(
+    output.print_message(
         f"Open {codes.verification_uri}\n"
         f"and enter the code {codes.user_code}\n"
-        f"It expires in {output.duration(codes.expires_in)}. Waiting for the confirmation ..."
+        f"It expires in {output.format_duration(codes.expires_in)}. Waiting for the confirmation ..."
     )
-    return token_for_device(session, codes)
+    return wait_for_device_token(session, codes)
 
 
-def _terminal() -> None:
+def _require_terminal() -> None:
     if not sys.stdin.isatty():
         raise InvalidInput(
             "There is no terminal for a prompt: pass --user with --password-stdin, or --token -."
@@ -118,7 +120,7 @@ def _terminal() -> None:
 
 
 def _ask(question: str) -> str:
-    _terminal()
+    _require_terminal()
     sys.stderr.write(question)
     sys.stderr.flush()
     return sys.stdin.readline().strip()
@@ -127,5 +129,5 @@ def _ask(question: str) -> str:
 def _ask_password() -> str:
     from getpass import getpass
 
-    _terminal()
+    _require_terminal()
     return getpass("Password: ")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url
 from aitne.cli.registry import LOOK, examples, group
 
@@ -26,8 +26,8 @@ def nodes() -> None:
 @nodes.command("ls")
 def node_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the nodes and the use of their resources."""
-    cluster_nodes = connect(url, data_dir).nodes.list()
-    return output.listing(
+    cluster_nodes = make_client(url, data_dir).nodes.list()
+    return output.print_list(
         as_json,
         cluster_nodes,
         ("NAME", "STATE", "PARTITION", "CPU", "MEMORY", "GPU", "FEATURES", "REASON"),
@@ -36,7 +36,7 @@ def node_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) ->
             node.state,
             " ".join(node.partitions or ()),
             f"{node.cpu_used}/{node.cpu_total}",
-            f"{output.memory(node.memory_used_bytes)} / {output.memory(node.memory_total_bytes)}",
+            f"{output.format_memory(node.memory_used_bytes)} / {output.format_memory(node.memory_total_bytes)}",
             " ".join(f"{gpu.type or 'gpu'} {gpu.used}/{gpu.total}" for gpu in node.gpus),
             " ".join(node.features or ()),
             node.reason or "",
@@ -47,24 +47,24 @@ def node_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) ->
 @nodes.command("partitions")
 def partition_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the partitions, their limits and free resources."""
-    partitions = connect(url, data_dir).nodes.partitions()
-    return output.listing(
+    partitions = make_client(url, data_dir).nodes.partitions()
+    return output.print_list(
         as_json,
         partitions,
         ("NAME", "STATE", "NODES", "CPU", "FREE GPU", "LONGEST", "LIST"),
         lambda partition: (
             f"{partition.name}*" if partition.default else partition.name,
-            _state(partition),
+            _format_state(partition),
             partition.node_count,
             f"{partition.cpu_used}/{partition.cpu_total}",
             " ".join(f"{gpu.type or 'gpu'} {gpu.free}/{gpu.total}" for gpu in partition.gpus),
-            "" if partition.max_time_s is None else output.duration(partition.max_time_s),
+            "" if partition.max_time_s is None else output.format_duration(partition.max_time_s),
             partition.nodes,
         ),
     )
 
 
-def _state(partition: PartitionRecord) -> str:
+def _format_state(partition: PartitionRecord) -> str:
     """Return Slurm's word for the state of a partition."""
     if partition.up:
         return "up" if partition.accepts_jobs else "drain"
@@ -79,14 +79,14 @@ def queue_ls(
     data_dir: DataDir = None,
 ) -> int:
     """List the pending and running jobs of each partition, and how long jobs waited for their start."""
-    queues = connect(url, data_dir).nodes.queues(period)
+    queues = make_client(url, data_dir).nodes.queues(period)
     if as_json:
-        output.answer_json(queues)
+        output.print_json(queues)
         return 0
     if not queues["items"]:
-        output.say("No job is pending or running, and none started in this period.")
+        output.print_message("No job is pending or running, and none started in this period.")
         return 0
-    output.table(
+    output.print_table(
         ("PARTITION", "PENDING", "RUNNING", "OLDEST", "STARTED", "MEAN WAIT", "LONGEST WAIT"),
         [
             (
@@ -105,7 +105,7 @@ def queue_ls(
 
 
 def _duration(seconds: float | None) -> str:
-    return "" if seconds is None else output.duration(seconds)
+    return "" if seconds is None else output.format_duration(seconds)
 
 
 @nodes.command("gpus")
@@ -113,14 +113,14 @@ def gpu_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> 
     """List the GPUs by type: free, used, and when the next ones become free."""
     from datetime import datetime
 
-    capacity = connect(url, data_dir).nodes.capacity()
+    capacity = make_client(url, data_dir).nodes.capacity()
     if as_json:
-        output.answer_json(capacity)
+        output.print_json(capacity)
         return 0
     if not capacity:
-        output.say("No node has a GPU.")
+        output.print_message("No node has a GPU.")
         return 0
-    output.table(
+    output.print_table(
         ("TYPE", "FREE", "USED", "UNAVAILABLE", "TOTAL", "REQUESTED", "NEXT FREE"),
         [
             (
@@ -130,7 +130,7 @@ def gpu_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> 
                 gpu_type["unavailable"] or "",
                 gpu_type["total"],
                 gpu_type["waiting"] or "",
-                output.moment(datetime.fromisoformat(gpu_type["next_free_at"]))
+                output.format_time(datetime.fromisoformat(gpu_type["next_free_at"]))
                 if gpu_type["next_free_at"]
                 else "",
             )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url
 from aitne.cli.registry import LOOK, examples, group
 
@@ -36,17 +36,17 @@ def inbox_ls(
 ) -> int:
     """List your unread notifications, newest first."""
     notifications = list(
-        connect(url, data_dir).notifications.list(unread=not everything, limit=limit)
+        make_client(url, data_dir).notifications.list(unread=not everything, limit=limit)
     )
-    return output.listing(
+    return output.print_list(
         as_json,
         notifications,
         ("ID", "TIME", "LEVEL", "WHAT"),
         lambda notification: (
             notification.id,
-            output.moment(notification.created_at),
+            output.format_time(notification.created_at),
             notification.level,
-            output.plain(notification.title, 70),
+            output.to_single_line(notification.title, 70),
         ),
     )
 
@@ -72,8 +72,8 @@ def inbox_read(
         from aitne.core.errors import InvalidInput
 
         raise InvalidInput("Name notifications by their ids, or pass --all.")
-    unread = connect(url, data_dir).notifications.mark_read(None if everything else ids)
-    return output.done(as_json, {"unread": unread}, f"{unread} unread.")
+    unread = make_client(url, data_dir).notifications.mark_read(None if everything else ids)
+    return output.print_done(as_json, {"unread": unread}, f"{unread} unread.")
 
 
 @inbox.command(
@@ -101,7 +101,7 @@ def inbox_settings(
     data_dir: DataDir = None,
 ) -> int:
     """Show your notification settings, or change those that are given."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     settings = client.notifications.settings()
     if tell or leave or mail is not None:
         choices = {kind: dict(by) for kind, by in settings.choices.items()}
@@ -115,12 +115,12 @@ def inbox_settings(
             quiet_until=settings.raw["quiet_until"],
         )
     if as_json:
-        output.answer_json(settings.raw)
+        output.print_json(settings.raw)
         return 0
     rows = [
         (kind, *("yes" if by.get(channel) else "" for channel in settings.channels))
         for kind, by in settings.choices.items()
     ]
-    output.table(("WHAT", *(channel.upper() for channel in settings.channels)), rows)
-    output.say(f"Mail goes to {settings.mail}." if settings.mail else "No mail address.")
+    output.print_table(("WHAT", *(channel.upper() for channel in settings.channels)), rows)
+    output.print_message(f"Mail goes to {settings.mail}." if settings.mail else "No mail address.")
     return 0

@@ -69,7 +69,7 @@ def up(
     A platform that runs already is not changed, unless --replace. Prints one address with a one-time login link.
     Without --detach it stays in the foreground until Ctrl-C. Never asks a question.
     """
-    server_part.require()
+    server_part.require_server()
     # The settings and the supervisor are heavier than everything else here.
     from aitne.host import notify
     from aitne.host.settings import load_settings
@@ -88,17 +88,17 @@ def up(
     )
 
     def announce() -> None:
-        _announce(settings.data_dir, settings.portal_url, as_json=as_json)
+        _print_login_link(settings.data_dir, settings.portal_url, as_json=as_json)
 
-    if replace and not detach and notify.reloaded_unit() is None:
+    if replace and not detach and notify.find_reloaded_unit() is None:
         raise SetupError(
             "--replace needs --detach: a platform in the foreground ends with its terminal. Only "
             "ExecReload= of a unit of systemd has it alone."
         )
-    control.up(
+    control.start_platform(
         settings,
         detach=detach,
-        progress=output.say,
+        progress=output.print_message,
         on_ready=announce,
         bundle=bundle,
         replace=replace,
@@ -106,20 +106,20 @@ def up(
     return 0
 
 
-def _announce(data_dir: Path, url: str, *, as_json: bool) -> None:
+def _print_login_link(data_dir: Path, url: str, *, as_json: bool) -> None:
     from aitne.client import Client
 
     try:
         link = Client(data_dir=data_dir).tokens.login_link()
         address, expires = link.url, link.raw.get("expires_at")
     except AitneError as error:
-        output.say(f"No login link could be created: {error.message}")
+        output.print_message(f"No login link could be created: {error.message}")
         address, expires = url, None
     if as_json:
-        output.answer_json({"url": url, "login_url": address, "expires_at": expires})
+        output.print_json({"url": url, "login_url": address, "expires_at": expires})
     else:
-        output.answer(address)
-        output.say("The link logs you in once. `aitne down` stops the platform.")
+        output.print_line(address)
+        output.print_message("The link logs you in once. `aitne down` stops the platform.")
     # In the foreground the process continues: a reader of the address must not wait for its end.
     sys.stdout.flush()
 
@@ -137,15 +137,17 @@ def down(
     Its sessions and jobs end too, unless --keep-jobs; on Slurm they always continue. Never asks a
     question. Without a running platform it does nothing.
     """
-    from aitne.cli.views.platform_status import platform_dir
+    from aitne.cli.views.platform_status import find_platform_dir
     from aitne.supervisor import control
 
-    folder = platform_dir(data_dir)
-    stopped = control.down(Path(folder), keep_jobs=keep_jobs, progress=output.say)
+    folder = find_platform_dir(data_dir)
+    stopped = control.stop_platform(
+        Path(folder), keep_jobs=keep_jobs, progress=output.print_message
+    )
     if as_json:
-        output.answer_json({"stopped": stopped, "data_dir": folder})
+        output.print_json({"stopped": stopped, "data_dir": folder})
     elif not stopped:
-        output.say(f"No platform runs in {folder}.")
+        output.print_message(f"No platform runs in {folder}.")
     return 0
 
 
@@ -161,15 +163,17 @@ def restart(
 
     Jobs, sessions and the other processes continue.
     """
-    from aitne.cli.views.platform_status import platform_dir
+    from aitne.cli.views.platform_status import find_platform_dir
     from aitne.supervisor import control
 
-    folder = platform_dir(data_dir)
-    control.restart(Path(folder), process)
+    folder = find_platform_dir(data_dir)
+    control.restart_process(Path(folder), process)
     if as_json:
-        output.answer_json({"restarted": process, "data_dir": folder})
+        output.print_json({"restarted": process, "data_dir": folder})
     else:
-        output.say(f"{process} ends, and is started again. `aitne status` shows when it runs.")
+        output.print_message(
+            f"{process} ends, and is started again. `aitne status` shows when it runs."
+        )
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import (
     DataDir,
     EndDay,
@@ -20,9 +20,9 @@ from aitne.cli.options import (
     Url,
     Yes,
 )
-from aitne.cli.project_limits import limits_verb
+from aitne.cli.project_limits import make_limits_command
 from aitne.cli.registry import WORK, examples, group
-from aitne.cli.times import utc
+from aitne.cli.times import to_utc
 from aitne.core.units import format_duration
 
 TYPE_CHECKING = False
@@ -50,8 +50,8 @@ def ls(
     data_dir: DataDir = None,
 ) -> int:
     """List your projects; administrators see all."""
-    projects = connect(url, data_dir).projects.list(state=state)
-    return output.listing(
+    projects = make_client(url, data_dir).projects.list(state=state)
+    return output.print_list(
         as_json,
         projects,
         ("NAME", "STATE", "MEMBERS", "MANAGERS", "ENDS", "TITLE"),
@@ -60,7 +60,7 @@ def ls(
             project.state,
             len(project.members),
             ", ".join(project.managers),
-            _day(project),
+            _format_end(project),
             project.title,
         ),
     )
@@ -71,12 +71,12 @@ def show(
     name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Show a project: members, state, end, and hours used and left."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     project, balance = client.projects.get(name), client.projects.balance(name)
     if as_json:
-        output.answer_json({**project.raw, "balance": balance.raw})
+        output.print_json({**project.raw, "balance": balance.raw})
         return 0
-    output.facts(
+    output.print_facts(
         [
             ("project", project.name),
             ("title", project.title),
@@ -85,11 +85,11 @@ def show(
             ("note", project.note),
             ("managers", ", ".join(project.managers)),
             ("members", ", ".join(project.members) or "none"),
-            ("ends", _day(project)),
+            ("ends", _format_end(project)),
             ("requested", project.extension and f"more time, until {project.extension.until:%F}"),
             ("GPU-hours", _share(balance.gpu_hours)),
             ("CPU-hours", _share(balance.cpu_hours)),
-            ("counted", _counted(balance)),
+            ("counted", _format_counted_period(balance)),
         ]
     )
     return 0
@@ -111,19 +111,23 @@ def create(
 ) -> int:
     """Request a project, or create it where the site permits all users to. You become its
     manager."""
-    made = connect(url, data_dir).projects.create(
+    made = make_client(url, data_dir).projects.create(
         name,
         title=title,
         description=about,
         reason=reason or None,
-        expires_at=None if until is None else utc(until),
+        expires_at=None if until is None else to_utc(until),
     )
     if as_json:
-        output.answer_json(made.raw)
+        output.print_json(made.raw)
     elif made.state == "requested":
-        output.say(f"{made.name}: requested. It accepts jobs once an administrator approves it.")
+        output.print_message(
+            f"{made.name}: requested. It accepts jobs once an administrator approves it."
+        )
     else:
-        output.say(f"{made.name}: created. Invite users: aitne project invite {made.name}")
+        output.print_message(
+            f"{made.name}: created. Invite users: aitne project invite {made.name}"
+        )
     return 0
 
 
@@ -132,8 +136,8 @@ def members(
     name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """List the members of a project."""
-    project_members = connect(url, data_dir).projects.members(name)
-    return output.listing(
+    project_members = make_client(url, data_dir).projects.members(name)
+    return output.print_list(
         as_json,
         project_members,
         ("USER", "ROLE", "IN SLURM"),
@@ -158,9 +162,9 @@ def add(
     data_dir: DataDir = None,
 ) -> int:
     """Add a member, or change a member's role."""
-    made = connect(url, data_dir).projects.put_member(name, user, role=role)
+    made = make_client(url, data_dir).projects.put_member(name, user, role=role)
     later = f" {LATER}" if made.in_slurm is False else ""
-    return output.done(as_json, made.raw, f"{user}: {made.role} of {name}.{later}")
+    return output.print_done(as_json, made.raw, f"{user}: {made.role} of {name}.{later}")
 
 
 projects.command(
@@ -173,7 +177,7 @@ projects.command(
         "aitne project limits vision --max-gpus 4\n"
         "aitne project limits vision --user ada --max-gpus h200=1 --max-wall 12h"
     ),
-)(limits_verb(granted=False))
+)(make_limits_command(granted=False))
 
 
 @projects.command(
@@ -200,31 +204,31 @@ def retention(
     After that time they are deleted with their logs, metrics and folders. Their usage is still
     counted.
     """
-    client = connect(url, data_dir)
-    kept = _kept(client.projects.get(name))
+    client = make_client(url, data_dir)
+    kept = _get_own_retention(client.projects.get(name))
     given = {"keep_jobs": jobs, "keep_failed_jobs": failed}
     changes = {field: text for field, text in given.items() if text is not None}
     if changes:
         wish = kept | {field: None if text == "site" else text for field, text in changes.items()}
-        kept = _kept(client.projects.set_retention(name, **wish))
+        kept = _get_own_retention(client.projects.set_retention(name, **wish))
     if as_json:
-        output.answer_json(kept)
+        output.print_json(kept)
         return 0
-    output.facts(
+    output.print_facts(
         [
-            ("Ended jobs", _time(kept["keep_jobs"])),
-            ("Failed jobs", _time(kept["keep_failed_jobs"])),
+            ("Ended jobs", _format_retention(kept["keep_jobs"])),
+            ("Failed jobs", _format_retention(kept["keep_failed_jobs"])),
         ]
     )
     return 0
 
 
-def _kept(project: ProjectRecord) -> dict[str, int | str | None]:
+def _get_own_retention(project: ProjectRecord) -> dict[str, int | str | None]:
     own = project.retention or {}
     return {name: own.get(name) for name in ("keep_jobs", "keep_failed_jobs")}
 
 
-def _time(keep: int | str | None) -> str:
+def _format_retention(keep: int | str | None) -> str:
     if keep is None:
         return "as the site keeps them"
     return keep if isinstance(keep, str) else format_duration(keep)
@@ -240,11 +244,11 @@ def remove(
     data_dir: DataDir = None,
 ) -> int:
     """Remove a member, or leave a project. Jobs continue; the member's own limits are deleted."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
         output.confirm(f"Remove {user} from {name}?")
     client.projects.remove_member(name, user)
-    return output.done(
+    return output.print_done(
         as_json, {"project": name, "user": user}, f"{user}: no longer a member of {name}."
     )
 
@@ -265,13 +269,17 @@ def invite(
     data_dir: DataDir = None,
 ) -> int:
     """Create an invitation link. It is shown only once."""
-    made = connect(url, data_dir).projects.invite(name, role=role, max_uses=uses, lifetime=lifetime)
+    made = make_client(url, data_dir).projects.invite(
+        name, role=role, max_uses=uses, lifetime=lifetime
+    )
     if as_json:
-        output.answer_json(made.raw)
+        output.print_json(made.raw)
     else:
-        output.answer(made.url)
-        ends = output.moment(made.invitation.expires_at)
-        output.say(f"Lets {uses} join {name} as {role}, until {ends}. Id {made.invitation.id}.")
+        output.print_line(made.url)
+        ends = output.format_time(made.invitation.expires_at)
+        output.print_message(
+            f"Lets {uses} join {name} as {role}, until {ends}. Id {made.invitation.id}."
+        )
     return 0
 
 
@@ -280,8 +288,8 @@ def invitations(
     name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """List a project's invitations, without their links."""
-    project_invitations = connect(url, data_dir).projects.invitations(name)
-    return output.listing(
+    project_invitations = make_client(url, data_dir).projects.invitations(name)
+    return output.print_list(
         as_json,
         project_invitations,
         ("ID", "ROLE", "BY", "JOINED", "UNTIL"),
@@ -292,7 +300,7 @@ def invitations(
                 invitation.created_by,
                 f"{invitation.uses} of {invitation.max_uses}",
             ),
-            "revoked" if invitation.revoked_at else output.moment(invitation.expires_at),
+            "revoked" if invitation.revoked_at else output.format_time(invitation.expires_at),
         ),
     )
 
@@ -306,8 +314,10 @@ def revoke(
     data_dir: DataDir = None,
 ) -> int:
     """Revoke an invitation. Users who have joined remain members."""
-    connect(url, data_dir).projects.revoke_invitation(name, invitation)
-    return output.done(as_json, {"project": name, "id": invitation}, "The link is no longer valid.")
+    make_client(url, data_dir).projects.revoke_invitation(name, invitation)
+    return output.print_done(
+        as_json, {"project": name, "id": invitation}, "The link is no longer valid."
+    )
 
 
 @projects.command(
@@ -321,10 +331,10 @@ def join(
     data_dir: DataDir = None,
 ) -> int:
     """Join a project by an invitation; first shows the project and the inviter."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     preview = client.projects.preview_invitation(link)
     if not as_json:
-        output.facts(
+        output.print_facts(
             [
                 (
                     "project",
@@ -338,7 +348,7 @@ def join(
     if not yes:
         output.confirm(f"Join {preview.project}?")
     made = client.projects.join(link)
-    return output.done(as_json, made.raw, f"You are a {made.role} of {made.project}.")
+    return output.print_done(as_json, made.raw, f"You are a {made.role} of {made.project}.")
 
 
 @projects.command(
@@ -353,11 +363,13 @@ def close(
     data_dir: DataDir = None,
 ) -> int:
     """Close a project for new jobs. Pending and running jobs continue; `reopen` undoes it."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
         output.confirm(f"Close {name}? It accepts no new jobs until it is reopened.")
     made = client.projects.close(name, reason)
-    return output.done(as_json, made.raw, f"{name}: closed. Undo: aitne project reopen {name}")
+    return output.print_done(
+        as_json, made.raw, f"{name}: closed. Undo: aitne project reopen {name}"
+    )
 
 
 @projects.command("reopen", epilog=examples("aitne project reopen vision"))
@@ -365,8 +377,8 @@ def reopen(
     name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Reopen a closed project for new jobs."""
-    made = connect(url, data_dir).projects.reopen(name)
-    return output.done(as_json, made.raw, f"{name}: {made.state}.")
+    made = make_client(url, data_dir).projects.reopen(name)
+    return output.print_done(as_json, made.raw, f"{name}: {made.state}.")
 
 
 @projects.command(
@@ -386,8 +398,10 @@ def extend(
     data_dir: DataDir = None,
 ) -> int:
     """Request a later end from an administrator."""
-    made = connect(url, data_dir).projects.request_extension(name, utc(until), reason)
-    return output.done(as_json, made.raw, f"{name}: requested. An administrator decides on it.")
+    made = make_client(url, data_dir).projects.request_extension(name, to_utc(until), reason)
+    return output.print_done(
+        as_json, made.raw, f"{name}: requested. An administrator decides on it."
+    )
 
 
 @projects.command("waiting", epilog=examples("aitne project waiting vision"))
@@ -395,25 +409,28 @@ def waiting(
     name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Show the pending jobs of a project with owner and reason."""
-    jobs = list(connect(url, data_dir).projects.waiting(name))
+    jobs = list(make_client(url, data_dir).projects.waiting(name))
     if as_json:
-        output.answer_json([job.raw for job in jobs])
+        output.print_json([job.raw for job in jobs])
     elif not jobs:
-        output.say(f"No jobs of {name} are waiting.")
+        output.print_message(f"No jobs of {name} are waiting.")
     else:
         rows = [
             (
                 *(job.id[:8], job.name, job.owner, job.resources),
-                *(output.since(job.pending_since), output.moment(job.expected_start_at)),
+                *(
+                    output.format_elapsed(job.pending_since),
+                    output.format_time(job.expected_start_at),
+                ),
                 job.reason or "",
             )
             for job in jobs
         ]
-        output.table(("ID", "NAME", "OWNER", "ASKS FOR", "SINCE", "MAY START", "WHY"), rows)
+        output.print_table(("ID", "NAME", "OWNER", "ASKS FOR", "SINCE", "MAY START", "WHY"), rows)
     return 0
 
 
-def _day(project: ProjectRecord) -> str:
+def _format_end(project: ProjectRecord) -> str:
     return "" if project.expires_at is None else f"{project.expires_at:%Y-%m-%d}"
 
 
@@ -424,7 +441,7 @@ def _share(share: BudgetShareRecord) -> str:
     return f"{share.used:g} used{remaining}"
 
 
-def _counted(balance: BalanceRecord) -> str:
+def _format_counted_period(balance: BalanceRecord) -> str:
     if balance.as_of is None:
         return ""
     return f"since {balance.since:%Y-%m-%d}, until {balance.as_of:%Y-%m-%d %H:%M} UTC"

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from aitne.cli import completion, follow, output, submit
-from aitne.cli.lookup import connect, find_job, find_unfinished
+from aitne.cli.lookup import find_job, find_unfinished, make_client
 from aitne.cli.options import DataDir, Json, SessionArgument, Url, Yes
 from aitne.cli.registry import CONTEXT, WORK, examples, group
 from aitne.client import Client, Job
-from aitne.client.session import new_key
+from aitne.client.session import make_idempotency_key
 
 
 @group("ranks", WORK)
@@ -71,7 +71,7 @@ def start(
     They are a job of its own with the session's project, image and folders. It ends when it is
     released, after --idle without work, or with the session.
     """
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     owner = find_unfinished(client, session, sessions=True)
     options: dict[str, Any] = {
         "nodes": nodes,
@@ -85,23 +85,23 @@ def start(
         "python": python,
     }
     plan = client.sessions.plan_ranks(owner.id, count, **options)
-    submit.show_plan(plan, file=sys.stderr)
-    submit.refuse_unfit(plan)
+    submit.print_plan(plan, file=sys.stderr)
+    submit.check_plan_fits(plan)
     if not yes:
         output.confirm("Start these ranks?")
     # One key for all attempts: even if the connection breaks, there is only one group.
-    group = client.sessions.start_ranks(owner.id, count, key=new_key(), **options)
-    output.say(f"Submitted {group.short_id} ({output.plain(group.name, 60)}).")
+    group = client.sessions.start_ranks(owner.id, count, key=make_idempotency_key(), **options)
+    output.print_message(f"Submitted {group.short_id} ({output.to_single_line(group.name, 60)}).")
     if wait:
-        group = _attend(client, owner, group)
+        group = _follow_group(client, owner, group)
     if as_json:
-        output.answer_json(group.raw)
+        output.print_json(group.raw)
     else:
-        output.answer(group.id)
+        output.print_line(group.id)
     if wait:
-        follow.check(group)
+        follow.check_succeeded(group)
     else:
-        output.say(f"`aitne ranks stop {owner.short_id} {group.short_id}` releases them.")
+        output.print_message(f"`aitne ranks stop {owner.short_id} {group.short_id}` releases them.")
     return 0
 
 
@@ -112,7 +112,7 @@ def ls(
         typer.Argument(
             metavar="SESSION",
             help="Its id, the beginning of it, or its name; unset: all sessions.",
-            autocompletion=completion.sessions,
+            autocompletion=completion.complete_sessions,
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Also those that ended.")] = False,
@@ -121,9 +121,9 @@ def ls(
     data_dir: DataDir = None,
 ) -> int:
     """List rank groups that wait or run, newest first."""
-    from aitne.cli.views.job_table import show
+    from aitne.cli.views.job_table import print_jobs
 
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if session is not None:
         owner = find_job(client, session, sessions=True)
         groups = list(client.sessions.ranks(owner.id, live=not everything))
@@ -131,11 +131,13 @@ def ls(
         jobs = client.jobs.list(type="job", live=not everything, top_level=True)
         groups = [job for job in jobs if job.session_id is not None]
     if as_json:
-        output.answer_json([group.raw for group in groups])
+        output.print_json([group.raw for group in groups])
     elif groups:
-        show(groups)
+        print_jobs(groups)
     else:
-        output.say("There are no ranks." if everything else "No ranks are running or waiting.")
+        output.print_message(
+            "There are no ranks." if everything else "No ranks are running or waiting."
+        )
     return 0
 
 
@@ -160,26 +162,28 @@ def stop(
     data_dir: DataDir = None,
 ) -> int:
     """Release the ranks of a session; its kernels continue."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     owner = find_job(client, session, sessions=True)
     group_id = None if group is None else find_job(client, group).id
     released = client.sessions.release_ranks(owner.id, group_id)
     if as_json:
-        output.answer_json([each.raw for each in released])
+        output.print_json([each.raw for each in released])
     elif released:
         for each in released:
-            output.say(f"{each.short_id} {output.plain(each.name, 60)}: is released")
+            output.print_message(
+                f"{each.short_id} {output.to_single_line(each.name, 60)}: is released"
+            )
     else:
-        output.say(f"{output.plain(owner.name, 60)} has no ranks.")
+        output.print_message(f"{output.to_single_line(owner.name, 60)} has no ranks.")
     return 0
 
 
-def _attend(client: Client, session: Job, group: Job) -> Job:
+def _follow_group(client: Client, session: Job, group: Job) -> Job:
     """Print the stages of a rank group until its ranks run or it has ended; return its record."""
     try:
-        return follow.until_running(client, group)
+        return follow.follow_until_running(client, group)
     except KeyboardInterrupt:
-        output.say(
+        output.print_message(
             f"\nDetached; {group.short_id} continues. "
             f"`aitne ranks stop {session.short_id} {group.short_id}` releases it."
         )

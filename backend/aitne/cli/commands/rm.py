@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import completion, output
-from aitne.cli.lookup import connect, find_job
+from aitne.cli.lookup import find_job, make_client
 from aitne.cli.options import DataDir, Json, Url, Yes
 from aitne.cli.registry import WORK, command
 
@@ -35,7 +35,7 @@ def rm(
         typer.Argument(
             metavar="JOB...",
             help="Ids, their first 4 or more characters, or names.",
-            autocompletion=completion.jobs,
+            autocompletion=completion.complete_jobs,
         ),
     ],
     yes: Yes = False,
@@ -48,12 +48,12 @@ def rm(
     A job folder contains the checkpoints that the job wrote to $AITNE_CHECKPOINTS. Their usage is
     still counted. The exit status is 1 if a job was not deleted.
     """
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     selected = {job.id: job for job in (find_job(client, name) for name in jobs)}
     if not yes:
-        from aitne.cli.views.job_table import show
+        from aitne.cli.views.job_table import print_jobs
 
-        show(list(selected.values()))
+        print_jobs(list(selected.values()))
         output.confirm(_question(list(selected.values())))
     ids = list(selected)
     results = [
@@ -62,10 +62,10 @@ def rm(
         for result in client.jobs.delete_many(ids[start : start + MOST])
     ]
     if as_json:
-        output.answer_json(results)
+        output.print_json(results)
     else:
         for result in results:
-            _say(selected[result["id"]], result)
+            _print_outcome(selected[result["id"]], result)
     return 0 if all(result["outcome"] == "requested" for result in results) else 1
 
 
@@ -74,15 +74,15 @@ def _question(jobs: Sequence[Job]) -> str:
     their folders."""
     measured = [job.folder_bytes for job in jobs if job.folder_bytes is not None]
     what = "this job" if len(jobs) == 1 else f"these {len(jobs)} jobs"
-    size = f" ({output.memory(sum(measured))}" if measured else " ("
+    size = f" ({output.format_memory(sum(measured))}" if measured else " ("
     absent = len(jobs) - len(measured)
     size += f"{', ' if measured else ''}{absent} not measured)" if absent else ")"
     return f"Delete {what} with log, metrics and folder{size}? This cannot be undone."
 
 
-def _say(job: Job, result: Mapping[str, str | None]) -> None:
-    name = f"{job.short_id} {output.plain(job.name, 60)}"
+def _print_outcome(job: Job, result: Mapping[str, str | None]) -> None:
+    name = f"{job.short_id} {output.to_single_line(job.name, 60)}"
     if result["outcome"] == "requested":
-        output.say(f"{name}: is deleted")
+        output.print_message(f"{name}: is deleted")
     else:
-        output.say(f"{name}: not deleted. {result['reason']}")
+        output.print_message(f"{name}: not deleted. {result['reason']}")

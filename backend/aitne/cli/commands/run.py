@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import completion, output
-from aitne.cli.lookup import connect, find_job
+from aitne.cli.lookup import find_job, make_client
 from aitne.cli.options import DataDir, JobArgument, Json, Url, Wait, Yes
 from aitne.cli.registry import LOOK, WORK, command
 
@@ -38,16 +38,16 @@ def snapshot(
     """
     from aitne.cli.views import run as view
 
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     job_snapshot = client.jobs.snapshot(find_job(client, job).id)
     if as_json:
-        output.answer_json(job_snapshot.raw)
+        output.print_json(job_snapshot.raw)
     elif diff:
-        view.show_diff(job_snapshot)
+        view.print_diff(job_snapshot)
     elif packages:
-        view.show_packages(job_snapshot)
+        view.print_packages(job_snapshot)
     else:
-        view.show_snapshot(job_snapshot)
+        view.print_snapshot(job_snapshot)
     return 0
 
 
@@ -74,12 +74,12 @@ def resubmit(
     """Submit a job again: show what has changed, ask, submit."""
     from aitne.cli import follow, submit
     from aitne.cli.views import run as view
-    from aitne.client.session import new_key
+    from aitne.client.session import make_idempotency_key
 
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     record = find_job(client, job)
     plan = client.jobs.plan_resubmit(record.id)
-    view.show_rerun(plan, file=sys.stderr)
+    view.print_rerun(plan, file=sys.stderr)
     if not plan.possible and memory is None and max_duration is None:
         from aitne.core.errors import InvalidInput
 
@@ -88,16 +88,20 @@ def resubmit(
             + "; ".join(str(problem["message"]) for problem in plan.problems)
         )
     if not yes:
-        output.confirm(f"Run {output.plain(record.name, 60)} again?")
-    made = client.jobs.resubmit(record.id, memory=memory, max_duration=max_duration, key=new_key())
-    output.say(f"Submitted {made.type} {made.short_id} ({output.plain(made.name, 60)}).")
+        output.confirm(f"Run {output.to_single_line(record.name, 60)} again?")
+    made = client.jobs.resubmit(
+        record.id, memory=memory, max_duration=max_duration, key=make_idempotency_key()
+    )
+    output.print_message(
+        f"Submitted {made.type} {made.short_id} ({output.to_single_line(made.name, 60)})."
+    )
     if wait:
-        made = submit.attend(client, made, as_json=as_json)
+        made = submit.follow_job(client, made, as_json=as_json)
     if as_json:
-        output.answer_json(made.raw)
+        output.print_json(made.raw)
     elif not wait:
-        output.answer(made.id)
-    follow.check(made)
+        output.print_line(made.id)
+    follow.check_succeeded(made)
     return 0
 
 
@@ -116,12 +120,12 @@ def compare(
         typer.Argument(
             metavar="A",
             help="A job, by id or name; JOB_3 is task 3 of JOB.",
-            autocompletion=completion.jobs,
+            autocompletion=completion.complete_jobs,
         ),
     ],
     second: Annotated[
         str,
-        typer.Argument(metavar="B", help="The other job.", autocompletion=completion.jobs),
+        typer.Argument(metavar="B", help="The other job.", autocompletion=completion.complete_jobs),
     ],
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also values that do not differ.")
@@ -137,13 +141,13 @@ def compare(
     """
     from aitne.cli.views import run as view
 
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     ids = [find_job(client, name).id for name in (first, second)]
     comparison = client.jobs.compare(*ids)
     if as_json:
-        output.answer_json(comparison.raw)
+        output.print_json(comparison.raw)
     else:
-        view.show_comparison(comparison, everything=everything)
+        view.print_comparison(comparison, everything=everything)
     return 0
 
 
@@ -173,22 +177,22 @@ def sweep(
     """Show the results of a sweep, best first."""
     from aitne.cli.views import run as view
 
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     record = find_job(client, job)
     if stop:
         if not yes:
-            view.show_sweep(client.jobs.sweep(record.id))
+            view.print_sweep(client.jobs.sweep(record.id))
             output.confirm("Stop the rest of this sweep?")
         client.jobs.stop_sweep(record.id)
-        output.say("The rest of it is cancelled; the best task so far continues.")
+        output.print_message("The rest of it is cancelled; the best task so far continues.")
     for state in client.jobs.watch_sweep(record.id) if watch else [client.jobs.sweep(record.id)]:
         if as_json:
-            output.answer_json(state.raw)
+            output.print_json(state.raw)
         elif as_csv:
             view.write_csv(state, sys.stdout)
         else:
             if watch and sys.stdout.isatty():
                 sys.stdout.write("\x1b[H\x1b[J")
-            view.show_sweep(state)
+            view.print_sweep(state)
         sys.stdout.flush()
     return 0

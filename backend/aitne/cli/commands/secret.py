@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url, Yes
 from aitne.cli.registry import WORK, examples, group
 
@@ -30,13 +30,13 @@ def secret_set(
     name: SecretName, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Store a secret, or replace its value. The value is read from a prompt or from standard input."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if sys.stdin.isatty():
         value = typer.prompt(f"Value of {name}", hide_input=True, err=True)
     else:
         value = sys.stdin.read().removesuffix("\n")
     secret = client.secrets.put(name, value)
-    return output.done(
+    return output.print_done(
         as_json, secret.raw, f"Secret {secret.name} is stored. Jobs name it in `secrets`."
     )
 
@@ -44,11 +44,11 @@ def secret_set(
 @secrets.command("ls", epilog=examples("aitne secret ls"))
 def secret_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List your secrets. Values are never shown."""
-    return output.listing(
+    return output.print_list(
         as_json,
-        connect(url, data_dir).secrets.list(),
+        make_client(url, data_dir).secrets.list(),
         ("NAME", "CHANGED"),
-        lambda secret: (secret.name, f"{output.since(secret.updated_at)} ago"),
+        lambda secret: (secret.name, f"{output.format_elapsed(secret.updated_at)} ago"),
     )
 
 
@@ -62,8 +62,8 @@ def secret_rm(
 ) -> int:
     """Delete a secret. Running jobs keep its value; jobs that need it and have not started will
     fail."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
         output.confirm(f"Delete the secret {name}?")
     client.secrets.delete(name)
-    return output.done(as_json, {"deleted": name}, f"Secret {name} is deleted.")
+    return output.print_done(as_json, {"deleted": name}, f"Secret {name} is deleted.")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from aitne.cli import completion, output, submit
-from aitne.cli.lookup import connect, find_job, find_unfinished
+from aitne.cli.lookup import find_job, find_unfinished, make_client
 from aitne.cli.options import (
     Cpu,
     DataDir,
@@ -28,10 +28,10 @@ from aitne.cli.options import (
     Wait,
     Yes,
 )
-from aitne.cli.parameters import typed_parameters
+from aitne.cli.parameters import parse_parameters
 from aitne.cli.registry import CONTEXT, WORK, command, examples, group
 from aitne.client import Client, Job
-from aitne.client.session import new_key
+from aitne.client.session import make_idempotency_key
 
 EXTEND_PATIENCE_S = 10.0
 
@@ -55,7 +55,8 @@ def start(
     template: Annotated[
         str,
         typer.Argument(
-            help="A template; `aitne template ls` lists them.", autocompletion=completion.templates
+            help="A template; `aitne template ls` lists them.",
+            autocompletion=completion.complete_templates,
         ),
     ],
     name: Annotated[str | None, typer.Option("--name", help="Name of the session.")] = None,
@@ -88,7 +89,7 @@ def start(
 
     With --wait its stages are shown until it is ready, and its address is printed.
     """
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     resources = {"cpu": cpu, "memory": memory, "gpu": gpu, "nodes": nodes}
     job_file: dict[str, Any] = {
         "type": "session",
@@ -102,10 +103,10 @@ def start(
         "datasets": datasets or None,
         "resources": {field: value for field, value in resources.items() if value is not None}
         or None,
-        "parameters": typed_parameters(client, template, parameters) if parameters else None,
+        "parameters": parse_parameters(client, template, parameters) if parameters else None,
     }
     fields = {field: value for field, value in job_file.items() if value is not None}
-    submit.submit(client, fields, yes=yes, wait=wait, as_json=as_json)
+    submit.submit_job_file(client, fields, yes=yes, wait=wait, as_json=as_json)
     return 0
 
 
@@ -131,23 +132,23 @@ def continue_session(
     """
     from aitne.cli.views import run
 
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     job = find_job(client, session, sessions=True)
     if not yes:
-        run.show_rerun(client.jobs.plan_resubmit(job.id), file=sys.stderr)
-        output.confirm(f"Continue {output.plain(job.name, 60)}?")
-    made = client.sessions.resume(job.id, key=new_key())
-    output.say(f"Submitted session {made.short_id}, which continues {job.short_id}.")
+        run.print_rerun(client.jobs.plan_resubmit(job.id), file=sys.stderr)
+        output.confirm(f"Continue {output.to_single_line(job.name, 60)}?")
+    made = client.sessions.resume(job.id, key=make_idempotency_key())
+    output.print_message(f"Submitted session {made.short_id}, which continues {job.short_id}.")
     if wait:
-        made = submit.attend(client, made, as_json=as_json)
+        made = submit.follow_job(client, made, as_json=as_json)
     if as_json:
-        output.answer_json(made.raw)
+        output.print_json(made.raw)
     else:
-        output.answer(made.url or made.id if wait else made.id)
+        output.print_line(made.url or made.id if wait else made.id)
     if wait:
         from aitne.cli import follow
 
-        follow.check(made)
+        follow.check_succeeded(made)
     return 0
 
 
@@ -178,7 +179,8 @@ def open_session(
     session: Annotated[
         str | None,
         typer.Argument(
-            help="Its id, the beginning of it, or its name.", autocompletion=completion.sessions
+            help="Its id, the beginning of it, or its name.",
+            autocompletion=completion.complete_sessions,
         ),
     ] = None,
     app: Annotated[
@@ -196,20 +198,20 @@ def open_session(
 
     The portal opens through a link that logs you in once. Without a display the address is printed.
     """
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if session is None:
         address = client.tokens.login_link().url
     else:
         address = client.sessions.open(find_unfinished(client, session, sessions=True).id, app)
     if as_json:
         reached_at = None if session is None else client.me().platform.sessions_address
-        output.answer_json({"url": address, "connect_to": reached_at})
+        output.print_json({"url": address, "connect_to": reached_at})
         return 0
-    output.answer(address)
+    output.print_line(address)
     if not print_only:
-        from aitne.cli.browser import show
+        from aitne.cli.browser import open_url
 
-        show(address)
+        open_url(address)
     return 0
 
 
@@ -230,24 +232,26 @@ def extend(
     data_dir: DataDir = None,
 ) -> int:
     """Extend the time limit of a running job or session."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     record = find_unfinished(client, job)
     if not yes:
         end = record.expires_at.astimezone().strftime("%H:%M") if record.expires_at else "not known"
         noun = "Session" if record.is_session else "Job"
-        output.facts(
-            [(noun, output.plain(record.name, 60)), ("Ends", end), ("More time", duration)]
+        output.print_facts(
+            [(noun, output.to_single_line(record.name, 60)), ("Ends", end), ("More time", duration)]
         )
         output.confirm("Extend it?")
     before = record.expires_at
-    record = _extended(client, client.jobs.extend(record.id, duration), before)
+    record = _wait_for_extension(client, client.jobs.extend(record.id, duration), before)
     moved = record.expires_at != before
     if as_json:
-        output.answer_json(record.raw)
+        output.print_json(record.raw)
     elif moved:
-        output.say(f"It ends at {output.moment(record.expires_at)}.")
+        output.print_message(f"It ends at {output.format_time(record.expires_at)}.")
     else:
-        output.say(record.message or "The scheduler has not changed its end yet; check again soon.")
+        output.print_message(
+            record.message or "The scheduler has not changed its end yet; check again soon."
+        )
     return 0 if moved else 1
 
 
@@ -256,19 +260,21 @@ def keep(
     session: SessionArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Keep an idle session from being stopped."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     job = client.sessions.keep(find_unfinished(client, session, sessions=True).id)
     if as_json:
-        output.answer_json(job.raw)
+        output.print_json(job.raw)
     elif job.inactivity_duration_s is None:
-        output.say(f"{job.name} is never stopped for inactivity.")
+        output.print_message(f"{job.name} is never stopped for inactivity.")
     else:
-        limit = output.duration(job.inactivity_duration_s)
-        output.say(f"{job.name} continues; it ends after another {limit} without activity.")
+        limit = output.format_duration(job.inactivity_duration_s)
+        output.print_message(
+            f"{job.name} continues; it ends after another {limit} without activity."
+        )
     return 0
 
 
-def _extended(client: Client, job: Job, before: datetime | None) -> Job:
+def _wait_for_extension(client: Client, job: Job, before: datetime | None) -> Job:
     """Wait until the scheduler has changed the end of the job from ``before``, and return the job;
     after a timeout return it as it is."""
     deadline = time.monotonic() + EXTEND_PATIENCE_S

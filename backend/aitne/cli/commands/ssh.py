@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Url, Yes
 from aitne.cli.registry import WORK, command
 
@@ -37,17 +37,19 @@ def ssh_config(
     """
     from aitne.cli import openssh
 
-    client = connect(url, data_dir)
-    text = openssh.config(client)
+    client = make_client(url, data_dir)
+    text = openssh.make_config(client)
     if not write:
-        output.answer(text.rstrip("\n"))
+        output.print_line(text.rstrip("\n"))
         return 0
-    plan = openssh.plan_write(text)
-    if plan.changes and not yes:
-        output.say("\n".join(plan.changes))
+    plan = openssh.plan_changes(text)
+    if plan.descriptions and not yes:
+        output.print_message("\n".join(plan.descriptions))
         output.confirm("Write this?")
-    plan.carry_out()
-    output.say("`ssh JOB.aitne` reaches a running job by its name or the beginning of its id.")
+    plan.write_files()
+    output.print_message(
+        "`ssh JOB.aitne` reaches a running job by its name or the beginning of its id."
+    )
     return 0
 
 
@@ -60,4 +62,4 @@ def ssh_proxy(
     """Forward one SSH connection to a running job. The lines of `aitne ssh-config` call it."""
     from aitne.cli import openssh
 
-    return openssh.proxy(connect(url, data_dir), host)
+    return openssh.run_proxy(make_client(url, data_dir), host)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url
 from aitne.cli.registry import LOOK, command
 
@@ -30,20 +30,20 @@ def storage(
 
     Home, scratch and the folders of your projects, as your own account sees them.
     """
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     view = client.storage.get(project)
     if as_json:
-        output.answer_json({**view.raw, "jobs": client.storage.jobs().raw})
+        output.print_json({**view.raw, "jobs": client.storage.jobs().raw})
         return 0
-    output.table(
+    output.print_table(
         ("AREA", "PATH", "USED", "FREE", "FILES", "PROBLEM"),
         [
             (
                 _name(facts),
                 facts.area.path,
-                _used(_quota(facts)),
-                output.memory(facts.free_bytes),
-                _files(_quota(facts)),
+                _format_use(_select_quota(facts)),
+                output.format_memory(facts.free_bytes),
+                _format_file_count(_select_quota(facts)),
                 _problem(facts),
             )
             for facts in view.areas
@@ -52,12 +52,12 @@ def storage(
     folders = client.storage.jobs()
     if folders.jobs:
         jobs = "1 ended job" if folders.jobs == 1 else f"{folders.jobs} ended jobs"
-        output.say(
-            f"The folders of {jobs} take {output.memory(folders.size_bytes)} in {folders.files} "
+        output.print_message(
+            f"The folders of {jobs} take {output.format_memory(folders.size_bytes)} in {folders.files} "
             "files; `aitne rm` deletes jobs."
         )
     for problem in view.problems:
-        output.say(output.plain(problem))
+        output.print_message(output.to_single_line(problem))
     return 0
 
 
@@ -66,7 +66,7 @@ def _name(facts: AreaFactsRecord) -> str:
     return area.name if area.project is None else f"{area.name}/{area.project}"
 
 
-def _quota(facts: AreaFactsRecord) -> QuotaRecord | None:
+def _select_quota(facts: AreaFactsRecord) -> QuotaRecord | None:
     """Return the quota to display for an area: for a project's folder, the project's quota or,
     without one, the user's; otherwise the user's quota. None: no quota.
     """
@@ -75,19 +75,21 @@ def _quota(facts: AreaFactsRecord) -> QuotaRecord | None:
     return facts.user_quota
 
 
-def _used(quota: QuotaRecord | None) -> str:
+def _format_use(quota: QuotaRecord | None) -> str:
     """Return a quota's use as text, such as ``[####------] 4 GiB of 10 GiB``; empty if it is
     unknown."""
     if quota is None or quota.used_bytes is None:
         return ""
-    used = output.memory(quota.used_bytes)
+    used = output.format_memory(quota.used_bytes)
     if not quota.limit_bytes:
         return used
     full = min(_BAR, round(_BAR * quota.used_bytes / quota.limit_bytes))
-    return f"[{'#' * full}{'-' * (_BAR - full)}] {used} of {output.memory(quota.limit_bytes)}"
+    return (
+        f"[{'#' * full}{'-' * (_BAR - full)}] {used} of {output.format_memory(quota.limit_bytes)}"
+    )
 
 
-def _files(quota: QuotaRecord | None) -> str:
+def _format_file_count(quota: QuotaRecord | None) -> str:
     if quota is None or quota.used_files is None:
         return ""
     limit = "" if quota.limit_files is None else f" of {quota.limit_files}"

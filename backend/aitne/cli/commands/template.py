@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import completion, output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url
 from aitne.cli.registry import LOOK, group
 
@@ -20,12 +20,14 @@ def templates() -> None:
 @templates.command("ls")
 def template_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the templates. Administrators also see the files that were rejected."""
-    templates = connect(url, data_dir).templates
+    templates = make_client(url, data_dir).templates
     valid_templates = templates.list()
     for problem in templates.problems():
         location = problem.path if problem.line is None else f"{problem.path}:{problem.line}"
-        output.say(f"Rejected {output.plain(location)}: {output.plain(problem.reason)}")
-    return output.listing(
+        output.print_message(
+            f"Rejected {output.to_single_line(location)}: {output.to_single_line(problem.reason)}"
+        )
+    return output.print_list(
         as_json,
         valid_templates,
         ("NAME", "VERSION", "TYPE", "TITLE"),
@@ -36,18 +38,18 @@ def template_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None
 @templates.command("show")
 def template_show(
     name: Annotated[
-        str, typer.Argument(help="A template's name.", autocompletion=completion.templates)
+        str, typer.Argument(help="A template's name.", autocompletion=completion.complete_templates)
     ],
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
     """Show one template and its parameters."""
-    template = connect(url, data_dir).templates.get(name)
+    template = make_client(url, data_dir).templates.get(name)
     if as_json:
-        output.answer_json(template.raw)
+        output.print_json(template.raw)
         return 0
-    output.facts(
+    output.print_facts(
         [
             ("Name", f"{template.name} {template.version}"),
             ("Title", template.title),
@@ -57,14 +59,14 @@ def template_show(
         ]
     )
     if template.parameters:
-        output.answer("")
-        output.table(
+        output.print_line("")
+        output.print_table(
             ("PARAMETER", "TYPE", "DEFAULT", "ABOUT"),
             [
                 (
                     item.name,
                     "|".join(item.choices) if item.choices else item.type,
-                    "(needed)" if item.default is None else output.plain(item.default, 40),
+                    "(needed)" if item.default is None else output.to_single_line(item.default, 40),
                     item.description or item.title,
                 )
                 for item in template.parameters

@@ -61,7 +61,7 @@ def topology_show(
             "--job",
             metavar="JOB",
             help="An id, its first 4 or more characters, or a name: the order of the job's ranks.",
-            autocompletion=completion.jobs,
+            autocompletion=completion.complete_jobs,
         ),
     ] = None,
     svg: Annotated[
@@ -81,66 +81,68 @@ def topology_show(
     from aitne.cli.views import topology_svg, topology_tree
 
     if file and job is not None:
-        raise _invalid("Give either --file or --job.")
+        raise _make_invalid_error("Give either --file or --job.")
     if job is not None:
-        return _show_job(job, svg, as_json=as_json, url=url, data_dir=data_dir)
+        return _print_job_placement(job, svg, as_json=as_json, url=url, data_dir=data_dir)
     if not file:
-        return _show_cluster(svg, as_json=as_json, url=url, data_dir=data_dir)
-    topology = _read(file)
+        return _print_cluster(svg, as_json=as_json, url=url, data_dir=data_dir)
+    topology = _read_topology(file)
     if svg is not None:
         if topology.tree is None:
-            raise _invalid("file: there are no switches to draw. Add a topology.conf.")
-        Path(svg).write_text(topology_svg.draw(topology.tree), encoding="utf-8")
+            raise _make_invalid_error("file: there are no switches to draw. Add a topology.conf.")
+        Path(svg).write_text(topology_svg.draw_tree(topology.tree), encoding="utf-8")
     if as_json:
-        output.answer_json(topology_tree.document(topology))
+        output.print_json(topology_tree.make_document(topology))
     else:
-        for line in topology_tree.lines(topology):
-            typer.echo(output.plain(line))
+        for line in topology_tree.format_topology(topology):
+            typer.echo(output.to_single_line(line))
         for note in () if topology.tree is None else topology.tree.notes:
-            output.say(note)
+            output.print_message(note)
     return 0
 
 
-def _show_cluster(svg: str | None, *, as_json: bool, url: str | None, data_dir: str | None) -> int:
-    from aitne.cli.lookup import connect
+def _print_cluster(svg: str | None, *, as_json: bool, url: str | None, data_dir: str | None) -> int:
+    from aitne.cli.lookup import make_client
     from aitne.cli.views import topology_svg, topology_tree
 
-    found = connect(url, data_dir).nodes.topology()
-    tree = topology_tree.tree_of(found)
+    found = make_client(url, data_dir).nodes.topology()
+    tree = topology_tree.find_switch_tree(found)
     if svg is not None:
         if tree is None:
-            raise _invalid(
+            raise _make_invalid_error(
                 "svg: no source describes the network of this cluster. An administrator can import a "
                 "topology.conf with `aitne admin topology import`."
             )
-        Path(svg).write_text(topology_svg.draw(tree), encoding="utf-8")
+        Path(svg).write_text(topology_svg.draw_tree(tree), encoding="utf-8")
     if as_json:
-        output.answer_json(found)
+        output.print_json(found)
         return 0
-    for line in topology_tree.cluster_lines(found, tree):
-        typer.echo(output.plain(line))
+    for line in topology_tree.format_cluster(found, tree):
+        typer.echo(output.to_single_line(line))
     if tree is None:
-        output.say("No source describes the network of this cluster.")
+        output.print_message("No source describes the network of this cluster.")
     return 0
 
 
-def _show_job(
+def _print_job_placement(
     job: str, svg: str | None, *, as_json: bool, url: str | None, data_dir: str | None
 ) -> int:
-    from aitne.cli.lookup import connect, find_job
+    from aitne.cli.lookup import find_job, make_client
     from aitne.cli.views import job_placement
 
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     placement = client.jobs.placement(find_job(client, job).id)
     if svg is not None:
         if not placement["switches"]:
-            raise _invalid("svg: the topology of the network is not known, so nothing is drawn.")
-        Path(svg).write_text(job_placement.draw(placement), encoding="utf-8")
+            raise _make_invalid_error(
+                "svg: the topology of the network is not known, so nothing is drawn."
+            )
+        Path(svg).write_text(job_placement.draw_placement(placement), encoding="utf-8")
     if as_json:
-        output.answer_json(placement)
+        output.print_json(placement)
     else:
-        for line in job_placement.lines(placement):
-            typer.echo(output.plain(line))
+        for line in job_placement.format_placement(placement):
+            typer.echo(output.to_single_line(line))
     return 0
 
 
@@ -169,23 +171,23 @@ def topology_order(
     from aitne_train.topology.hostlist import compress_hostlist, expand_hostlist
     from aitne_train.topology.order import order_ranks
 
-    topology = _read(file)
+    topology = _read_topology(file)
     if topology.tree is None:
-        raise _invalid("file: there are no switches. Give a topology.conf, for example.")
+        raise _make_invalid_error("file: there are no switches. Give a topology.conf, for example.")
     try:
         names = expand_hostlist(nodes)
         sizes = [] if mesh is None else list(parse_mesh(mesh).values())
         order = order_ranks(topology.tree, names, mesh=sizes, ranks_per_node=ranks_per_node)
     except TopologyError as error:
-        raise _invalid(str(error)) from error
+        raise _make_invalid_error(str(error)) from error
     except ValueError as error:
-        raise _invalid(f"{error}.") from error
+        raise _make_invalid_error(f"{error}.") from error
     if not names:
-        raise _invalid("nodes: the list names no node.")
+        raise _make_invalid_error("nodes: the list names no node.")
     if as_json:
-        output.answer_json(_document(order))
+        output.print_json(_document(order))
     else:
-        output.say(f"aitne: {order.describe()}")
+        output.print_message(f"aitne: {order.describe()}")
         typer.echo(compress_hostlist(order.order))
     return 0
 
@@ -202,15 +204,15 @@ def _document(order: RankOrder) -> dict[str, Any]:
     }
 
 
-def _read(files: list[str]) -> Topology:
+def _read_topology(files: list[str]) -> Topology:
     from aitne.bootstrap.topologies import read_topology
     from aitne_train.topology.errors import TopologyError
 
     try:
         return read_topology([Path(file) for file in files])
     except TopologyError as error:
-        raise _invalid(str(error)) from error
+        raise _make_invalid_error(str(error)) from error
 
 
-def _invalid(message: str) -> InvalidInput:
+def _make_invalid_error(message: str) -> InvalidInput:
     return InvalidInput(message)

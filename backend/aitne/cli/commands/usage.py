@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import completion, output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, ProjectArgument, Url
 from aitne.cli.registry import LOOK, examples, group
 
@@ -26,7 +26,7 @@ def usage(
         typer.Option(
             "--project",
             help="One project; unset: all that you may see.",
-            autocompletion=completion.projects,
+            autocompletion=completion.complete_projects,
         ),
     ] = None,
     month: Annotated[
@@ -45,9 +45,9 @@ def usage(
     """
     if context.invoked_subcommand is not None:
         return 0
-    month_usage = connect(url, data_dir).projects.usage(project, month=month)
+    month_usage = make_client(url, data_dir).projects.usage(project, month=month)
     if as_json:
-        output.answer_json(month_usage.raw)
+        output.print_json(month_usage.raw)
     elif as_csv:
         import csv
 
@@ -60,7 +60,7 @@ def usage(
             figures = (row.jobs, row.cpu_hours, row.gpu_hours, *by_type, row.energy_j)
             lines.writerow((month_usage.month, row.project, row.user, *figures))
     else:
-        output.table(
+        output.print_table(
             ("PROJECT", "USER", "JOBS", "CPU HOURS", "GPU HOURS", "BY TYPE"),
             [
                 (
@@ -75,7 +75,7 @@ def usage(
             ],
         )
         until = f"{month_usage.as_of:%Y-%m-%d %H:%M} UTC"
-        output.say(f"{month_usage.month}, until {until}.")
+        output.print_message(f"{month_usage.month}, until {until}.")
     return 0
 
 
@@ -95,13 +95,13 @@ def report(
     It has the usage by member, and waiting times and outcomes of jobs. The portal has the same
     report as a page to print: Projects, the project, Usage, Report.
     """
-    summary = connect(url, data_dir).projects.report(project, month=month)
+    summary = make_client(url, data_dir).projects.report(project, month=month)
     if as_json:
-        output.answer_json(summary.raw)
+        output.print_json(summary.raw)
         return 0
     joules = summary.total.energy_j
     records = "Slurm's accounting" if summary.source == "scheduler" else "the platform's own jobs"
-    output.facts(
+    output.print_facts(
         [
             (
                 "project",
@@ -118,8 +118,8 @@ def report(
     )
     types = sorted(summary.total.gpu_hours_by_type)
     if summary.rows:
-        output.answer("")
-        output.table(
+        output.print_line("")
+        output.print_table(
             ("USER", "JOBS", "CPU HOURS", "GPU HOURS", *(kind.upper() for kind in types)),
             [
                 (
@@ -130,14 +130,14 @@ def report(
             ],
         )
     if summary.waits:
-        output.answer("")
-        output.table(
+        output.print_line("")
+        output.print_table(
             ("USER", "STARTED", "HALF WITHIN", "9 OF 10 WITHIN", "LONGEST"),
             [
                 (
                     wait.user,
                     wait.jobs,
-                    *map(output.duration, (wait.median_s, wait.p90_s, wait.max_s)),
+                    *map(output.format_duration, (wait.median_s, wait.p90_s, wait.max_s)),
                 )
                 for wait in summary.waits
             ],

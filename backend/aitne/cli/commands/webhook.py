@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url, Yes
 from aitne.cli.registry import LOOK, examples, group
 
@@ -30,15 +30,15 @@ Hook = Annotated[str, typer.Argument(metavar="WEBHOOK", help="A webhook from `ai
 @webhooks.command("ls", epilog=examples("aitne webhook ls"))
 def hook_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List your webhooks and their states."""
-    hooks = connect(url, data_dir).webhooks.list()
-    return output.listing(
+    hooks = make_client(url, data_dir).webhooks.list()
+    return output.print_list(
         as_json,
         hooks,
         ("WEBHOOK", "URL", "STATE", "FAILURES"),
         lambda webhook: (
             webhook.id,
-            output.plain(webhook.url, 60),
-            _state(webhook),
+            output.to_single_line(webhook.url, 60),
+            _format_state(webhook),
             webhook.failures,
         ),
     )
@@ -54,8 +54,8 @@ def hook_add(
     data_dir: DataDir = None,
 ) -> int:
     """Create a webhook. The secret that signs its messages is printed only once."""
-    made = connect(url, data_dir).webhooks.create(address)
-    _show_secret(made, as_json)
+    made = make_client(url, data_dir).webhooks.create(address)
+    _print_secret(made, as_json)
     return 0
 
 
@@ -68,10 +68,10 @@ def hook_rotate(
     data_dir: DataDir = None,
 ) -> int:
     """Replace the secret of a webhook. The new one is printed only once."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
         output.confirm(f"Create a new secret for {client.webhooks.get(hook).url}?")
-    _show_secret(client.webhooks.rotate(hook), as_json)
+    _print_secret(client.webhooks.rotate(hook), as_json)
     return 0
 
 
@@ -80,39 +80,41 @@ def hook_enable(
     hook: Hook, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Enable a disabled webhook again."""
-    webhook = connect(url, data_dir).webhooks.update(hook, enabled=True)
-    return output.done(as_json, webhook.raw, f"{webhook.id}: {_state(webhook)}.")
+    webhook = make_client(url, data_dir).webhooks.update(hook, enabled=True)
+    return output.print_done(as_json, webhook.raw, f"{webhook.id}: {_format_state(webhook)}.")
 
 
 @webhooks.command("test", epilog=examples("aitne webhook test wh_5f2d1c0b9a8e7d6c"))
 def hook_test(hook: Hook, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """Send a test message to a webhook and wait for the outcome; status 1 if it is not accepted."""
-    client = connect(url, data_dir)
-    delivery = _outcome(client, hook, client.webhooks.test(hook))
+    client = make_client(url, data_dir)
+    delivery = _wait_for_delivery(client, hook, client.webhooks.test(hook))
     if as_json:
-        output.answer_json(delivery.raw)
+        output.print_json(delivery.raw)
     elif delivery.state == "sent":
-        output.say(f"Accepted, with status {delivery.status}.")
+        output.print_message(f"Accepted, with status {delivery.status}.")
     else:
-        output.say(delivery.error or "It was not sent yet; `aitne webhook log` shows it later.")
+        output.print_message(
+            delivery.error or "It was not sent yet; `aitne webhook log` shows it later."
+        )
     return 0 if delivery.state == "sent" else 1
 
 
 @webhooks.command("log", epilog=examples("aitne webhook log wh_5f2d1c0b9a8e7d6c"))
 def hook_log(hook: Hook, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """Show the last 20 deliveries to a webhook with their outcomes."""
-    deliveries = connect(url, data_dir).webhooks.deliveries(hook)
-    return output.listing(
+    deliveries = make_client(url, data_dir).webhooks.deliveries(hook)
+    return output.print_list(
         as_json,
         deliveries,
         ("TIME", "KIND", "STATE", "TRIES", "STATUS", "WHY"),
         lambda delivery: (
-            output.moment(delivery.created_at),
+            output.format_time(delivery.created_at),
             delivery.kind,
             delivery.state,
             delivery.attempts,
             "" if delivery.status is None else delivery.status,
-            output.plain(delivery.error or "", 60),
+            output.to_single_line(delivery.error or "", 60),
         ),
     )
 
@@ -126,27 +128,27 @@ def hook_rm(
     data_dir: DataDir = None,
 ) -> int:
     """Delete a webhook and its pending deliveries."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     webhook = client.webhooks.get(hook)
     if not yes:
         output.confirm(f"Remove the webhook to {webhook.url}?")
     client.webhooks.delete(hook)
-    return output.done(as_json, webhook.raw, f"{hook}: removed.")
+    return output.print_done(as_json, webhook.raw, f"{hook}: removed.")
 
 
-def _state(webhook: WebhookRecord) -> str:
+def _format_state(webhook: WebhookRecord) -> str:
     return "enabled" if webhook.enabled else f"disabled: {webhook.disabled_reason or ''}"
 
 
-def _show_secret(webhook: WebhookRecord, as_json: bool) -> None:
+def _print_secret(webhook: WebhookRecord, as_json: bool) -> None:
     if as_json:
-        output.answer_json(webhook.raw)
+        output.print_json(webhook.raw)
         return
-    output.facts([("webhook", webhook.id), ("url", webhook.url), ("secret", webhook.secret)])
-    output.say("The secret is not shown again; `aitne webhook rotate` creates a new one.")
+    output.print_facts([("webhook", webhook.id), ("url", webhook.url), ("secret", webhook.secret)])
+    output.print_message("The secret is not shown again; `aitne webhook rotate` creates a new one.")
 
 
-def _outcome(client: Client, hook: str, sent: DeliveryRecord) -> DeliveryRecord:
+def _wait_for_delivery(client: Client, hook: str, sent: DeliveryRecord) -> DeliveryRecord:
     deadline = time.monotonic() + ARRIVES_WITHIN_S
     while sent.state == "waiting" and time.monotonic() < deadline:
         time.sleep(0.3)

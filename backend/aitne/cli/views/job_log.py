@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from aitne.cli.lookup import connect, find_job
+from aitne.cli.lookup import find_job, make_client
 from aitne.cli.terminal_text import TerminalFilter
 
 TYPE_CHECKING = False
@@ -24,22 +24,22 @@ def logs(
 ) -> int:
     """Print the log of a job, or its last ``tail`` lines; with ``follow``, continue until the job
     has ended."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     record = find_job(client, job)
     read = client.jobs.follow_logs if follow else client.jobs.logs
     offset = 0 if tail is None else client.jobs.lines_offset(record.id, tail, task=task)
-    copy(read(record.id, task=task, offset=offset))
+    write_log(read(record.id, task=task, offset=offset))
     return 0
 
 
-def copy(chunks: Iterable[bytes]) -> None:
+def write_log(chunks: Iterable[bytes]) -> None:
     """Write a log to stdout as it arrives, without control sequences if stdout is a terminal."""
     sys.stdout.flush()
-    for chunk in shown(chunks, sys.stdout.buffer):
+    for chunk in filter_for_terminal(chunks, sys.stdout.buffer):
         write_all(sys.stdout.buffer, chunk)
 
 
-def shown(chunks: Iterable[bytes], out: BinaryIO) -> Iterable[bytes]:
+def filter_for_terminal(chunks: Iterable[bytes], out: BinaryIO) -> Iterable[bytes]:
     """Return ``chunks`` unchanged, or without control sequences if ``out`` is a terminal."""
     return map(TerminalFilter().feed, chunks) if out.isatty() else chunks
 

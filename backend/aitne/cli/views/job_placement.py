@@ -10,7 +10,7 @@ from aitne_train.topology.hostlist import compress_hostlist
 from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
 
 
-def lines(placement: Mapping[str, Any]) -> Iterator[str]:
+def format_placement(placement: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines that describe a placement."""
     yield placement["reason"]
     yield f"given   {compress_hostlist(placement['given'])}"
@@ -38,7 +38,7 @@ def _binding(bound: Mapping[str, Any]) -> str:
     return "  ".join(parts)
 
 
-def draw(placement: Mapping[str, Any]) -> str:
+def draw_placement(placement: Mapping[str, Any]) -> str:
     """Return an SVG document with the switches above the job's nodes, and below each leaf its nodes
     with their numbers in the order of the ranks."""
     members: dict[str, list[str]] = {}
@@ -61,4 +61,4 @@ def draw(placement: Mapping[str, Any]) -> str:
         for each in placement["switches"]
     )
     labels = {leaf: ", ".join(nodes) for leaf, nodes in members.items()}
-    return topology_svg.draw(tree, labels, title=placement["reason"])
+    return topology_svg.draw_tree(tree, labels, title=placement["reason"])

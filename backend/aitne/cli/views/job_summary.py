@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aitne.cli import output
-from aitne.cli.views.job_table import resources
+from aitne.cli.views.job_table import format_resources
 from aitne.core.units import format_duration, format_memory
 
 TYPE_CHECKING = False
@@ -19,36 +19,39 @@ if TYPE_CHECKING:
     )
 
 
-def show(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord | None) -> None:
+def print_job(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord | None) -> None:
     """Print the job, the reason why it is pending or failed, and advice."""
     line = None if failure is None else failure.line
-    output.facts(
+    output.print_facts(
         [
-            (job.type.capitalize(), output.plain(job.name, 80)),
+            (job.type.capitalize(), output.to_single_line(job.name, 80)),
             ("Id", job.id),
             ("State", job.state),
-            ("Why", output.plain((job.message or "") if failure is None else failure.text)),
-            ("Log", None if line is None else output.plain(line.text)),
+            (
+                "Why",
+                output.to_single_line((job.message or "") if failure is None else failure.text),
+            ),
+            ("Log", None if line is None else output.to_single_line(line.text)),
             *(
-                ("Remedy", _command(job, remedy))
+                ("Remedy", _format_remedy_command(job, remedy))
                 for remedy in (failure.remedies if failure else ())
             ),
-            *(("Advice", _sentence(hint)) for hint in advice),
+            *(("Advice", _format_advice(hint)) for hint in advice),
             ("Origin", "outside the platform" if job.origin == "outside" else None),
             ("Scheduler ID", job.scheduler_id if job.origin == "outside" else None),
-            ("Log", output.plain(job.log_path or "")),
+            ("Log", output.to_single_line(job.log_path or "")),
             ("Owner", job.owner),
             ("Project", job.project),
-            ("Resources", resources(job.resources)),
-            ("Tree", tree_of(job)),
-            ("Repository", repo_of(job)),
+            ("Resources", format_resources(job.resources)),
+            ("Tree", format_tree(job)),
+            ("Repository", format_repository(job)),
             ("Nodes", ", ".join(job.nodes)),
             ("Excluded nodes", ", ".join(job.excluded_nodes)),
-            ("Expected start", output.moment(job.expected_start_at)),
-            ("Started", output.moment(job.started_at)),
-            ("Ends", output.moment(job.expires_at if not job.ended else None)),
-            ("Ended", output.moment(job.ended_at)),
-            ("Folder", folder_size(job)),
+            ("Expected start", output.format_time(job.expected_start_at)),
+            ("Started", output.format_time(job.started_at)),
+            ("Ends", output.format_time(job.expires_at if not job.ended else None)),
+            ("Ended", output.format_time(job.ended_at)),
+            ("Folder", format_folder_size(job)),
             ("Deletion", _deletion(job)),
             ("Opens at", job.url if job.state == "READY" else None),
             *(
@@ -60,14 +63,14 @@ def show(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord | None
     )
 
 
-def tree_of(job: Job | JobSpecRecord) -> str | None:
+def format_tree(job: Job | JobSpecRecord) -> str | None:
     """Return a description of the uploaded working tree in which the job runs; None if it has
     none."""
     tree = job.tree
     if not tree:
         return None
     count = "1 file" if tree["files"] == 1 else f"{tree['files']} files"
-    parts = [count, output.memory(tree["size_bytes"]), f"sha256 {tree['digest'][:12]}"]
+    parts = [count, output.format_memory(tree["size_bytes"]), f"sha256 {tree['digest'][:12]}"]
     if tree["commit"]:
         parts.append(f"commit {tree['commit'][:12]}")
     if tree["dirty"]:
@@ -75,32 +78,36 @@ def tree_of(job: Job | JobSpecRecord) -> str | None:
     return ", ".join(parts)
 
 
-def repo_of(job: Job | JobSpecRecord) -> str | None:
+def format_repository(job: Job | JobSpecRecord) -> str | None:
     """Return address, revision and folder of the git repository in which the job runs; None if it
     has none."""
     repo = job.repo
     if not repo:
         return None
     subdir = f", in {repo['subdir']}" if repo["subdir"] else ""
-    return output.plain(f"{repo['url']} at {repo['ref']}{subdir}")
+    return output.to_single_line(f"{repo['url']} at {repo['ref']}{subdir}")
 
 
-def folder_size(job: Job) -> str | None:
+def format_folder_size(job: Job) -> str | None:
     """Return the size of an ended job's folder as text; None if it was not measured."""
     if job.folder_bytes is None or job.folder_files is None:
         return None
     files = "1 file" if job.folder_files == 1 else f"{job.folder_files} files"
-    return f"{output.memory(job.folder_bytes)} in {files}"
+    return f"{output.format_memory(job.folder_bytes)} in {files}"
 
 
 def _deletion(job: Job) -> str | None:
     if job.delete_requested_at is None:
         return None
-    since = f"requested {output.moment(job.delete_requested_at)}"
-    return since if job.delete_problem is None else f"{since}. {output.plain(job.delete_problem)}"
+    since = f"requested {output.format_time(job.delete_requested_at)}"
+    return (
+        since
+        if job.delete_problem is None
+        else f"{since}. {output.to_single_line(job.delete_problem)}"
+    )
 
 
-def _command(job: Job, remedy: RemedyRecord) -> str:
+def _format_remedy_command(job: Job, remedy: RemedyRecord) -> str:
     """Return the command with which the user carries out a remedy for a failed job."""
     if remedy.kind == "packages":
         return f"aitne snapshot {job.short_id} --packages"
@@ -110,7 +117,9 @@ def _command(job: Job, remedy: RemedyRecord) -> str:
     return f"aitne resubmit {job.short_id}{memory}{limit}"
 
 
-def _sentence(advice: AdviceRecord) -> str:
-    names = ", ".join(f"{output.plain(job['name'], 40)} ({job['id'][:8]})" for job in advice.jobs)
-    when = f"{output.moment(advice.at)}." if advice.at else ""
-    return " ".join(filter(None, [output.plain(advice.text), names, when]))
+def _format_advice(advice: AdviceRecord) -> str:
+    names = ", ".join(
+        f"{output.to_single_line(job['name'], 40)} ({job['id'][:8]})" for job in advice.jobs
+    )
+    when = f"{output.format_time(advice.at)}." if advice.at else ""
+    return " ".join(filter(None, [output.to_single_line(advice.text), names, when]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.client.record import TERMINAL
 from aitne.client.records import Job, ResourcesRecord
 
@@ -38,12 +38,12 @@ def ps(
 
     The other arguments are filters of ``client.jobs.list``. Return the exit status.
     """
-    jobs = connect(url, data_dir).jobs
+    jobs = make_client(url, data_dir).jobs
 
-    def listed(among: list[str], limit: int | None = limit, *, live: bool = False) -> list[Job]:
+    def list_jobs(states: list[str], limit: int | None = limit, *, live: bool = False) -> list[Job]:
         return list(
             jobs.list(
-                states=among,
+                states=states,
                 live=live,
                 type=kind,
                 owner=owner,
@@ -58,23 +58,25 @@ def ps(
         )
 
     if everything or states or sort or limit:
-        selected = listed([state.upper() for state in states or ()])
+        selected = list_jobs([state.upper() for state in states or ()])
     else:
-        selected = listed([], live=True) + listed(sorted(TERMINAL), ENDED_SHOWN)
+        selected = list_jobs([], live=True) + list_jobs(sorted(TERMINAL), ENDED_SHOWN)
         selected.sort(key=lambda job: job.created_at, reverse=True)
     if as_json:
-        output.answer_json([job.raw for job in selected])
+        output.print_json([job.raw for job in selected])
     elif selected:
-        show(selected)
+        print_jobs(selected)
     else:
-        output.say("No jobs are running or waiting." if not everything else "There are no jobs.")
+        output.print_message(
+            "No jobs are running or waiting." if not everything else "There are no jobs."
+        )
     return 0
 
 
-def show(jobs: list[Job]) -> None:
+def print_jobs(jobs: list[Job]) -> None:
     """Print the jobs as a table, one line for each job."""
     columns = ("ID", "NAME", "TYPE", "STATE", "TIME", "OWNER", "RESOURCES", "NODES", "")
-    output.table(columns, [_row(job, wide=not sys.stdout.isatty()) for job in jobs])
+    output.print_table(columns, [_row(job, wide=not sys.stdout.isatty()) for job in jobs])
 
 
 def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
@@ -85,14 +87,14 @@ def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
     note = job.message if not job.ok else None
     return (
         job.short_id,
-        output.plain(job.name, None if wide else 32),
+        output.to_single_line(job.name, None if wide else 32),
         what,
         job.state,
-        output.since(start, job.ended_at),
+        output.format_elapsed(start, job.ended_at),
         job.owner,
-        resources(job.resources),
+        format_resources(job.resources),
         ",".join(job.nodes),
-        output.plain(note or "", None if wide else 60),
+        output.to_single_line(note or "", None if wide else 60),
     )
 
 
@@ -103,10 +105,10 @@ def _memory(request: ResourcesRecord) -> list[str]:
     if not request.memory_bytes:
         return []
     by_default = " by default" if request.memory_request == "default" else ""
-    return [f"{output.memory(request.memory_bytes)}{by_default}"]
+    return [f"{output.format_memory(request.memory_bytes)}{by_default}"]
 
 
-def resources(request: ResourcesRecord) -> str:
+def format_resources(request: ResourcesRecord) -> str:
     """Return requested resources as text, such as ``2 × 4 cpu 16 GiB gpu a100:2``."""
     tasks = [] if request.tasks_per_node is None else [f"{request.tasks_per_node} tasks"]
     parts = [*tasks, f"{request.cpu} cpu", *_memory(request)]

@@ -25,58 +25,58 @@ def status(*, url: str | None = None, data_dir: str | None = None, as_json: bool
         None if data_dir or os.environ.get("AITNE_DATA_DIR") else os.environ.get("AITNE_URL")
     )
     if remote and data_dir is None:
-        return _remote(remote, as_json=as_json)
-    folder = platform_dir(data_dir)
+        return _print_remote_status(remote, as_json=as_json)
+    folder = find_platform_dir(data_dir)
     state = discovery.ask_supervisor(folder, "status")
     if as_json:
-        output.answer_json(state or {"state": "stopped", "url": None, "processes": []})
+        output.print_json(state or {"state": "stopped", "url": None, "processes": []})
     elif state is not None:
-        _show(state)
+        _print_status(state)
     if state is None:
-        output.say(f"aitne: {discovery.not_running(folder)}")
+        output.print_message(f"aitne: {discovery.describe_not_running(folder)}")
         return STOPPED
     return 0
 
 
-def platform_dir(data_dir: str | None) -> str:
+def find_platform_dir(data_dir: str | None) -> str:
     """Return the data directory of the platform on this machine, from the first source that is set:
     ``data_dir``, the variable ``AITNE_DATA_DIR``, the data directory of the last `aitne up`, or the
     default.
     """
-    folder = data_dir or os.environ.get("AITNE_DATA_DIR") or discovery.started_last()
+    folder = data_dir or os.environ.get("AITNE_DATA_DIR") or discovery.find_last_data_dir()
     if not folder:
         base = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
         folder = os.path.join(base, "aitne")
     return os.path.abspath(os.path.expanduser(folder))
 
 
-def _remote(url: str, *, as_json: bool) -> int:
+def _print_remote_status(url: str, *, as_json: bool) -> int:
     from aitne.client import Client
 
     client = Client(url=url)
     client.ready()
     state = {"state": "ready", "url": client.platform.url, "processes": []}
     if as_json:
-        output.answer_json(state)
+        output.print_json(state)
     else:
-        _show(state)
+        _print_status(state)
     return 0
 
 
-def _show(state: dict[str, Any]) -> None:
-    output.facts(
+def _print_status(state: dict[str, Any]) -> None:
+    output.print_facts(
         [("State", state["state"]), ("Address", state["url"]), ("Data", state.get("data_dir"))]
     )
     if state["processes"]:
-        output.answer("")
-        output.table(
+        output.print_line("")
+        output.print_table(
             ("PROCESS", "PID", "PORT", "MEMORY", "RESTARTS"),
             [
                 (
                     process["name"],
                     process["pid"],
                     process.get("port") or "",
-                    output.memory(process.get("memory_bytes")),
+                    output.format_memory(process.get("memory_bytes")),
                     process.get("restarts", ""),
                 )
                 for process in state["processes"]

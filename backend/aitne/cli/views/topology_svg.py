@@ -21,7 +21,7 @@ line { stroke: #868e96 }
 """
 
 
-def draw(
+def draw_tree(
     tree: TopologyTree, labels: Mapping[str, str] | None = None, title: str | None = None
 ) -> str:
     """Return an SVG document with the switches as boxes, the roots at the top, and the nodes of each
@@ -32,24 +32,27 @@ def draw(
         labels: text about the nodes of each leaf; None: a host list.
         title: title of the picture; None: the numbers of switches and nodes.
     """
-    columns, depth = _columns(tree)
+    columns, depth = _place_switches(tree)
     width = 2 * _MARGIN + _WIDTH * (max(columns.values()) + 1)
     height = 2 * _MARGIN + _ROW * (depth - 1) + _HEIGHT
     shapes = []
     for name, parent in tree.parents.items():
-        (x1, y1), (x2, y2) = _center(tree, columns, parent), _center(tree, columns, name)
+        (x1, y1), (x2, y2) = (
+            _place_switch(tree, columns, parent),
+            _place_switch(tree, columns, name),
+        )
         shapes.append(
             f'<line x1="{x1:g}" y1="{y1 + _HEIGHT / 2:g}" x2="{x2:g}" y2="{y2 - _HEIGHT / 2:g}"/>'
         )
     for name, switch in tree.switches.items():
-        x, y = _center(tree, columns, name)
+        x, y = _place_switch(tree, columns, name)
         nodes = labels.get(name, "") if labels is not None else compress_hostlist(switch.nodes)
         tooltip = f"{name}: {nodes}" if nodes else name
         shapes.append(
             f'<g><title>{escape(tooltip)}</title><rect x="{x - _WIDTH / 2 + 4:g}" y="{y - _HEIGHT / 2:g}" '
             f'width="{_WIDTH - 8}" height="{_HEIGHT}"/>'
-            f'<text x="{x:g}" y="{y - 3 if nodes else y + 4:g}">{escape(_short(name))}</text>'
-            + (f'<text x="{x:g}" y="{y + 14:g}">{escape(_short(nodes))}</text>' if nodes else "")
+            f'<text x="{x:g}" y="{y - 3 if nodes else y + 4:g}">{escape(_shorten(name))}</text>'
+            + (f'<text x="{x:g}" y="{y + 14:g}">{escape(_shorten(nodes))}</text>' if nodes else "")
             + "</g>"
         )
     label = escape(
@@ -62,7 +65,7 @@ def draw(
     )
 
 
-def _columns(tree: TopologyTree) -> tuple[dict[str, float], int]:
+def _place_switches(tree: TopologyTree) -> tuple[dict[str, float], int]:
     """Return the column of each switch, in the middle above the switches below it, and the number
     of levels."""
     order = list(tree.roots)
@@ -83,10 +86,10 @@ def _columns(tree: TopologyTree) -> tuple[dict[str, float], int]:
     return columns, max(len(tree.find_path(name)) for name in order)
 
 
-def _center(tree: TopologyTree, columns: dict[str, float], name: str) -> tuple[float, float]:
+def _place_switch(tree: TopologyTree, columns: dict[str, float], name: str) -> tuple[float, float]:
     x = _MARGIN + _WIDTH * (columns[name] + 0.5)
     return x, _MARGIN + _HEIGHT / 2 + _ROW * (len(tree.find_path(name)) - 1)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 1]}…"

@@ -11,7 +11,7 @@ from aitne_train.topology.parts import Topology
 from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
 
 
-def lines(topology: Topology) -> Iterator[str]:
+def format_topology(topology: Topology) -> Iterator[str]:
     """Yield the lines that describe a topology, each level indented by two columns."""
     if topology.tree is not None:
         yield from _switches(topology.tree)
@@ -22,12 +22,12 @@ def lines(topology: Topology) -> Iterator[str]:
             yield f"  NUMA node {numa.index}: {len(numa.cpus)} CPUs  {' '.join(near)}".rstrip()
         for gpu in range(len(node.gpus)):
             nic = node.find_nearest_nic(gpu)
-            links = sorted(_links(node, gpu).items())
+            links = sorted(_count_links(node, gpu).items())
             text = " ".join(f"{kind}:{count}" for kind, count in links)
             yield f"  {node.gpus[gpu].name}  {text}" + (f"  nearest {nic.name}" if nic else "")
 
 
-def tree_of(found: dict[str, Any]) -> TopologyTree | None:
+def find_switch_tree(found: dict[str, Any]) -> TopologyTree | None:
     """Return the tree of switches in an answer of the platform, with those nodes that the scheduler
     has; None if it has no switches. Switches without such nodes are left out."""
     nodes: dict[str, list[str]] = {}
@@ -57,7 +57,7 @@ def tree_of(found: dict[str, Any]) -> TopologyTree | None:
     return TopologyTree(switches) if switches else None
 
 
-def cluster_lines(found: dict[str, Any], tree: TopologyTree | None) -> Iterator[str]:
+def format_cluster(found: dict[str, Any], tree: TopologyTree | None) -> Iterator[str]:
     """Yield the lines that describe the topology in an answer of the platform."""
     if tree is not None:
         yield from _switches(tree)
@@ -80,7 +80,7 @@ def _switches(tree: TopologyTree) -> Iterator[str]:
         waiting += reversed(switch.switches)
 
 
-def _links(node: NodeTopology, gpu: int) -> dict[str, int]:
+def _count_links(node: NodeTopology, gpu: int) -> dict[str, int]:
     """Return how many links of each kind a GPU has to other GPUs."""
     counts: dict[str, int] = {}
     for other in node.gpus:
@@ -90,7 +90,7 @@ def _links(node: NodeTopology, gpu: int) -> dict[str, int]:
     return counts
 
 
-def document(topology: Topology) -> dict[str, Any]:
+def make_document(topology: Topology) -> dict[str, Any]:
     """Return a topology as JSON, with the source of each edge."""
     tree = topology.tree
     switches = []
@@ -107,22 +107,22 @@ def document(topology: Topology) -> dict[str, Any]:
         )
     return {
         "switches": switches,
-        "nodes": [_node(name, node) for name, node in topology.nodes.items()],
+        "nodes": [_make_node_document(name, node) for name, node in topology.nodes.items()],
     }
 
 
-def _node(name: str, node: NodeTopology) -> dict[str, Any]:
+def _make_node_document(name: str, node: NodeTopology) -> dict[str, Any]:
     return {
         "name": name,
         "source": node.source,
         "numa_nodes": [{"index": each.index, "cpus": list(each.cpus)} for each in node.numa_nodes],
-        "gpus": [_device(each) for each in node.gpus],
-        "nics": [_device(each) for each in node.nics],
+        "gpus": [_make_device_document(each) for each in node.gpus],
+        "nics": [_make_device_document(each) for each in node.nics],
         "links": [
             {"from": one, "to": other, "kind": kind} for (one, other), kind in node.links.items()
         ],
     }
 
 
-def _device(device: Any) -> dict[str, Any]:
+def _make_device_document(device: Any) -> dict[str, Any]:
     return {"name": device.name, "pci": device.pci, "numa": device.numa}

@@ -26,7 +26,7 @@ class FileArgs(Args):
     path: EncodedPath
 
     @property
-    def about(self) -> tuple[str | None, str | None]:
+    def audit_subject(self) -> tuple[str | None, str | None]:
         """Unix account, and None because there is no job, for the audit log."""
         return self.root.account, None
 

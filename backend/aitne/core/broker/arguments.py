@@ -12,12 +12,12 @@ AbsolutePath = Annotated[str, Field(pattern=r"^/[^\x00-\x1f\x7f]+$", max_length=
 
 
 class Args(Strict):
-    """Base class of the arguments of a verb. The audit log stores only the values that ``about``
+    """Base class of the arguments of a verb. The audit log stores only the values that ``audit_subject``
     returns, never the arguments themselves.
     """
 
     @property
-    def about(self) -> tuple[str | None, str | None]:
+    def audit_subject(self) -> tuple[str | None, str | None]:
         """Return the Unix account for which the broker acts, and the job; each is None if the verb
         does not concern one.
         """

@@ -59,17 +59,17 @@ def error_from_wire(fields: Mapping[str, Any]) -> AitneError:
     return Unavailable(f"{message} ({code})") if error_class is None else error_class(message)
 
 
-def _plain_classes(root: type[AitneError]) -> dict[str, type[AitneError]]:
+def _list_plain_classes(root: type[AitneError]) -> dict[str, type[AitneError]]:
     """Return ``root`` and its subclasses by code, without those that need more than a message to be
     created.
     """
     classes = {}
     for below in root.__subclasses__():
-        classes.update(_plain_classes(below))
+        classes.update(_list_plain_classes(below))
     if root.__init__ is AitneError.__init__:
         # A subclass without a code of its own means the same as its base class to a receiver.
         classes[root.code] = root
     return classes
 
 
-_CLASSES = _plain_classes(AitneError)
+_CLASSES = _list_plain_classes(AitneError)

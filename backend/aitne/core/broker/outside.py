@@ -56,7 +56,7 @@ class OutsideActArgs(Args):
     action: OutsideAction
 
     @property
-    def about(self) -> tuple[str | None, str | None]:
+    def audit_subject(self) -> tuple[str | None, str | None]:
         """Unix account, and the scheduler ID with the action, for the audit log."""
         return self.run.account, f"{self.run.scheduler_id}:{self.action}"
 
@@ -72,7 +72,7 @@ class OutsideLogArgs(Args):
     """Maximum number of bytes to return; values above ``MAX_READ_BYTES`` are reduced to that."""
 
     @property
-    def about(self) -> tuple[str | None, str | None]:
+    def audit_subject(self) -> tuple[str | None, str | None]:
         """Unix account and scheduler ID, for the audit log."""
         return self.log.account, self.log.scheduler_id
 

@@ -81,22 +81,22 @@ TaskIndex = Annotated[int, Field(ge=0, le=10_000_000)]
 TimeLimit = Annotated[int, Field(ge=1, le=10 * 365 * 86_400)]
 
 
-def _resources(resources: Resources) -> Resources:
+def _check_gres(resources: Resources) -> Resources:
     ResourcesFile.model_validate({"gres": resources.gres or None})
     return resources
 
 
-def _array(text: str | None) -> str | None:
+def _normalize_array(text: str | None) -> str | None:
     return None if text is None else str(units.parse_array(text))
 
 
-def _bounded(files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+def _check_size(files: Mapping[str, bytes]) -> Mapping[str, bytes]:
     if sum(map(len, files.values())) > MAX_FILES_BYTES:
         raise ValueError(f"all files together have more than {MAX_FILES_BYTES} bytes")
     return files
 
 
-Files = Annotated[dict[FileName, Base64Bytes], Field(max_length=100), AfterValidator(_bounded)]
+Files = Annotated[dict[FileName, Base64Bytes], Field(max_length=100), AfterValidator(_check_size)]
 
 
 class WireRequest(SubmitRequest, extra="forbid"):
@@ -111,9 +111,9 @@ class WireRequest(SubmitRequest, extra="forbid"):
     script: str = Field(max_length=4 << 20)
     files: Files = Field(default_factory=dict)
     job_dir: AbsolutePath
-    resources: Annotated[Resources, AfterValidator(_resources)]
+    resources: Annotated[Resources, AfterValidator(_check_gres)]
     time_limit_s: TimeLimit
-    array: Annotated[str | None, Field(max_length=2_000), AfterValidator(_array)] = None
+    array: Annotated[str | None, Field(max_length=2_000), AfterValidator(_normalize_array)] = None
     after: SchedulerIds = ()
     afterany: SchedulerIds = ()
     afternotok: SchedulerIds = ()
@@ -130,7 +130,7 @@ class WireRun(Run, extra="forbid"):
     scheduler_id: Annotated[str | None, Field(max_length=1_000)] = None
 
     @property
-    def possible(self) -> bool:
+    def has_valid_id(self) -> bool:
         """Return whether the scheduler ID has a form that a scheduler could have assigned."""
         return self.scheduler_id is None or _SCHEDULER_ID.fullmatch(self.scheduler_id) is not None
 
@@ -149,7 +149,7 @@ class SubmitArgs(Args):
     request: WireRequest
 
     @property
-    def about(self) -> tuple[str | None, str | None]:
+    def audit_subject(self) -> tuple[str | None, str | None]:
         """Account and ``job:attempt`` of the request, for the audit log."""
         return self.request.account, f"{self.request.job_id}:{self.request.attempt}"
 
@@ -175,7 +175,7 @@ class RunArgs(Args):
     run: WireRun
 
     @property
-    def about(self) -> tuple[str | None, str | None]:
+    def audit_subject(self) -> tuple[str | None, str | None]:
         """Account and ``job:attempt`` of the run, for the audit log."""
         return self.run.account, f"{self.run.job_id}:{self.run.attempt}"
 
@@ -210,7 +210,7 @@ class ResumeArgs(Args):
     node: str = Field(max_length=1_000)
 
     @property
-    def possible(self) -> bool:
+    def has_valid_name(self) -> bool:
         """Return whether the name has the form of a single node's name. Slurm would also accept
         lists and patterns.
         """
@@ -229,7 +229,7 @@ class JobLocationArgs(Args):
     place: WireJobLocation
 
     @property
-    def about(self) -> tuple[str | None, str | None]:
+    def audit_subject(self) -> tuple[str | None, str | None]:
         """Unix account and ``job:attempt`` of the job folder, for the audit log."""
         return self.place.account, f"{self.place.job_id}:{self.place.attempt}"
 
@@ -273,11 +273,11 @@ class AttachArgs(JobLocationArgs):
     )
 
     @property
-    def possible(self) -> bool:
+    def has_valid_names(self) -> bool:
         """Return whether the scheduler ID and the node name have the forms that a scheduler
         uses.
         """
-        return self.run.possible and _NODE_NAME.fullmatch(self.node) is not None
+        return self.run.has_valid_id and _NODE_NAME.fullmatch(self.node) is not None
 
 
 class AccountingArgs(Args):
@@ -358,7 +358,7 @@ class AttachResult(Frozen):
         return made
 
     @property
-    def handed_over(self) -> socket.socket | None:
+    def passed_socket(self) -> socket.socket | None:
         """Socket that is sent together with this result; None if there is none."""
         return self._socket
 

@@ -33,7 +33,7 @@ class AccountArgs(Args):
     account: UserName
 
     @property
-    def about(self) -> tuple[str | None, str | None]:
+    def audit_subject(self) -> tuple[str | None, str | None]:
         """Unix account, and None because there is no job, for the audit log."""
         return self.account, None
 

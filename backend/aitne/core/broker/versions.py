@@ -3,7 +3,7 @@
 Platform and broker are updated one after the other, so each side speaks a range of versions. The
 platform names its range in the first line, ``Hello``; the broker chooses the newest version that
 both speak and names it in ``Welcome``. A broker accepts every request of an older version. The
-platform sends an older broker only what that broker knows: see ``older_request``.
+platform sends an older broker only what that broker knows: see ``downgrade_arguments``.
 
 Version 1 (release 0.1.0) had no range in ``Hello``, and its brokers refuse unknown fields there.
 The platform therefore greets such a broker a second time, with version 1 alone.
@@ -91,7 +91,7 @@ class Welcome(Frozen):
     settle_s: float
 
 
-def hellos(release: str) -> tuple[Hello, ...]:
+def make_hellos(release: str) -> tuple[Hello, ...]:
     """Return the lines with which a platform of ``release`` greets a broker, each on a connection
     of its own, until the broker does not answer with ``InvalidInput``.
     """
@@ -101,7 +101,7 @@ def hellos(release: str) -> tuple[Hello, ...]:
     return ranged, Hello(protocol=WITHOUT_RANGE, release=release)
 
 
-def common_version(hello: Hello) -> int | None:
+def find_common_version(hello: Hello) -> int | None:
     """Return the newest version that the sender of ``hello`` and this release speak; None if there
     is none.
     """
@@ -110,7 +110,7 @@ def common_version(hello: Hello) -> int | None:
     return newest if newest >= oldest else None
 
 
-def older_request(verb: str, args: Mapping[str, Any], broker: Welcome) -> Mapping[str, Any]:
+def downgrade_arguments(verb: str, args: Mapping[str, Any], broker: Welcome) -> Mapping[str, Any]:
     """Return the arguments of a verb without the fields that the broker's version lacks and that
     are not set.
 
@@ -125,12 +125,12 @@ def older_request(verb: str, args: Mapping[str, Any], broker: Welcome) -> Mappin
             "broker to the platform's release and restart aitne-broker."
         )
     if verb in ("submit", "forecast") and broker.protocol < 2:
-        args = _decided(args)
+        args = _fix_scheduler_decisions(args)
     known = KNOWN_FIELDS.get(broker.protocol, {}).get(verb)
-    return args if known is None else _known_part(args, known, broker)
+    return args if known is None else _select_known_fields(args, known, broker)
 
 
-def _decided(args: Mapping[str, Any]) -> Mapping[str, Any]:
+def _fix_scheduler_decisions(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments with a submission that requests the amounts that the scheduler would be
     expected to decide on.
     """
@@ -144,14 +144,14 @@ def _decided(args: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**args, "request": request | {"max_requeues": request.get("max_requeues") or 0}}
 
 
-def newer_answer(verb: str, answer: Any, broker: Welcome) -> Any:
+def upgrade_answer(verb: str, answer: Any, broker: Welcome) -> Any:
     """Return a broker's answer with the names of fields that this release uses."""
     if broker.protocol < 2 and verb == "areas":
         return {"areas": [{"available": facts.get("there"), **facts} for facts in answer["areas"]]}
     return answer
 
 
-def _known_part(
+def _select_known_fields(
     args: Mapping[str, Any], known: Mapping[str, Any], broker: Welcome, *path: str
 ) -> Mapping[str, Any]:
     """Return the part of the arguments, or of their section ``path``, that the broker knows.
@@ -163,7 +163,7 @@ def _known_part(
         if name in known:
             section = known[name]
             if section is not None and isinstance(value, Mapping):
-                value = _known_part(value, section, broker, *path, name)
+                value = _select_known_fields(value, section, broker, *path, name)
             kept[name] = value
         elif (*path, name) in DISPLAYED or value is None or value is False or value == []:
             continue

@@ -12,7 +12,7 @@ from aitne.core.models.node import Node, NodeState
 from aitne.core.models.resources import Resources
 from aitne.core.sizes import describe_bytes
 
-_USABLE = frozenset(state for state in NodeState if state.usable) - {NodeState.UNKNOWN}
+_USABLE = frozenset(state for state in NodeState if state.is_usable) - {NodeState.UNKNOWN}
 
 _MOST_NAMED = 5
 
@@ -41,7 +41,7 @@ class Fit:
     """
 
 
-def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
+def check_fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
     """Compare a request with the nodes: first with their total resources, then with the free
     resources.
 
@@ -49,18 +49,27 @@ def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
     """
     if not nodes:
         return Fit(True, False, "No node has reported to the platform yet.")
-    enough = able(resources, nodes)
-    return replace(_fit(resources, nodes, enough), able=tuple(enough))
+    enough = select_capable_nodes(resources, nodes)
+    return replace(_check_capable_nodes(resources, nodes, enough), able=tuple(enough))
 
 
-def _fit(resources: Resources, nodes: Sequence[Node], enough: Sequence[Node]) -> Fit:
-    if len(enough) < resources.nodes:
-        return Fit(False, False, None, tuple(_problems(resources, nodes, len(enough))))
-    usable = [node for node in enough if node.state in _USABLE]
+def _check_capable_nodes(
+    resources: Resources, nodes: Sequence[Node], capable_nodes: Sequence[Node]
+) -> Fit:
+    if len(capable_nodes) < resources.nodes:
+        return Fit(False, False, None, tuple(_problems(resources, nodes, len(capable_nodes))))
+    usable = [node for node in capable_nodes if node.state in _USABLE]
     if len(usable) < resources.nodes:
-        unavailable = [node for node in enough if node.state not in _USABLE]
-        return Fit(True, False, _away(unavailable, resources.nodes - len(usable)), away=True)
-    missing = [_short(resources, _free(resources, node)) for node in usable]
+        unavailable = [node for node in capable_nodes if node.state not in _USABLE]
+        return Fit(
+            True,
+            False,
+            _explain_unavailable_nodes(unavailable, resources.nodes - len(usable)),
+            away=True,
+        )
+    missing = [
+        _find_missing_amounts(resources, _get_free_amounts(resources, node)) for node in usable
+    ]
     free_now = missing.count({})
     if free_now >= resources.nodes:
         return Fit(True, True)
@@ -72,10 +81,12 @@ def _fit(resources: Resources, nodes: Sequence[Node], enough: Sequence[Node]) ->
             f"Waits for {resources.nodes} nodes with that much free; {free_now} {verb} it now.",
         )
     nearest = min(missing, key=lambda amounts: (len(amounts), sum(amounts.values())))
-    return Fit(True, False, f"Waits for {_words(nearest, resources)} to become free.")
+    return Fit(
+        True, False, f"Waits for {_describe_missing_amounts(nearest, resources)} to become free."
+    )
 
 
-def _away(unavailable: Sequence[Node], needed: int) -> str:
+def _explain_unavailable_nodes(unavailable: Sequence[Node], needed: int) -> str:
     """Return a sentence with the names and reasons of the unavailable nodes that the request waits
     for.
     """
@@ -89,45 +100,50 @@ def _away(unavailable: Sequence[Node], needed: int) -> str:
     return f"Waits for {which} to come back into service: {', '.join(parts)}."
 
 
-def able(resources: Resources, nodes: Sequence[Node]) -> list[Node]:
+def select_capable_nodes(resources: Resources, nodes: Sequence[Node]) -> list[Node]:
     """Return the nodes that could run their part of the request if no other job used them."""
-    return [node for node in nodes if not _short(resources, _total(resources, node))]
+    return [
+        node
+        for node in nodes
+        if not _find_missing_amounts(resources, _get_total_amounts(resources, node))
+    ]
 
 
-def free_now(resources: Resources, nodes: Sequence[Node]) -> list[Node]:
+def select_free_nodes(resources: Resources, nodes: Sequence[Node]) -> list[Node]:
     """Return the nodes that could start their part of the request now."""
     return [
         node
         for node in nodes
-        if node.state in _USABLE and not _short(resources, _free(resources, node))
+        if node.state in _USABLE
+        and not _find_missing_amounts(resources, _get_free_amounts(resources, node))
     ]
 
 
-def gpus_of(resources: Resources, node: Node) -> tuple[int, int]:
+def count_gpus(resources: Resources, node: Node) -> tuple[int, int]:
     """Return how many GPUs of the requested type a node has, and how many of them are free."""
-    return _total(resources, node)["gpu"], _free(resources, node)["gpu"]
+    return _get_total_amounts(resources, node)["gpu"], _get_free_amounts(resources, node)["gpu"]
 
 
-def _total(resources: Resources, node: Node) -> dict[str, int]:
+def _get_total_amounts(resources: Resources, node: Node) -> dict[str, int]:
     return {
         "gpu": sum(gpu.total for gpu in node.gpus if resources.gpu.type in (None, gpu.type)),
         "cpu": node.cpu_total,
         "memory": node.memory_total_bytes,
         **{
-            name: sum(gres.total for gres in node.gres if _is(gres.name, name))
+            name: sum(gres.total for gres in node.gres if _matches_gres(gres.name, name))
             for name in resources.gres
         },
     }
 
 
-def _is(has: str, name: str) -> bool:
+def _matches_gres(has: str, name: str) -> bool:
     """Return whether the GRES ``has`` of a node satisfies a request for ``name``: ``fpga:u280``
     also satisfies ``fpga``.
     """
     return has == name or has.startswith(f"{name}:")
 
 
-def _free(resources: Resources, node: Node) -> dict[str, int]:
+def _get_free_amounts(resources: Resources, node: Node) -> dict[str, int]:
     return {
         "gpu": sum(
             gpu.total - gpu.used for gpu in node.gpus if resources.gpu.type in (None, gpu.type)
@@ -135,13 +151,15 @@ def _free(resources: Resources, node: Node) -> dict[str, int]:
         "cpu": node.cpu_total - node.cpu_used,
         "memory": node.memory_total_bytes - node.memory_used_bytes,
         **{
-            name: sum(gres.total - gres.used for gres in node.gres if _is(gres.name, name))
+            name: sum(
+                gres.total - gres.used for gres in node.gres if _matches_gres(gres.name, name)
+            )
             for name in resources.gres
         },
     }
 
 
-def _asked(resources: Resources) -> dict[str, int]:
+def _get_requested_amounts(resources: Resources) -> dict[str, int]:
     return {
         "gpu": resources.gpu.count,
         "cpu": resources.cpu,
@@ -150,16 +168,18 @@ def _asked(resources: Resources) -> dict[str, int]:
     }
 
 
-def _short(resources: Resources, has: dict[str, int]) -> dict[str, int]:
+def _find_missing_amounts(resources: Resources, has: dict[str, int]) -> dict[str, int]:
     """Return the missing amount of each resource; empty if a node with the free resources ``has``
     is sufficient.
     """
     return {
-        kind: amount - has[kind] for kind, amount in _asked(resources).items() if amount > has[kind]
+        kind: amount - has[kind]
+        for kind, amount in _get_requested_amounts(resources).items()
+        if amount > has[kind]
     }
 
 
-def _words(missing: dict[str, int], resources: Resources) -> str:
+def _describe_missing_amounts(missing: dict[str, int], resources: Resources) -> str:
     parts = []
     for kind, amount in missing.items():
         if kind == "memory":
@@ -174,10 +194,12 @@ def _words(missing: dict[str, int], resources: Resources) -> str:
     return " and ".join(parts)
 
 
-def _problems(resources: Resources, nodes: Sequence[Node], able: int) -> Iterable[FieldProblem]:
-    request = _asked(resources)
+def _problems(
+    resources: Resources, nodes: Sequence[Node], capable_count: int
+) -> Iterable[FieldProblem]:
+    request = _get_requested_amounts(resources)
     exceeded = False
-    if request["gpu"] > max(_total(resources, node)["gpu"] for node in nodes):
+    if request["gpu"] > max(_get_total_amounts(resources, node)["gpu"] for node in nodes):
         exceeded = True
         yield _gpu_problem(resources, nodes)
     most_cpu = max(node.cpu_total for node in nodes)
@@ -201,7 +223,7 @@ def _problems(resources: Resources, nodes: Sequence[Node], able: int) -> Iterabl
             f"at most {largest}",
         )
     for name, count in resources.gres.items():
-        maximum = max(_total(resources, node)[name] for node in nodes)
+        maximum = max(_get_total_amounts(resources, node)[name] for node in nodes)
         if count > maximum:
             exceeded = True
             yield FieldProblem(
@@ -210,30 +232,32 @@ def _problems(resources: Resources, nodes: Sequence[Node], able: int) -> Iterabl
                 if maximum
                 else f"no node has a GRES of the name {name}",
                 f"{name}: {count}",
-                f"at most {maximum}" if maximum else _gres_words(nodes),
+                f"at most {maximum}" if maximum else _describe_gres(nodes),
             )
     if exceeded:
         return
-    if able:
-        nodes_able = "1 node has" if able == 1 else f"{able} nodes have"
+    if capable_count:
+        nodes_able = "1 node has" if capable_count == 1 else f"{capable_count} nodes have"
         yield FieldProblem(
             "resources.nodes",
-            f"{resources.nodes} nodes requested; the job can use {able}"
-            if able == len(nodes)
+            f"{resources.nodes} nodes requested; the job can use {capable_count}"
+            if capable_count == len(nodes)
             else f"{resources.nodes} nodes requested; {nodes_able} the requested CPUs, memory and GPUs",
             str(resources.nodes),
-            "1" if able == 1 else f"1 to {able}",
+            "1" if capable_count == 1 else f"1 to {capable_count}",
         )
     else:
         yield FieldProblem(
             "resources",
             "no node has that many CPUs, that much memory and that many GPUs at once",
-            _words({kind: amount for kind, amount in request.items() if amount}, resources),
-            "; ".join(sorted({_node_words(node) for node in nodes})),
+            _describe_missing_amounts(
+                {kind: amount for kind, amount in request.items() if amount}, resources
+            ),
+            "; ".join(sorted({_describe_node(node) for node in nodes})),
         )
 
 
-def _gres_words(nodes: Sequence[Node]) -> str:
+def _describe_gres(nodes: Sequence[Node]) -> str:
     names = sorted({gres.name for node in nodes for gres in node.gres if gres.total})
     return ", ".join(names) or "none: no node has one"
 
@@ -254,7 +278,7 @@ def _gpu_problem(resources: Resources, nodes: Sequence[Node]) -> FieldProblem:
     if request.type is not None and request.type not in maxima:
         message = f"no node has a GPU of type {request.type}"
     else:
-        largest = max(nodes, key=lambda node: _total(resources, node)["gpu"])
+        largest = max(nodes, key=lambda node: _get_total_amounts(resources, node)["gpu"])
         has = ", ".join(
             f"{gpu.total} {gpu.type or ('GPU' if gpu.total == 1 else 'GPUs')}"
             for gpu in largest.gpus
@@ -264,6 +288,6 @@ def _gpu_problem(resources: Resources, nodes: Sequence[Node]) -> FieldProblem:
     return FieldProblem("resources.gpu", message, str(request), f"at most {allowed}")
 
 
-def _node_words(node: Node) -> str:
+def _describe_node(node: Node) -> str:
     gpus = "".join(f", {gpu.total} {gpu.type or 'GPU'}" for gpu in node.gpus if gpu.total)
     return f"{node.cpu_total} CPUs, {describe_bytes(node.memory_total_bytes, 'down')}{gpus}"

@@ -64,7 +64,7 @@ class GpuCapacity(Frozen):
     without_end: ClassVar = deprecated_copy("end_unknown", int)
 
 
-def capacity(
+def forecast_gpus(
     nodes: Sequence[Node], uses: Sequence[GpuUse], awaited: Sequence[GpuUse], now: datetime
 ) -> tuple[GpuCapacity, ...]:
     """Return the capacity and the forecast of each GPU type, in alphabetical order.
@@ -79,11 +79,15 @@ def capacity(
         {gpu.type for node in nodes for gpu in node.gpus if gpu.total}, key=lambda name: name or ""
     )
     by_name = {node.name: node for node in nodes}
-    returned = _returned(by_name, uses, now)
-    return tuple(_of_type(kind, nodes, returned.get(kind, []), awaited, now) for kind in types)
+    returned = _list_gpu_releases(by_name, uses, now)
+    return tuple(
+        _forecast_gpu_type(kind, nodes, returned.get(kind, []), awaited, now) for kind in types
+    )
 
 
-def waits(nodes: Sequence[Node], uses: Sequence[GpuUse], now: datetime) -> dict[str, float]:
+def compute_node_waits(
+    nodes: Sequence[Node], uses: Sequence[GpuUse], now: datetime
+) -> dict[str, float]:
     """Return, by node name, the maximum time in seconds until all GPUs in use on the node are
     released.
 
@@ -101,11 +105,11 @@ def waits(nodes: Sequence[Node], uses: Sequence[GpuUse], now: datetime) -> dict[
     return {
         node.name: ends[node.name]
         for node in nodes
-        if node.state.usable and 0 < sum(gpu.used for gpu in node.gpus) <= held[node.name]
+        if node.state.is_usable and 0 < sum(gpu.used for gpu in node.gpus) <= held[node.name]
     }
 
 
-def _of_type(
+def _forecast_gpu_type(
     kind: str | None,
     nodes: Sequence[Node],
     returned: list[tuple[datetime, int]],
@@ -119,7 +123,7 @@ def _of_type(
                 continue
             total += gpu.total
             used += gpu.used
-            if node.state.usable:
+            if node.state.is_usable:
                 free += max(0, gpu.total - gpu.used)
             else:
                 unavailable += max(0, gpu.total - gpu.used)
@@ -148,7 +152,7 @@ def _of_type(
     )
 
 
-def _returned(
+def _list_gpu_releases(
     nodes: dict[str, Node], uses: Sequence[GpuUse], now: datetime
 ) -> dict[str | None, list[tuple[datetime, int]]]:
     """Return when running jobs release GPUs on usable nodes: for each GPU type, pairs of time and
@@ -165,8 +169,8 @@ def _returned(
         counts: Counter[str | None] = Counter()
         for name in use.nodes:
             node = nodes.get(name)
-            if node is not None and node.state.usable:
-                counts[_type_on(node, use)] += per_node
+            if node is not None and node.state.is_usable:
+                counts[_find_used_gpu_type(node, use)] += per_node
         for kind, count in counts.items():
             at = _round_up_to_minute(max(use.ends_at, now + timedelta(minutes=1)))
             releases.setdefault(kind, []).append((at, count))
@@ -179,7 +183,7 @@ def _round_up_to_minute(moment: datetime) -> datetime:
     return full if full == moment else full + timedelta(minutes=1)
 
 
-def _type_on(node: Node, use: GpuUse) -> str | None:
+def _find_used_gpu_type(node: Node, use: GpuUse) -> str | None:
     """Return the GPU type that a job on the node uses; if it requested no type, the type most used
     on the node.
     """

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aitne.core.cluster.capacity import able
-from aitne.core.cluster.queues import partitions_of
+from aitne.core.cluster.capacity import select_capable_nodes
+from aitne.core.cluster.queues import find_named_partitions
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Node, Partition
 from aitne.core.models.resources import Resources
@@ -32,13 +32,13 @@ class QueueDefaults:
     """Longest time limit in seconds that the job's account and QOS permit; None: any."""
 
     @classmethod
-    def of(
+    def from_options(
         cls, slurm: SlurmOptions, cluster: Cluster, longest_s: int | None = None
     ) -> QueueDefaults:
         """Return the defaults that apply to a job with these Slurm options, whose account and QOS
         permit ``longest_s``.
         """
-        partition = next(iter(partitions_of(slurm, cluster)), None)
+        partition = next(iter(find_named_partitions(slurm, cluster)), None)
         names = frozenset(() if partition is None else partition.nodes)
         return cls(
             partition,
@@ -60,7 +60,7 @@ class QueueDefaults:
             return self.partition.default_time_s
         return min(self.partition.max_time_s or NO_LIMIT_S, self.longest_s or NO_LIMIT_S)
 
-    def cpus(self, resources: Resources) -> int:
+    def cpus_per_node(self, resources: Resources) -> int:
         """Return the number of CPUs on each node that a job gets that does not get all of them.
 
         Of a job without a number of CPUs for each task, that may be more than the number of tasks.
@@ -85,25 +85,25 @@ class QueueDefaults:
         if partition.default_memory_per_node_bytes is not None:
             return partition.default_memory_per_node_bytes
         if partition.default_memory_per_cpu_bytes is not None:
-            return self._all_cpus(resources) * partition.default_memory_per_cpu_bytes
-        return whole_memory_bytes(resources, self.nodes)
+            return self._min_cpus_per_node(resources) * partition.default_memory_per_cpu_bytes
+        return exclusive_memory_bytes(resources, self.nodes)
 
-    def _all_cpus(self, resources: Resources) -> int:
+    def _min_cpus_per_node(self, resources: Resources) -> int:
         """Return the number of CPUs on each node that the job gets at least."""
         if not self.exclusive:
-            return self.cpus(resources)
-        nodes = _able_but_for_memory(resources, self.nodes)
+            return self.cpus_per_node(resources)
+        nodes = _select_nodes_ignoring_memory(resources, self.nodes)
         return min((node.cpu_total for node in nodes), default=resources.cpu)
 
 
-def whole_memory_bytes(resources: Resources, nodes: Sequence[Node]) -> int:
+def exclusive_memory_bytes(resources: Resources, nodes: Sequence[Node]) -> int:
     """Return the memory in bytes that each node of the job has at least if the job gets the whole
     memory of nodes that have its other resources; 0 if there are no such nodes.
     """
-    fitting = _able_but_for_memory(resources, nodes)
+    fitting = _select_nodes_ignoring_memory(resources, nodes)
     return min((node.memory_total_bytes for node in fitting), default=0)
 
 
-def _able_but_for_memory(resources: Resources, nodes: Sequence[Node]) -> Sequence[Node]:
+def _select_nodes_ignoring_memory(resources: Resources, nodes: Sequence[Node]) -> Sequence[Node]:
     """Return the nodes that have the other resources of the job."""
-    return able(resources.model_copy(update={"memory_bytes": 0}), nodes)
+    return select_capable_nodes(resources.model_copy(update={"memory_bytes": 0}), nodes)

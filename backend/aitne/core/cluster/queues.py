@@ -30,7 +30,7 @@ class NodeSelection:
     """Partitions that the job names, or the default partition."""
 
 
-def choose_queue(
+def select_partitions(
     slurm: SlurmOptions,
     cluster: Cluster,
     *,
@@ -53,7 +53,7 @@ def choose_queue(
         extra_allowed: sbatch options that the site permits in ``slurm.extra``.
     """
     problems = [*_extra_problems(slurm, extra_allowed), *_array_problems(array, cluster)]
-    partitions = partitions_of(slurm, cluster)
+    partitions = find_named_partitions(slurm, cluster)
     problems += _unknown_partitions(slurm, cluster)
     if partitions:
         problems += _limit_problems(slurm, partitions, project, wanted_nodes, max_duration_s)
@@ -67,7 +67,7 @@ def choose_queue(
     return NodeSelection(tuple(nodes), tuple(problems), tuple(partitions))
 
 
-def partitions_of(slurm: SlurmOptions, cluster: Cluster) -> list[Partition]:
+def find_named_partitions(slurm: SlurmOptions, cluster: Cluster) -> list[Partition]:
     """Return the known partitions that the options name, in their order; without any name, the
     default partition.
     """
@@ -105,13 +105,13 @@ def _limit_problems(
     account = slurm.account or project
     best: list[FieldProblem] | None = None
     for partition in partitions:
-        problems = _one_partition(partition, slurm, account, wanted_nodes, max_duration_s)
+        problems = _check_partition_limits(partition, slurm, account, wanted_nodes, max_duration_s)
         if best is None or len(problems) < len(best):
             best = problems
     return best or []
 
 
-def _one_partition(
+def _check_partition_limits(
     partition: Partition, slurm: SlurmOptions, account: str, nodes: int, max_duration_s: int | None
 ) -> list[FieldProblem]:
     name = partition.name
@@ -120,7 +120,7 @@ def _one_partition(
         problems.append(
             FieldProblem(
                 "slurm.partition",
-                f"partition {name} takes no new jobs now (its state is {state_of(partition)})",
+                f"partition {name} takes no new jobs now (its state is {get_partition_state(partition)})",
                 name,
                 "a partition that is UP or DOWN",
             )
@@ -175,7 +175,7 @@ def _one_partition(
     return problems
 
 
-def state_of(partition: Partition) -> str:
+def get_partition_state(partition: Partition) -> str:
     """Return Slurm's word for the state of a partition."""
     if partition.up:
         return "UP" if partition.accepts_jobs else "DRAIN"

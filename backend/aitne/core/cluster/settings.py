@@ -90,7 +90,7 @@ class SlurmSettings(Strict):
 
     @field_validator("agent_host")
     @classmethod
-    def _place(cls, value: str) -> str:
+    def _check_agent_host(cls, value: str) -> str:
         if value != "node":
             ipaddress.ip_network(value, strict=False)  # of an address it makes a network of one
         return value

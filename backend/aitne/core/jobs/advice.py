@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from aitne.core.cluster.capacity import able, fit
+from aitne.core.cluster.capacity import check_fit, select_capable_nodes
 from aitne.core.cluster.gpu_forecast import GpuCapacity
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job import Job
@@ -79,9 +79,9 @@ def advise(
         all_users: whether the advice may name jobs of other users.
     """
     if before:
-        return (Advice(text="It waits for these jobs:", jobs=_named(before, job)),)
+        return (Advice(text="It waits for these jobs:", jobs=_make_named_jobs(before, job)),)
     resources = job.spec.resources
-    match = fit(resources, nodes)
+    match = check_fit(resources, nodes)
     if not match.fits:
         allowed = "; ".join(
             f"{_THINGS.get(problem.field, problem.field)}: {problem.allowed}"
@@ -93,16 +93,19 @@ def advise(
     running = [other for other in running if other.id != job.session_id]
     if limit is not None:
         same_project = [other for other in running if other.project == job.project]
-        return (Advice(text=limit), *_largest_running(job, same_project, all_users=all_users))
+        return (
+            Advice(text=limit),
+            *_advise_on_largest_jobs(job, same_project, all_users=all_users),
+        )
     if match.starts_now or match.away:
         return ()
-    names = {node.name for node in able(resources, nodes)}
+    names = {node.name for node in select_capable_nodes(resources, nodes)}
     same_nodes = [other for other in running if names.intersection(other.nodes)]
-    held = _largest_running(job, same_nodes, all_users=all_users)
-    return (*_gpus(job, nodes, gpus), *_smaller(resources, nodes), *held)
+    held = _advise_on_largest_jobs(job, same_nodes, all_users=all_users)
+    return (*_advise_on_gpus(job, nodes, gpus), *_advise_smaller_request(resources, nodes), *held)
 
 
-def _named(jobs: Iterable[Job], waiting: Job) -> tuple[NamedJob, ...]:
+def _make_named_jobs(jobs: Iterable[Job], waiting: Job) -> tuple[NamedJob, ...]:
     return tuple(
         NamedJob(
             id=job.id,
@@ -114,23 +117,27 @@ def _named(jobs: Iterable[Job], waiting: Job) -> tuple[NamedJob, ...]:
     )
 
 
-def _largest_running(waiting: Job, jobs: Sequence[Job], *, all_users: bool) -> Iterator[Advice]:
+def _advise_on_largest_jobs(
+    waiting: Job, jobs: Sequence[Job], *, all_users: bool
+) -> Iterator[Advice]:
     """Yield advice that names the largest of the running jobs, compared by GPUs and then by CPUs;
     nothing if ``jobs`` is empty. ``all_users`` states whether the jobs may belong to other users.
     """
     if not jobs:
         return
     whose = "Running jobs" if all_users else "Your running jobs"
-    largest = sorted(jobs, key=_size, reverse=True)[:_MOST_NAMED]
-    yield Advice(text=f"{whose} that use these resources:", jobs=_named(largest, waiting))
+    largest = sorted(jobs, key=_make_size_key, reverse=True)[:_MOST_NAMED]
+    yield Advice(text=f"{whose} that use these resources:", jobs=_make_named_jobs(largest, waiting))
 
 
-def _size(job: Job) -> tuple[int, int]:
+def _make_size_key(job: Job) -> tuple[int, int]:
     resources = job.spec.resources
     return resources.nodes * resources.gpu.count, resources.nodes * resources.cpu
 
 
-def _gpus(job: Job, nodes: Sequence[Node], capacities: Sequence[GpuCapacity]) -> Iterator[Advice]:
+def _advise_on_gpus(
+    job: Job, nodes: Sequence[Node], capacities: Sequence[GpuCapacity]
+) -> Iterator[Advice]:
     """Yield advice about another GPU type that is free, and about the time at which enough GPUs of
     the requested type are.
     """
@@ -141,7 +148,7 @@ def _gpus(job: Job, nodes: Sequence[Node], capacities: Sequence[GpuCapacity]) ->
     types = sorted({gpu.type for node in nodes for gpu in node.gpus if gpu.type})
     for name in types if request.type else ():
         other = resources.model_copy(update={"gpu": GpuRequest(count=request.count, type=name)})
-        if name != request.type and fit(other, nodes).starts_now:
+        if name != request.type and check_fit(other, nodes).starts_now:
             free = request.count * resources.nodes
             yield Advice(
                 text=f"Of the GPUs of type {name}, {free} are free: with those it could start now."
@@ -157,7 +164,7 @@ def _gpus(job: Job, nodes: Sequence[Node], capacities: Sequence[GpuCapacity]) ->
             yield Advice(text=f"{what}{others} come free at the latest", at=at)
 
 
-def _smaller(resources: Resources, nodes: Sequence[Node]) -> Iterator[Advice]:
+def _advise_smaller_request(resources: Resources, nodes: Sequence[Node]) -> Iterator[Advice]:
     """Yield advice to request fewer resources, so that the request fits into the free resources of
     one node.
     """
@@ -171,7 +178,12 @@ def _smaller(resources: Resources, nodes: Sequence[Node]) -> Iterator[Advice]:
         cpu = min(resources.cpu, node.cpu_total - node.cpu_used)
         free = node.memory_total_bytes - node.memory_used_bytes
         memory = min(resources.memory_bytes, free)
-        if not node.state.usable or gpus < resources.gpu.count or cpu < 1 or memory < _LEAST_MEMORY:
+        if (
+            not node.state.is_usable
+            or gpus < resources.gpu.count
+            or cpu < 1
+            or memory < _LEAST_MEMORY
+        ):
             continue
         share = cpu / resources.cpu + memory / resources.memory_bytes
         best = max(best or (0.0, 0, 0), (share, cpu, memory))

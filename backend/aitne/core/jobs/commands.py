@@ -16,7 +16,7 @@ def interpreter(command: str) -> tuple[str, ...] | None:
     return tuple(words) if words and words[0].startswith("/") else None
 
 
-def argv_of(command: str, path: str, args: Sequence[str] = ()) -> tuple[str, ...]:
+def make_argv(command: str, path: str, args: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the arguments that run a command; ``path`` is the file that contains the command if it
     is a script, and ``args`` are its own arguments.
     """

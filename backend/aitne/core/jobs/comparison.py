@@ -13,7 +13,7 @@ from aitne.core.models.job import Job
 from aitne.core.models.sample import Sample
 from aitne.core.models.snapshot import Packages, Snapshot
 from aitne.core.models.sweep import Scalar
-from aitne.core.sweeps import expand
+from aitne.core.sweeps import expand_sweep
 
 _UNITS = {
     "memory_bytes": "bytes",
@@ -56,43 +56,43 @@ class ComparisonInput:
     """Version of each package in the image's software bill; None if there is no software bill."""
 
 
-def compare(a: ComparisonInput, b: ComparisonInput) -> Comparison:
+def compare_jobs(a: ComparisonInput, b: ComparisonInput) -> Comparison:
     """Return all sections of the comparison in which at least one of the jobs has a value."""
     both = (a, b)
     sections = [
-        _section("job", *(_job(run) for run in both)),
-        _section("parameters", *(setting_of(run.job) for run in both)),
-        _section("resources", *(_resources(run) for run in both)),
-        _section("code", *(_code(run) for run in both)),
-        _packages(a, b),
-        _section("data", *(_data(run) for run in both)),
-        _section("node", *(_node(run) for run in both)),
-        _section("outcome", *(_outcome(run) for run in both)),
-        _section("use", *(_use(run) for run in both)),
-        _section("metrics", *(dict(run.values or {}) for run in both)),
+        _compare_values("job", *(_get_job_values(run) for run in both)),
+        _compare_values("parameters", *(get_parameter_values(run.job) for run in both)),
+        _compare_values("resources", *(_get_resource_values(run) for run in both)),
+        _compare_values("code", *(_get_code_values(run) for run in both)),
+        _compare_packages(a, b),
+        _compare_values("data", *(_get_data_values(run) for run in both)),
+        _compare_values("node", *(_get_node_values(run) for run in both)),
+        _compare_values("outcome", *(_get_outcome_values(run) for run in both)),
+        _compare_values("use", *(_get_usage_values(run) for run in both)),
+        _compare_values("metrics", *(dict(run.values or {}) for run in both)),
     ]
     shown = [section for section in sections if section.rows or section.note]
     return Comparison(
-        a=_head(a),
-        b=_head(b),
+        a=_summarize_job(a),
+        b=_summarize_job(b),
         differences=sum(not row.equal for section in shown for row in section.rows),
         sections=shown,
     )
 
 
-def setting_of(job: Job) -> dict[str, Scalar]:
+def get_parameter_values(job: Job) -> dict[str, Scalar]:
     """Return the values of the template's parameters and, for a task of a sweep, of its parameter
     setting.
     """
     parameters = dict(job.spec.parameters)
     sweep, task = job.spec.sweep, job.array_task_id
     if sweep is not None and task is not None:
-        settings = expand(sweep)
+        settings = expand_sweep(sweep)
         parameters |= settings[task] if task < len(settings) else {}
     return parameters
 
 
-def _head(run: ComparisonInput) -> Compared:
+def _summarize_job(run: ComparisonInput) -> Compared:
     taken, job = run.snapshot.taken, run.job
     return Compared(
         id=job.id,
@@ -105,20 +105,20 @@ def _head(run: ComparisonInput) -> Compared:
     )
 
 
-def _section(key: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Section:
+def _compare_values(key: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Section:
     rows = []
     for name in [*a, *(name for name in b if name not in a)]:
-        first, second = _cell(a.get(name)), _cell(b.get(name))
+        first, second = _make_cell(a.get(name)), _make_cell(b.get(name))
         if first is None and second is None:
             continue
         equal = a.get(name) == b.get(name) or (
-            (key == "use" or name in _TIMES) and _close(first, second)
+            (key == "use" or name in _TIMES) and _is_close(first, second)
         )
         rows.append(Row(field=name, a=first, b=second, equal=equal, unit=_UNITS.get(name)))
     return Section(key=key, rows=rows)
 
 
-def _close(a: Cell, b: Cell) -> bool:
+def _is_close(a: Cell, b: Cell) -> bool:
     """Return whether the difference of two numbers is within the usual variation between runs of
     one job.
     """
@@ -127,14 +127,14 @@ def _close(a: Cell, b: Cell) -> bool:
     return abs(a - b) <= _NOISE * max(abs(a), abs(b))
 
 
-def _cell(value: Any) -> Cell:
+def _make_cell(value: Any) -> Cell:
     if value is None or isinstance(value, (bool, int, float)):
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def _job(run: ComparisonInput) -> dict[str, Any]:
+def _get_job_values(run: ComparisonInput) -> dict[str, Any]:
     spec = run.job.spec.model_dump(mode="json")
     fields: dict[str, Any] = {
         "name": run.job.name,
@@ -149,7 +149,7 @@ def _job(run: ComparisonInput) -> dict[str, Any]:
     return fields
 
 
-def _resources(run: ComparisonInput) -> dict[str, Any]:
+def _get_resource_values(run: ComparisonInput) -> dict[str, Any]:
     resources = run.job.spec.resources
     gpu = resources.gpu
     return {
@@ -164,7 +164,7 @@ def _resources(run: ComparisonInput) -> dict[str, Any]:
     }
 
 
-def _code(run: ComparisonInput) -> dict[str, Any]:
+def _get_code_values(run: ComparisonInput) -> dict[str, Any]:
     tree = run.job.spec.tree
     if tree is not None:
         return {"commit": tree.commit, "dirty": tree.dirty, "tree": tree.digest}
@@ -185,23 +185,29 @@ def _code(run: ComparisonInput) -> dict[str, Any]:
     }
 
 
-def _environment(run: ComparisonInput) -> Packages | None:
+def _find_environment(run: ComparisonInput) -> Packages | None:
     return None if run.snapshot.taken is None else run.snapshot.taken.environment
 
 
-def _packages(a: ComparisonInput, b: ComparisonInput) -> Section:
+def _compare_packages(a: ComparisonInput, b: ComparisonInput) -> Section:
     lists: list[Mapping[str, str] | None] = []
     for run in (a, b):
-        environment = _environment(run)
+        environment = _find_environment(run)
         packages = (
             environment.packages if environment is not None and environment.packages else None
         )
         lists.append(run.image_packages if run.image_packages is not None else packages)
     first, second = lists
     rows = [
-        Row(field=name, a=_path(a, name), b=_path(b, name), equal=_path(a, name) == _path(b, name))
+        Row(
+            field=name,
+            a=_find_environment_path(a, name),
+            b=_find_environment_path(b, name),
+            equal=_find_environment_path(a, name) == _find_environment_path(b, name),
+        )
         for name in ("environment", "python", "modules")
-        if _path(a, name) is not None or _path(b, name) is not None
+        if _find_environment_path(a, name) is not None
+        or _find_environment_path(b, name) is not None
     ]
     if first is None or second is None:
         same = first is None and second is None and not rows
@@ -215,8 +221,8 @@ def _packages(a: ComparisonInput, b: ComparisonInput) -> Section:
     return Section(key="packages", rows=rows, equal_omitted=len(names) - len(different))
 
 
-def _path(run: ComparisonInput, name: str) -> str | None:
-    environment = _environment(run)
+def _find_environment_path(run: ComparisonInput, name: str) -> str | None:
+    environment = _find_environment(run)
     if name == "modules":
         return " ".join(run.snapshot.modules) or None
     if environment is None:
@@ -224,7 +230,7 @@ def _path(run: ComparisonInput, name: str) -> str | None:
     return environment.python if name == "python" else environment.path
 
 
-def _data(run: ComparisonInput) -> dict[str, Any]:
+def _get_data_values(run: ComparisonInput) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "image": None if run.snapshot.image == "bare" else run.snapshot.image,
         "image_digest": run.snapshot.image_digest,
@@ -234,7 +240,7 @@ def _data(run: ComparisonInput) -> dict[str, Any]:
     }
 
 
-def _node(run: ComparisonInput) -> dict[str, Any]:
+def _get_node_values(run: ComparisonInput) -> dict[str, Any]:
     fields: dict[str, Any] = {"nodes": " ".join(run.job.nodes) or None}
     fields["partition"] = run.job.partition
     taken = run.snapshot.taken
@@ -249,7 +255,7 @@ def _node(run: ComparisonInput) -> dict[str, Any]:
     return fields
 
 
-def _outcome(run: ComparisonInput) -> dict[str, Any]:
+def _get_outcome_values(run: ComparisonInput) -> dict[str, Any]:
     job = run.job
     began, end = job.started_at, job.ended_at
     return {
@@ -262,7 +268,7 @@ def _outcome(run: ComparisonInput) -> dict[str, Any]:
     }
 
 
-def _use(run: ComparisonInput) -> dict[str, Any]:
+def _get_usage_values(run: ComparisonInput) -> dict[str, Any]:
     """Return mean and maximum resource usage over all nodes and samples; empty without samples."""
     samples = run.samples
     if not samples:

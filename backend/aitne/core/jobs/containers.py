@@ -57,20 +57,20 @@ def check_binds(binds: Sequence[Bind], roots: Sequence[BindRoot]) -> None:
             in a read-only folder, covers a system folder, has the same target as another one, or is
             hidden by a later one.
     """
-    check_paths(binds)
+    check_bind_paths(binds)
     for bind in binds:
-        around = [root for root in roots if _within(bind.source, root.source)]
+        around = [root for root in roots if _is_within(bind.source, root.source)]
         if not around:
-            raise _refused(bind.source, "it is outside the folders that jobs may use")
+            raise _make_bind_error(bind.source, "it is outside the folders that jobs may use")
         deepest = max(len(root.source) for root in around)
         choices = [root for root in around if len(root.source) == deepest]
-        if not any(bind.target == _seen_as(bind.source, root) for root in choices):
-            raise _refused(bind.target, f"{bind.source} must not be bound there")
+        if not any(bind.target == _map_into_container(bind.source, root) for root in choices):
+            raise _make_bind_error(bind.target, f"{bind.source} must not be bound there")
         if bind.writable and not any(root.writable for root in choices):
-            raise _refused(bind.source, "it can only be bound read-only")
+            raise _make_bind_error(bind.source, "it can only be bound read-only")
 
 
-def check_paths(binds: Sequence[Bind]) -> None:
+def check_bind_paths(binds: Sequence[Bind]) -> None:
     """Check the rules for bind mounts that do not depend on the permitted folders.
 
     Raises:
@@ -80,9 +80,9 @@ def check_paths(binds: Sequence[Bind]) -> None:
     for bind in binds:
         for path in (bind.source, bind.target):
             check_path(path, "binds")
-            _check_place(path)
-        if any(_within(earlier, bind.target) for earlier in targets):
-            raise _refused(bind.target, "it would hide an earlier bind")
+            _check_no_system_path(path)
+        if any(_is_within(earlier, bind.target) for earlier in targets):
+            raise _make_bind_error(bind.target, "it would hide an earlier bind")
         targets.append(bind.target)
 
 
@@ -92,7 +92,7 @@ def check_spec(spec: ContainerSpec) -> None:
     Raises:
         InvalidInput: a bind mount or path is not permitted, or a program cannot receive a text.
     """
-    check_paths(spec.binds)
+    check_bind_paths(spec.binds)
     check_path(spec.home, "home")
     check_path(spec.workdir, "workdir")
     for part in spec.argv:
@@ -138,22 +138,22 @@ def check_text(text: str, field: str) -> None:
         raise InvalidInput.field(field, f"{text!r} contains a NUL character", value=repr(text))
 
 
-def _check_place(path: str) -> None:
+def _check_no_system_path(path: str) -> None:
     if path in TEMPORARY_PLACES or any(
-        _within(path, place) or _within(place, path) for place in SYSTEM_PLACES
+        _is_within(path, place) or _is_within(place, path) for place in SYSTEM_PLACES
     ):
-        raise _refused(path, "it is a system folder")
+        raise _make_bind_error(path, "it is a system folder")
     if not SOCKETS.isdisjoint(path.split("/")):
-        raise _refused(path, "it is a container daemon's socket")
+        raise _make_bind_error(path, "it is a container daemon's socket")
 
 
-def _within(path: str, root: str) -> bool:
+def _is_within(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
-def _seen_as(source: str, root: BindRoot) -> str:
+def _map_into_container(source: str, root: BindRoot) -> str:
     return source if root.target is None else root.target + source[len(root.source) :]
 
 
-def _refused(path: str, reason: str) -> InvalidInput:
+def _make_bind_error(path: str, reason: str) -> InvalidInput:
     return InvalidInput.field("binds", f"{path} cannot be bound: {reason}", value=path)

@@ -13,7 +13,7 @@ from aitne.core.jobs.shell_functions import CONDA_FOLDERS, DEFINE, MODULE_FILES
 from aitne.core.models.job_options import EnvironmentOptions
 
 NAME = "aitne-environment"
-"""Name in the argument vector that ``wrap`` returns, by which the agent recognizes a program that
+"""Name in the argument vector that ``wrap_in_environment`` returns, by which the agent recognizes a program that
 is started in this way.
 """
 
@@ -146,7 +146,7 @@ exec "${aitne_program[@]}"
 )
 
 
-def wrap(environment: EnvironmentOptions, argv: Sequence[str]) -> tuple[str, ...]:
+def wrap_in_environment(environment: EnvironmentOptions, argv: Sequence[str]) -> tuple[str, ...]:
     """Return the argument vector that loads ``environment`` on the node and then executes ``argv``
     in place of itself.
 

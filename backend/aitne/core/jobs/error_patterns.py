@@ -218,17 +218,17 @@ def find_error(lines: Sequence[LogLine]) -> ErrorLine | None:
         if not text:
             continue
         near += 1
-        found = _match(_EXCEPTIONS, text, line)
+        found = _match_line(_EXCEPTIONS, text, line)
         if found is not None and (found.cause is not _C.ERROR or not _IGNORED.search(text)):
             return found
         if likely is None and near <= NEAR_END and not _IGNORED.search(text):
-            likely = _match(_MESSAGES, text, line)
+            likely = _match_line(_MESSAGES, text, line)
             if likely is not None and likely.cause is _C.COMMAND_NOT_FOUND:
                 return likely  # whatever was printed before it
     return likely
 
 
-def _match(patterns: Sequence[_Pattern], text: str, line: LogLine) -> ErrorLine | None:
+def _match_line(patterns: Sequence[_Pattern], text: str, line: LogLine) -> ErrorLine | None:
     for entry in patterns:
         match = entry.pattern.search(text)
         if match is not None:

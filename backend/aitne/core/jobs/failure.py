@@ -72,7 +72,7 @@ class Failure(Frozen):
     remedies: tuple[Remedy, ...] = Field((), description="Actions that may prevent the failure.")
 
 
-def explain(job: Job, lines: Sequence[LogLine]) -> Failure | None:
+def explain_failure(job: Job, lines: Sequence[LogLine]) -> Failure | None:
     """Return the explanation of the job's failure; None if it has not failed.
 
     ``lines`` are the last lines of its log; empty if the log cannot be read.
@@ -84,7 +84,9 @@ def explain(job: Job, lines: Sequence[LogLine]) -> Failure | None:
     if job.state is JobState.OUT_OF_MEMORY:
         by_memory = log_error is not None and log_error.cause is FailureCause.OUT_OF_MEMORY
         return Failure(
-            cause=FailureCause.OUT_OF_MEMORY, text=_memory(job), line=line if by_memory else None
+            cause=FailureCause.OUT_OF_MEMORY,
+            text=_explain_memory(job),
+            line=line if by_memory else None,
         )
     if job.state is JobState.TIMED_OUT:
         text = f"It reached its time limit of {describe_duration(_time_limit_s(job))}."
@@ -94,11 +96,11 @@ def explain(job: Job, lines: Sequence[LogLine]) -> Failure | None:
         # The platform or the scheduler knows more than the log.
         shown = line if job.reason is TerminationReason.START_FAILED else None
         return Failure(cause=FailureCause.OTHER, text=message, line=shown)
-    cause, text = _program(job, log_error) or (FailureCause.ERROR, message)
+    cause, text = _explain_program(job, log_error) or (FailureCause.ERROR, message)
     return Failure(cause=cause, text=text, line=line)
 
 
-def options_of(job: Job, cause: FailureCause) -> tuple[ResubmitOptions, ...]:
+def suggest_changes(job: Job, cause: FailureCause) -> tuple[ResubmitOptions, ...]:
     """Return changes with which a resubmitted job may not fail again, the best ones first; empty if
     no change would help.
     """
@@ -122,7 +124,7 @@ def _time_limit_s(job: Job) -> int:
     return max(job.spec.max_duration_s, extended_s)
 
 
-def _memory(job: Job) -> str:
+def _explain_memory(job: Job) -> str:
     resources = job.spec.resources
     memory = describe_bytes(resources.memory_bytes)
     if resources.memory_request is MemoryRequest.ALL:
@@ -134,16 +136,16 @@ def _memory(job: Job) -> str:
     return f"It used more memory than the {memory} that it had requested."
 
 
-def _program(job: Job, log_error: ErrorLine | None) -> tuple[FailureCause, str] | None:
+def _explain_program(job: Job, log_error: ErrorLine | None) -> tuple[FailureCause, str] | None:
     """Return the cause and an explanation of the program's failure, from its exit code or signal
     and its log; None if they are not sufficient.
     """
-    number = job.signal or _signal_of(job.exit_code)
+    number = job.signal or _find_signal(job.exit_code)
     cause = None if log_error is None else log_error.cause
     if cause is FailureCause.OUT_OF_MEMORY:
-        return cause, _memory(job)
+        return cause, _explain_memory(job)
     if number:
-        return _by_signal(number)
+        return _explain_signal(number)
     if log_error is not None and log_error.text is not None:
         return log_error.cause, log_error.text
     if job.exit_code == _NOT_FOUND:
@@ -159,13 +161,13 @@ def _program(job: Job, log_error: ErrorLine | None) -> tuple[FailureCause, str] 
     return None
 
 
-def _signal_of(exit_code: int | None) -> int | None:
+def _find_signal(exit_code: int | None) -> int | None:
     if exit_code is None or not _FIRST_SIGNAL < exit_code <= _FIRST_SIGNAL + signal.SIGRTMAX:
         return None
     return exit_code - _FIRST_SIGNAL
 
 
-def _by_signal(number: int) -> tuple[FailureCause, str]:
+def _explain_signal(number: int) -> tuple[FailureCause, str]:
     if number == signal.SIGKILL:
         return FailureCause.KILLED, (
             "The program was killed by signal 9 (SIGKILL), which the system also sends when memory "

@@ -10,7 +10,7 @@ from aitne.core.models.base import OFF
 from aitne.core.models.image import BARE
 from aitne.core.models.job import JobSpec, JobType, RetryPolicy
 from aitne.core.models.job_file import is_reserved
-from aitne.core.models.job_options import DEPENDENCIES, JobOptions, with_units
+from aitne.core.models.job_options import DEPENDENCIES, JobOptions, format_durations
 from aitne.core.models.resources import ALL, MemoryRequest
 from aitne.core.units import format_duration, format_memory
 
@@ -35,32 +35,32 @@ def job_to_file(spec: JobSpec) -> dict[str, Any]:
         "env": env,
         "workdir": spec.workdir,
         "tree": spec.tree.digest if spec.tree else None,
-        "resources": _resources(spec),
+        "resources": _get_resource_fields(spec),
         "max_duration": format_duration(spec.max_duration_s)
         if spec.max_duration_requested
         else None,
-        "inactivity_duration": _inactivity(spec),
+        "inactivity_duration": _format_inactivity_duration(spec),
         "retry": {"max": spec.retry.max, "on": sorted(reason.value for reason in spec.retry.on)}
         if spec.retry != RetryPolicy()
         else None,
         "array": None if spec.sweep else spec.array,
-        "sweep": _sweep(spec),
-        **_options(spec),
+        "sweep": _get_sweep_fields(spec),
+        **_get_option_fields(spec),
     }
     return {name: value for name, value in content.items() if value not in (None, {}, [])}
 
 
-def _options(spec: JobSpec) -> dict[str, Any]:
+def _get_option_fields(spec: JobSpec) -> dict[str, Any]:
     """Return the options that are copied unchanged, with durations as a user writes them."""
     fields = JobOptions.model_fields.keys() - DEPENDENCIES
-    return with_units(spec.model_dump(mode="json", include=fields, exclude_defaults=True))
+    return format_durations(spec.model_dump(mode="json", include=fields, exclude_defaults=True))
 
 
-def _sweep(spec: JobSpec) -> dict[str, Any] | None:
+def _get_sweep_fields(spec: JobSpec) -> dict[str, Any] | None:
     return spec.sweep.model_dump(mode="json", exclude_defaults=True) if spec.sweep else None
 
 
-def _inactivity(spec: JobSpec) -> str | None:
+def _format_inactivity_duration(spec: JobSpec) -> str | None:
     if spec.type is not JobType.SESSION:
         return None
     # If it were left out, the template's or the site's would apply.
@@ -68,7 +68,7 @@ def _inactivity(spec: JobSpec) -> str | None:
     return OFF if seconds is None else format_duration(seconds)
 
 
-def _resources(spec: JobSpec) -> dict[str, Any]:
+def _get_resource_fields(spec: JobSpec) -> dict[str, Any]:
     resources = spec.resources
     fields: dict[str, Any] = {"nodes": resources.nodes} if resources.nodes > 1 else {}
     tasks = {"tasks_per_node": resources.tasks_per_node, "cpus_per_task": resources.cpus_per_task}

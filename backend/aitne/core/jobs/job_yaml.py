@@ -24,7 +24,7 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     style = None
     if not all(char.isprintable() or char in "\n\t" for char in value):
         style = '"'  # a line break such as U+0085 is escaped in this style alone
@@ -35,10 +35,10 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 
 
-def write_job_file(content: dict[str, Any], comments: Sequence[str] = ()) -> str:
+def render_job_file(content: dict[str, Any], comments: Sequence[str] = ()) -> str:
     """Return the YAML, below ``comments``, one comment line for each; ``aitne apply`` reads the
     same content back.
     """

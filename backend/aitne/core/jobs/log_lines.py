@@ -24,7 +24,7 @@ class LogLine(Frozen):
     offset: int = Field(description="Offset in the log of the line's first byte.")
 
 
-def lines_of(data: bytes, offset: int) -> list[LogLine]:
+def split_log_lines(data: bytes, offset: int) -> list[LogLine]:
     """Return the lines of ``data``, a part of a log that begins at the byte ``offset`` of the log.
 
     An incomplete first line is omitted unless it is the only one.
@@ -32,14 +32,14 @@ def lines_of(data: bytes, offset: int) -> list[LogLine]:
     pieces = data.split(b"\n")
     lines = []
     for piece in pieces:
-        lines.append(LogLine(text=readable(piece), offset=offset))
+        lines.append(LogLine(text=clean_line(piece), offset=offset))
         offset += len(piece) + 1
     if lines[0].offset > 0 and len(lines) > 1:
         del lines[0]
     return lines
 
 
-def readable(line: bytes) -> str:
+def clean_line(line: bytes) -> str:
     """Return one line of a log as text without escape sequences and control characters.
 
     If a progress bar has rewritten the line, only its last version is returned.

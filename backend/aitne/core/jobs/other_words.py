@@ -70,7 +70,7 @@ SBATCH_LETTERS = {
 """Field of the job file by short option of sbatch."""
 
 
-def job_file_field(word: str) -> str | None:
+def find_job_file_field(word: str) -> str | None:
     """Return the job file's field that corresponds to an option of sbatch (``--time``, ``-t``) or
     to a field name of other systems' job descriptions (``walltime``); None if no field corresponds
     to it.

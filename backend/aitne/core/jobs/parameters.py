@@ -12,7 +12,7 @@ from aitne.core.models.job import Scalar
 from aitne.core.models.template import Template
 
 
-def suggestion(name: str, names: Iterable[str]) -> str:
+def format_suggestion(name: str, names: Iterable[str]) -> str:
     """Return ``; did you mean "epochs"?`` with the most similar of ``names``; an empty text if none
     is similar.
     """
@@ -31,7 +31,7 @@ def check_parameters(template: Template, arguments: Mapping[str, Scalar]) -> dic
     problems = [
         FieldProblem(
             f"parameters.{name}",
-            f"template {template.name} has no such parameter{suggestion(name, parameters)}",
+            f"template {template.name} has no such parameter{format_suggestion(name, parameters)}",
             str(value),
             ", ".join(parameters) or "no parameters at all",
         )
@@ -44,11 +44,11 @@ def check_parameters(template: Template, arguments: Mapping[str, Scalar]) -> dic
         try:
             if value is None:
                 raise ValueError("a value is needed")
-            values[name] = parameter.check(value)
+            values[name] = parameter.convert_value(value)
         except ValueError as error:
             shown = None if value is None else str(value)
             problems.append(
-                FieldProblem(f"parameters.{name}", str(error), shown, parameter.allowed)
+                FieldProblem(f"parameters.{name}", str(error), shown, parameter.allowed_values)
             )
     if problems:
         raise InvalidInput("; ".join(f"{p.field}: {p.message}" for p in problems), problems)

@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from aitne.core.jobs.sbatch_options import KNOWN
-from aitne.core.jobs.sbatch_words import COMMAND_LINE, SbatchOption, named, take_options
+from aitne.core.jobs.sbatch_words import (
+    COMMAND_LINE,
+    SbatchOption,
+    make_named_option,
+    parse_options,
+)
 
 VARIABLES: Mapping[str, str] = {
     "SBATCH_ACCOUNT": "account",
@@ -100,12 +105,12 @@ def read_call(words: Sequence[str], environment: Mapping[str, str]) -> SbatchCal
     Raises ``ValueError`` for a command line that sbatch refuses.
     """
     rest = deque(words)
-    own = [*take_options(COMMAND_LINE, rest, KNOWN)]
+    own = [*parse_options(COMMAND_LINE, rest, KNOWN)]
     commands = [option.value or "" for option in own if option.name == WRAP]
     if commands and rest:
         raise ValueError("command line: with --wrap sbatch takes no script and no arguments")
     variables = [
-        named(COMMAND_LINE, name, environment[variable], variable)
+        make_named_option(COMMAND_LINE, name, environment[variable], variable)
         for variable, name in VARIABLES.items()
         if variable in environment
     ]

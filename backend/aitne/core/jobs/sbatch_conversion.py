@@ -58,7 +58,7 @@ class SbatchConversion:
     lines: dict[str, int] = field(default_factory=dict)
     """Line of the script from which each field of the job file comes."""
 
-    def note(
+    def add_note(
         self,
         line: int,
         option: str,

@@ -19,15 +19,20 @@ from pydantic import ValidationError
 
 from aitne.core.cluster.settings import LAYOUT_OPTIONS
 from aitne.core.jobs import sbatch_amounts, sbatch_options
-from aitne.core.jobs.sbatch_body import check_own_record, check_scancel, check_submit_dir, read_body
+from aitne.core.jobs.sbatch_body import (
+    check_own_record,
+    check_scancel,
+    check_submit_dir,
+    make_command,
+)
 from aitne.core.jobs.sbatch_call import WRAP, SbatchCall
 from aitne.core.jobs.sbatch_conversion import Note, SbatchConversion
 from aitne.core.jobs.sbatch_words import (
     COMMAND_LINE,
     SbatchOption,
-    refuse,
+    parse_options,
+    refuse_option,
     split_directive,
-    take_options,
 )
 from aitne.core.models.base import Frozen
 from aitne.core.models.job_file import JobFile
@@ -82,39 +87,43 @@ def import_sbatch(
             such as a heterogeneous job.
     """
     call = call or SbatchCall()
-    lines = _lines(text)
+    lines = _split_lines(text)
     wish = SbatchConversion(folder=folder, permitted=frozenset(permitted))
-    begin = _body_begins(lines)
-    for option in _in_force([*_read_directives(lines, begin, wish), *call.options]):
-        sbatch_options.take(wish, option)
+    begin = _find_body_start(lines)
+    for option in _select_last_options([*_read_directives(lines, begin, wish), *call.options]):
+        sbatch_options.convert_option(wish, option)
         if option.variable is not None:
             message = f"is set by {option.variable} of the environment"
-            wish.note(COMMAND_LINE, f"--{option.name}", message, changes_execution=False)
+            wish.add_note(COMMAND_LINE, f"--{option.name}", message, changes_execution=False)
     _set_workdir(wish, synced)
     if call.wrap is not None:
         wish.fields.setdefault("name", WRAP)
     elif path is not None:
         wish.fields.setdefault("name", "sbatch" if path == "-" else posixpath.basename(path))
     wish.fields["args"] = list(call.arguments)
-    command = read_body(lines, begin, wish)
+    command = make_command(lines, begin, wish)
     check_own_record(lines, begin, wish)
     check_scancel(lines, begin, wish)
     if synced is None:
         check_submit_dir(lines, begin, wish)
     if path not in (None, "-") and call.wrap is None and command is not None:
         wish.fields["script_path"] = _script_path(path, wish, synced)
-    return _checked(_assemble(wish, command), wish)
+    return _remove_invalid_fields(_assemble_job_file(wish, command), wish)
 
 
-def _script_path(path: str, wish: SbatchConversion, synced: str | None) -> str:
+def _script_path(path: str, conversion: SbatchConversion, synced: str | None) -> str:
     """Return the path of the script from the job's working directory, in which the script stays if
     the job runs in a copy of that folder; in full if the script is elsewhere.
     """
-    if wish.folder is None:
+    if conversion.folder is None:
         return path
     if synced is not None:
-        return posixpath.relpath(posixpath.join(wish.folder, path), synced)
-    return path if wish.fields.get("workdir") == wish.folder else posixpath.join(wish.folder, path)
+        return posixpath.relpath(posixpath.join(conversion.folder, path), synced)
+    return (
+        path
+        if conversion.fields.get("workdir") == conversion.folder
+        else posixpath.join(conversion.folder, path)
+    )
 
 
 def is_batch_script(text: str) -> bool:
@@ -124,7 +133,7 @@ def is_batch_script(text: str) -> bool:
     return text.startswith(("#!", "\ufeff#!")) and any(map(_DIRECTIVE.match, text.split("\n")))
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """Return the lines of a batch script. Raises ``ValueError`` for a text that sbatch refuses."""
     if len(text) > MAX_CHARS:
         raise ValueError(f"a batch script of more than {MAX_CHARS >> 10} KiB is refused")
@@ -147,21 +156,21 @@ def _lines(text: str) -> list[str]:
     return text.split("\n")
 
 
-def _in_force(options: Sequence[SbatchOption]) -> Iterable[SbatchOption]:
+def _select_last_options(options: Sequence[SbatchOption]) -> Iterable[SbatchOption]:
     """Return the last one of each option, in order. Raises ``ValueError`` for an option that sbatch
     refuses, even if a later one replaces it.
     """
     last: dict[str, SbatchOption] = {}
     draft = SbatchConversion()
     for option in options:
-        sbatch_options.take(draft, option)
+        sbatch_options.convert_option(draft, option)
         last.pop(option.name, None)
         last[option.name] = option
     return last.values()
 
 
 def _read_directives(
-    lines: list[str], begin: int, wish: SbatchConversion
+    lines: list[str], begin: int, conversion: SbatchConversion
 ) -> Iterator[SbatchOption]:
     """Yield the options of all directives before the line with the index ``begin``. Raises
     ``ValueError`` for a directive that sbatch refuses.
@@ -172,10 +181,10 @@ def _read_directives(
         if directive is None:
             if number - 1 < begin and _OTHER_DIRECTIVE.match(line):
                 word = line.split()[0]
-                wish.note(number, word, "is not converted: write the option as #SBATCH")
+                conversion.add_note(number, word, "is not converted: write the option as #SBATCH")
             continue
         if number - 1 >= begin:
-            wish.note(
+            conversion.add_note(
                 number,
                 "#SBATCH",
                 "comes after the first command, where sbatch ignores it",
@@ -184,10 +193,12 @@ def _read_directives(
             continue
         directives += 1
         if directives > MOST_DIRECTIVES:
-            wish.note(number, "#SBATCH", f"more than {MOST_DIRECTIVES} are not read")
+            conversion.add_note(number, "#SBATCH", f"more than {MOST_DIRECTIVES} are not read")
             break
         if len(line) > LONGEST_DIRECTIVE:
-            wish.note(number, "#SBATCH", f"has more than {LONGEST_DIRECTIVE} characters: left out")
+            conversion.add_note(
+                number, "#SBATCH", f"has more than {LONGEST_DIRECTIVE} characters: left out"
+            )
             continue
         if directive[1].split()[:1] in (["hetjob"], ["packjob"]):
             raise ValueError(
@@ -195,34 +206,34 @@ def _read_directives(
                 "get the same resources: import each component as a job of its own"
             )
         words = deque(split_directive(number, directive[1]))
-        yield from take_options(number, words, sbatch_options.KNOWN)
+        yield from parse_options(number, words, sbatch_options.KNOWN)
         if words:
-            refuse(SbatchOption(number, "#SBATCH", None), f"{words[0]!r} is not an option")
+            refuse_option(SbatchOption(number, "#SBATCH", None), f"{words[0]!r} is not an option")
 
 
-def _set_workdir(wish: SbatchConversion, synced: str | None) -> None:
+def _set_workdir(conversion: SbatchConversion, synced: str | None) -> None:
     """Set the folder in which the job starts, with a note if sbatch would start it elsewhere."""
-    line = wish.lines.get("workdir", 1)
+    line = conversion.lines.get("workdir", 1)
     if synced is not None:
-        start = wish.fields.pop("workdir", wish.folder)
+        start = conversion.fields.pop("workdir", conversion.folder)
         if start != synced:
             message = f"the job starts in a copy of {synced}, with sbatch it would start in {start}"
-            wish.note(line, "workdir", message)
-    elif "workdir" in wish.lines:
-        if wish.folder not in (None, wish.fields.get("workdir")):
-            wish.env["SLURM_SUBMIT_DIR"] = wish.folder
-    elif wish.folder is None:
-        wish.note(
+            conversion.add_note(line, "workdir", message)
+    elif "workdir" in conversion.lines:
+        if conversion.folder not in (None, conversion.fields.get("workdir")):
+            conversion.env["SLURM_SUBMIT_DIR"] = conversion.folder
+    elif conversion.folder is None:
+        conversion.add_note(
             1,
             "workdir",
             "sbatch starts a job where it is called, and this one starts in your home: set `workdir` to change "
             "that",
         )
     else:
-        wish.fields["workdir"] = wish.folder
+        conversion.fields["workdir"] = conversion.folder
 
 
-def _body_begins(lines: list[str]) -> int:
+def _find_body_start(lines: list[str]) -> int:
     """Return the index of the first line that is neither blank nor a comment."""
     for index, line in enumerate(lines):
         if line.strip() and not line.lstrip().startswith("#"):
@@ -230,20 +241,20 @@ def _body_begins(lines: list[str]) -> int:
     return len(lines)
 
 
-def _assemble(wish: SbatchConversion, command: str | None) -> dict[str, Any]:
-    sbatch_options.count_named_nodes(wish)
-    resources = sbatch_amounts.resources(wish)
-    if wish.extra:
-        wish.slurm["extra"] = [*wish.extra.values()]
+def _assemble_job_file(conversion: SbatchConversion, command: str | None) -> dict[str, Any]:
+    sbatch_options.count_named_nodes(conversion)
+    resources = sbatch_amounts.convert_resources(conversion)
+    if conversion.extra:
+        conversion.slurm["extra"] = [*conversion.extra.values()]
     file = {
-        "name": wish.fields.pop("name", None),
-        **wish.fields,
+        "name": conversion.fields.pop("name", None),
+        **conversion.fields,
         "commands": [command] if command else [],
-        "env": wish.env,
+        "env": conversion.env,
         "resources": resources,
-        "log_files": sbatch_options.log_files(wish),
-        "placement": wish.placement,
-        "slurm": wish.slurm,
+        "log_files": sbatch_options.find_log_paths(conversion),
+        "placement": conversion.placement,
+        "slurm": conversion.slurm,
     }
     ordered = [
         "name",
@@ -267,7 +278,7 @@ def _assemble(wish: SbatchConversion, command: str | None) -> dict[str, Any]:
     return {name: file[name] for name in ordered if file.get(name)}
 
 
-def _checked(file: dict[str, Any], wish: SbatchConversion) -> ImportedScript:
+def _remove_invalid_fields(file: dict[str, Any], conversion: SbatchConversion) -> ImportedScript:
     """Return the result after removing invalid fields, with a note for each, until the remaining
     fields are a valid job file.
     """
@@ -276,17 +287,19 @@ def _checked(file: dict[str, Any], wish: SbatchConversion) -> ImportedScript:
             JobFile.model_validate(file)
         except ValidationError as error:
             for problem in error.errors(include_url=False, include_input=False):
-                _drop(file, problem["loc"], problem["msg"], wish)
+                _remove_field(file, problem["loc"], problem["msg"], conversion)
         else:
             return ImportedScript(
                 file=file,
-                notes=tuple(sorted(wish.notes, key=lambda note: note.line)),
-                lines={name: line for name, line in wish.lines.items() if line != COMMAND_LINE},
+                notes=tuple(sorted(conversion.notes, key=lambda note: note.line)),
+                lines={
+                    name: line for name, line in conversion.lines.items() if line != COMMAND_LINE
+                },
             )
 
 
-def _drop(
-    file: dict[str, Any], path: tuple[int | str, ...], message: str, wish: SbatchConversion
+def _remove_field(
+    file: dict[str, Any], path: tuple[int | str, ...], message: str, conversion: SbatchConversion
 ) -> None:
     names = [str(part) for part in path]
     parent: Any = file
@@ -299,9 +312,11 @@ def _drop(
                 parent.pop(part, None)
             reason = message.removeprefix("Value error, ").rstrip(".")
             if field in _QUEUE:
-                option = SbatchOption(wish.lines[field], names[-1], None)
-                refuse(option, f"is not a name that Slurm can have: {reason}")
-            wish.note(wish.lines.get(field, 1), field, f"is not a valid value: {reason}")
+                option = SbatchOption(conversion.lines[field], names[-1], None)
+                refuse_option(option, f"is not a name that Slurm can have: {reason}")
+            conversion.add_note(
+                conversion.lines.get(field, 1), field, f"is not a valid value: {reason}"
+            )
             break
         parent = child
     for name in [name for name, value in file.items() if value in ({}, [])]:

@@ -28,7 +28,7 @@ class SbatchOption(NamedTuple):
     """Environment variable that sets the option; None: no variable does."""
 
 
-def refuse(option: SbatchOption, message: str) -> NoReturn:
+def refuse_option(option: SbatchOption, message: str) -> NoReturn:
     """Raise ``ValueError`` about an option with which sbatch submits no job."""
     name = option.name if option.name.startswith(("-", "#")) else f"--{option.name}"
     place = f"line {option.line}" if option.line != COMMAND_LINE else "command line"
@@ -70,12 +70,14 @@ def split_directive(line: int, text: str) -> Iterator[str]:
             word = word or []
             word.append(char)
     if quote:
-        refuse(SbatchOption(line, "#SBATCH", None), f"has no second {quote}, so sbatch refuses it")
+        refuse_option(
+            SbatchOption(line, "#SBATCH", None), f"has no second {quote}, so sbatch refuses it"
+        )
     if word is not None:
         yield "".join(word)
 
 
-def take_options(line: int, words: deque[str], known: frozenset[str]) -> Iterator[SbatchOption]:
+def parse_options(line: int, words: deque[str], known: frozenset[str]) -> Iterator[SbatchOption]:
     """Yield the options at the beginning of ``words``, which are removed from it; the first word
     that is no option ends them. ``known`` are the names of all options.
 
@@ -86,42 +88,46 @@ def take_options(line: int, words: deque[str], known: frozenset[str]) -> Iterato
         if word == "--":
             return
         if word.startswith("--"):
-            yield _long_option(line, word[2:], words, known)
+            yield _parse_long_option(line, word[2:], words, known)
         else:
-            yield from _short_option(line, word, words)
+            yield from _parse_short_options(line, word, words)
 
 
-def named(line: int, name: str, value: str, variable: str) -> SbatchOption:
+def make_named_option(line: int, name: str, value: str, variable: str) -> SbatchOption:
     """Return the option ``name`` that an environment variable sets to ``value``."""
     without = name in NO_VALUE or (name in OPTIONAL_VALUE and not value)
     return SbatchOption(line, name, None if without else value, variable)
 
 
-def _long_option(line: int, word: str, words: deque[str], known: frozenset[str]) -> SbatchOption:
+def _parse_long_option(
+    line: int, word: str, words: deque[str], known: frozenset[str]
+) -> SbatchOption:
     written, equals, value = word.partition("=")
     option = SbatchOption(line, f"--{written}", None)
     meant = [written] if written in known else [name for name in known if name.startswith(written)]
     names = {ALIASES.get(name, name) for name in meant}
     if not names or not written:
-        refuse(option, "is not an option of sbatch, which refuses it unless a plug-in adds it")
+        refuse_option(
+            option, "is not an option of sbatch, which refuses it unless a plug-in adds it"
+        )
     if len(names) > 1:
-        refuse(option, f"is ambiguous for sbatch: {', '.join(sorted(names)[:5])}")
+        refuse_option(option, f"is ambiguous for sbatch: {', '.join(sorted(names)[:5])}")
     name = names.pop()
     if equals and name in NO_VALUE:
-        refuse(option, "takes no value, so sbatch refuses it")
+        refuse_option(option, "takes no value, so sbatch refuses it")
     if not equals and name not in OPTIONAL_VALUE | NO_VALUE:
         if not words:
-            refuse(option, "has no value, so sbatch refuses it")
+            refuse_option(option, "has no value, so sbatch refuses it")
         value, equals = words.popleft(), "="
     return SbatchOption(line, name, value if equals else None)
 
 
-def _short_option(line: int, word: str, words: deque[str]) -> Iterator[SbatchOption]:
+def _parse_short_options(line: int, word: str, words: deque[str]) -> Iterator[SbatchOption]:
     letter, rest = word[1], word[2:]
     written = SbatchOption(line, f"-{letter}", None)
     name = SHORT.get(letter)
     if name is None:
-        refuse(written, "is not an option of sbatch, which refuses it")
+        refuse_option(written, "is not an option of sbatch, which refuses it")
     if name in NO_VALUE:
         yield SbatchOption(line, name, None)
         if rest:
@@ -131,5 +137,5 @@ def _short_option(line: int, word: str, words: deque[str]) -> Iterator[SbatchOpt
     else:
         value = rest or (words.popleft() if words else "")
         if not value:
-            refuse(written, "has no value, so sbatch refuses it")
+            refuse_option(written, "has no value, so sbatch refuses it")
         yield SbatchOption(line, name, value)

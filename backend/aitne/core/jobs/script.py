@@ -82,20 +82,20 @@ def render_script(
         ValueError: a value contains characters that are not permitted in the script.
     """
     summary_fields = {
-        "nodes": _describe(resources),
-        **{name: _checked(_PLACEMENT, text) for name, text in (placement or {}).items()},
+        "nodes": _describe_resources(resources),
+        **{name: _check_text(_PLACEMENT, text) for name, text in (placement or {}).items()},
         "time limit": format_duration(time_limit_s) + (_DEFAULT if default_time_limit else ""),
-        "project": _checked(_PROJECT, project),
+        "project": _check_text(_PROJECT, project),
     }
     if array is not None:
-        summary_fields["tasks"] = _checked(_ARRAY, array)
+        summary_fields["tasks"] = _check_text(_ARRAY, array)
     return _TEMPLATE.format(
         what="session" if session else "job",
         job_id=job_id,
         attempt=int(attempt),
         facts="\n".join(f"#   {name:<11} {text}" for name, text in summary_fields.items()),
         session=f"export AITNE_SESSION_ID={job_id}\n" if session else "",
-        project=_checked(_PROJECT, project),
+        project=_check_text(_PROJECT, project),
         job_dir=shlex.quote(job_dir),
         nodes=resources.nodes,
         gpus=resources.gpu.count,
@@ -104,13 +104,13 @@ def render_script(
     )
 
 
-def _checked(pattern: re.Pattern[str], text: str) -> str:
+def _check_text(pattern: re.Pattern[str], text: str) -> str:
     if pattern.fullmatch(text) is None:
         raise ValueError(f"{text!r} cannot stand in a batch script")
     return text
 
 
-def _memory(resources: Resources) -> str:
+def _describe_memory(resources: Resources) -> str:
     if resources.memory_request is MemoryRequest.ALL:
         return "all memory"
     if not resources.memory_bytes:
@@ -119,15 +119,15 @@ def _memory(resources: Resources) -> str:
     return f"{describe_bytes(resources.memory_bytes)} of memory{suffix}"
 
 
-def _describe(resources: Resources) -> str:
+def _describe_resources(resources: Resources) -> str:
     tasks = resources.tasks_per_node
     parts = [
         *([] if tasks is None else ["1 task" if tasks == 1 else f"{tasks} tasks"]),
         "1 CPU" if resources.cpu == 1 else f"{resources.cpu} CPUs",
-        _memory(resources),
+        _describe_memory(resources),
     ]
     if count := resources.gpu.count:
-        kind = f"{_checked(_GRES, resources.gpu.type)} " if resources.gpu.type else ""
+        kind = f"{_check_text(_GRES, resources.gpu.type)} " if resources.gpu.type else ""
         parts.append(f"{count} {kind}GPU{'' if count == 1 else 's'}")
-    parts += [f"{count} {_checked(_GRES, name)}" for name, count in resources.gres.items()]
+    parts += [f"{count} {_check_text(_GRES, name)}" for name, count in resources.gres.items()]
     return f"{resources.nodes}, {'on it' if resources.nodes == 1 else 'on each'} {', '.join(parts)}"

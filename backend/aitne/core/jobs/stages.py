@@ -78,24 +78,24 @@ _BY_STATE = {
 _GOOD_ENDS = frozenset({JobState.COMPLETED, JobState.CANCELLED, JobState.TIMED_OUT})
 
 
-def stages_of(job: Job) -> list[Stage]:
+def list_stages(job: Job) -> list[Stage]:
     """Return the five stages of the job's current attempt."""
-    reached = _reached(job)
-    starts = _starts(job, reached)
+    reached = _find_reached_index(job)
+    starts = _find_start_times(job, reached)
     return [
         Stage(
             key=key,
             title=title,
-            status=_status(job, index, reached),
+            status=_get_stage_status(job, index, reached),
             started_at=starts[index] if index <= reached else None,
-            ended_at=_end(job, starts, index, reached),
+            ended_at=_find_end_time(job, starts, index, reached),
             detail=job.message if index == reached else None,
         )
         for index, (key, title) in enumerate(_TITLES[job.type])
     ]
 
 
-def _reached(job: Job) -> int:
+def _find_reached_index(job: Job) -> int:
     """Return the index of the stage that the job is in or has ended in."""
     if job.state is JobState.COMPLETED:
         return 4
@@ -106,7 +106,7 @@ def _reached(job: Job) -> int:
     return max((index for index, time in enumerate(times, 1) if time is not None), default=0)
 
 
-def _starts(job: Job, reached: int) -> list[datetime | None]:
+def _find_start_times(job: Job, reached: int) -> list[datetime | None]:
     """Return the start time of each stage. A stage that was passed between two polls gets the start
     time of the next one.
     """
@@ -117,18 +117,20 @@ def _starts(job: Job, reached: int) -> list[datetime | None]:
     return starts
 
 
-def _end(job: Job, starts: list[datetime | None], index: int, reached: int) -> datetime | None:
+def _find_end_time(
+    job: Job, starts: list[datetime | None], index: int, reached: int
+) -> datetime | None:
     if index < reached:
         return starts[index + 1]
-    return job.ended_at if index == reached and job.state.terminal else None
+    return job.ended_at if index == reached and job.state.is_terminal else None
 
 
-def _status(job: Job, index: int, reached: int) -> StageStatus:
+def _get_stage_status(job: Job, index: int, reached: int) -> StageStatus:
     if index < reached:
         return StageStatus.DONE
     if index > reached:
-        return StageStatus.SKIPPED if job.state.terminal else StageStatus.WAITING
-    if not job.state.terminal:
+        return StageStatus.SKIPPED if job.state.is_terminal else StageStatus.WAITING
+    if not job.state.is_terminal:
         return StageStatus.CURRENT
     if job.state is JobState.COMPLETED or (
         job.type is JobType.SESSION and reached == 4 and job.state in _GOOD_ENDS

@@ -47,12 +47,12 @@ class JobState(StrEnum):
     """The scheduler does not report the job's state. This never means that the job has ended."""
 
     @property
-    def terminal(self) -> bool:
+    def is_terminal(self) -> bool:
         """Return whether this state is final for the attempt."""
         return self in TERMINAL
 
     @property
-    def active(self) -> bool:
+    def is_active(self) -> bool:
         """Return whether a job in this state has an allocation, as far as is known."""
         return self in ACTIVE
 
@@ -178,7 +178,7 @@ STATE_OF_REASON: dict[TerminationReason, JobState] = {
 }
 
 
-def retries(
+def permits_retry(
     reason: TerminationReason, on: frozenset[TerminationReason], runs: int, max_retries: int
 ) -> bool:
     """Return whether another run follows a run that ended for ``reason``.

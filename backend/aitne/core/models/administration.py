@@ -41,11 +41,11 @@ class Announcement(Frozen):
     created_by: str = Field(description="The administrator who created it.")
     updated_at: UtcTime = Field(description="Time of its last change.")
 
-    def current(self, now: datetime) -> bool:
+    def is_current(self, now: datetime) -> bool:
         """Return whether the announcement is shown at the time ``now``."""
         return self.starts_at <= now and (self.ends_at is None or now < self.ends_at)
 
-    def concerns(self, projects: frozenset[str]) -> bool:
+    def is_addressed_to(self, projects: frozenset[str]) -> bool:
         """Return whether the announcement is addressed to a member of these projects."""
         return not self.projects or bool(projects.intersection(self.projects))
 
@@ -62,13 +62,13 @@ class Maintenance(Frozen):
     created_at: UtcTime
     created_by: str = Field(description="The administrator who set it.")
 
-    def over(self, now: datetime) -> bool:
+    def is_over(self, now: datetime) -> bool:
         """Return whether the end of the maintenance has passed at ``now``."""
         return self.ends_at is not None and self.ends_at <= now
 
-    def on(self, now: datetime) -> bool:
+    def is_in_progress(self, now: datetime) -> bool:
         """Return whether the maintenance is in progress at ``now``, so that new jobs are held."""
-        return self.starts_at <= now and not self.over(now)
+        return self.starts_at <= now and not self.is_over(now)
 
 
 class NodeEvent(Frozen):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, field_serializer
 
-from aitne.core.audit import FIRST, digest
+from aitne.core.audit import FIRST, compute_entry_hash
 from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 
 RESTORE = "restore_backup"
@@ -62,7 +62,7 @@ class AuditDraft(Frozen):
     )
 
     @field_serializer("time", when_used="json")
-    def _written(self, value: datetime) -> str:
+    def _serialize_time(self, value: datetime) -> str:
         # The hash is over this text, so it is spelled here and not by a library's next release.
         return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
@@ -77,7 +77,7 @@ class AuditEntry(AuditDraft):
     hash: str = Field(description="SHA-256 over the canonical JSON of all other fields.")
 
     @classmethod
-    def after(cls, last_id: int, last_hash: str | None, draft: AuditDraft) -> Self:
+    def from_draft(cls, last_id: int, last_hash: str | None, draft: AuditDraft) -> Self:
         """Return the entry that the draft becomes after the entry with the number ``last_id`` and
         the hash ``last_hash``.
         """
@@ -86,9 +86,9 @@ class AuditEntry(AuditDraft):
             "id": last_id + 1,
             "previous": last_hash or FIRST,
         }
-        return cls.model_validate({**content, "hash": digest(content)})
+        return cls.model_validate({**content, "hash": compute_entry_hash(content)})
 
-    def line(self) -> str:
+    def to_line(self) -> str:
         """Return the entry as one line of JSON, as it is exported and hashed."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
 

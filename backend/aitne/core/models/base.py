@@ -38,17 +38,21 @@ and in what the platform has stored it is a number of bytes or seconds.
 """
 
 
-def as_written(value: Any, handler: Callable[[Any], Any]) -> Any:
+def validate_as_written(value: Any, handler: Callable[[Any], Any]) -> Any:
     """Validate input that a user wrote. Input that contains it may have been stored before."""
-    return handler(value) if _origin.get() == "store" else _validated("user", value, handler)
+    return (
+        handler(value)
+        if _origin.get() == "store"
+        else _validate_with_origin("user", value, handler)
+    )
 
 
-def as_stored(value: Any, handler: Callable[[Any], Any]) -> Any:
+def validate_as_stored(value: Any, handler: Callable[[Any], Any]) -> Any:
     """Validate input that the platform has stored."""
-    return _validated("store", value, handler)
+    return _validate_with_origin("store", value, handler)
 
 
-def _validated(origin: _Origin, value: Any, handler: Callable[[Any], Any]) -> Any:
+def _validate_with_origin(origin: _Origin, value: Any, handler: Callable[[Any], Any]) -> Any:
     token = _origin.set(origin)
     try:
         return handler(value)
@@ -63,8 +67,8 @@ class Written(Strict):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _as_written(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        written: Self = as_written(value, handler)
+    def _validate_as_written(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        written: Self = validate_as_written(value, handler)
         return written
 
 
@@ -106,23 +110,25 @@ LARGEST_UID = 2**32 - 2
 """Largest uid of Linux, on whose upper half SSSD and IPA may map users; one more means no account."""
 
 
-def read_memory(value: object) -> object:
+def convert_memory(value: object) -> object:
     """Return the number of bytes for a text such as ``16G``; other values are returned unchanged,
     except that a number in what a user has written is refused like the same text.
     """
-    text = _quantity(value)
+    text = _format_quantity(value)
     return value if text is None else units.parse_memory(text)
 
 
-def read_duration(value: object) -> object:
+def convert_duration(value: object) -> object:
     """Return the number of seconds for a text such as ``4h``; other values are returned unchanged,
     except that a number in what a user has written is refused like the same text.
     """
-    text = _quantity(value)
+    text = _format_quantity(value)
     return value if text is None else units.parse_written_duration(text)
 
 
-def quantity_bounds(least: int, least_text: str, most: int, most_text: str) -> BeforeValidator:
+def make_bounds_validator(
+    least: int, least_text: str, most: int, most_text: str
+) -> BeforeValidator:
     """Return a validator whose errors name the bounds with their units. Those of ``Field``, for the
     schema, are numbers of bytes or seconds, which users do not write.
     """
@@ -138,12 +144,12 @@ def quantity_bounds(least: int, least_text: str, most: int, most_text: str) -> B
     return BeforeValidator(check)
 
 
-def _quantity(value: object) -> str | None:
+def _format_quantity(value: object) -> str | None:
     """Return the text of a quantity; None if it is not written as text, and need not be."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and _origin.get() == "user":
-        return _short(str(value))
-    return _short(value) if isinstance(value, str) else None
+        return _check_length(str(value))
+    return _check_length(value) if isinstance(value, str) else None
 
 
 _NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]*")
@@ -157,20 +163,20 @@ def _no_number(value: object) -> object:
     return value
 
 
-def _truth(value: object) -> object:
+def _convert_truth_value(value: object) -> object:
     value = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
     if not isinstance(value, bool):
         raise ValueError("write true or false")
     return value
 
 
-def _short(text: str) -> str:
+def _check_length(text: str) -> str:
     if len(text) > _LONGEST_QUANTITY:
         raise ValueError(f"it is longer than {_LONGEST_QUANTITY} characters")
     return text
 
 
-def _scalar_text(value: object) -> object:
+def _format_scalar(value: object) -> object:
     """Return the text of a number or truth value as in YAML; other values are returned
     unchanged.
     """
@@ -185,7 +191,7 @@ of 128 KiB or more (MAX_ARG_STRLEN).
 """
 
 
-def passable(text: str) -> str:
+def check_passable(text: str) -> str:
     """Return the text unchanged if it can be passed to a program as one argument or environment
     variable.
 
@@ -218,43 +224,43 @@ DurationText = Annotated[
 MemoryBytes = Annotated[
     int,
     Field(strict=True, ge=1, le=MAX_MEMORY),
-    quantity_bounds(1, "1 byte", MAX_MEMORY, MAX_MEMORY_TEXT),
-    BeforeValidator(read_memory, json_schema_input_type=MemoryText),
+    make_bounds_validator(1, "1 byte", MAX_MEMORY, MAX_MEMORY_TEXT),
+    BeforeValidator(convert_memory, json_schema_input_type=MemoryText),
 ]
 """Number of bytes, for which users write a text such as ``16G``."""
 Seconds = Annotated[
     int,
     Field(strict=True, ge=1, le=_MAX_SECONDS),
-    quantity_bounds(1, "1 second", _MAX_SECONDS, "10 years"),
-    BeforeValidator(read_duration, json_schema_input_type=DurationText),
+    make_bounds_validator(1, "1 second", _MAX_SECONDS, "10 years"),
+    BeforeValidator(convert_duration, json_schema_input_type=DurationText),
 ]
 """Number of seconds, for which users write a text such as ``4h``."""
 OFF = "off"
 FOREVER: Literal["forever"] = "forever"
 
 
-def read_off(value: object) -> object:
+def convert_off(value: object) -> object:
     """Return ``off`` for False, because YAML reads an unquoted ``off`` as False; other values are
     returned unchanged.
     """
     return OFF if value is False else value
 
 
-def read_keep_time(value: object) -> object:
+def convert_keep_time(value: object) -> object:
     """Return a retention time as a number of seconds, or ``forever``; other values unchanged."""
-    return value if value == FOREVER else read_duration(value)
+    return value if value == FOREVER else convert_duration(value)
 
 
 KeepTime = Annotated[
     Annotated[int, Field(strict=True, ge=1, le=_MAX_KEEP_SECONDS)] | Literal["forever"],
-    quantity_bounds(1, "1 second", _MAX_KEEP_SECONDS, "100 years"),
-    BeforeValidator(read_keep_time, json_schema_input_type=int | DurationText),
+    make_bounds_validator(1, "1 second", _MAX_KEEP_SECONDS, "100 years"),
+    BeforeValidator(convert_keep_time, json_schema_input_type=int | DurationText),
 ]
 """Number of seconds, or ``forever``; input may also be a text such as ``90d``."""
 
 Flag = Annotated[bool, Field(strict=True)]
 """Truth value in a request body; numbers and words are errors."""
-AskedFlag = Annotated[bool, BeforeValidator(_truth, json_schema_input_type=bool)]
+AskedFlag = Annotated[bool, BeforeValidator(_convert_truth_value, json_schema_input_type=bool)]
 """Truth value that may also occur in a query string, where all values are text."""
 USER_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,127}$"
 PROJECT_NAME = r"^[a-z0-9_][a-z0-9_.-]{0,63}$"
@@ -274,7 +280,7 @@ never have names that differ only in capital letters.
 """
 ProjectName = Annotated[str, Field(pattern=PROJECT_NAME)]
 """Name of a project, which is also that of its Slurm account; Slurm stores those in lower case."""
-JobName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(passable)]
+JobName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(check_passable)]
 """Name of a job: any text, including quotes, newlines and emoji, because it never becomes part of a
 script.
 """
@@ -282,13 +288,13 @@ EnvName = Annotated[str, Field(pattern=ENV_NAME)]
 EnvValue = Annotated[
     str,
     Field(max_length=32_768),
-    BeforeValidator(_scalar_text, json_schema_input_type=str | int | float | bool),
-    AfterValidator(passable),
+    BeforeValidator(_format_scalar, json_schema_input_type=str | int | float | bool),
+    AfterValidator(check_passable),
 ]
 """Value of an environment variable; a number or truth value is converted to text, such as ``1`` or
 ``true``.
 """
-Command = Annotated[str, Field(min_length=1, max_length=65_536), AfterValidator(passable)]
+Command = Annotated[str, Field(min_length=1, max_length=65_536), AfterValidator(check_passable)]
 UtcTime = Annotated[
     AwareDatetime, BeforeValidator(_no_number, json_schema_input_type=AwareDatetime)
 ]

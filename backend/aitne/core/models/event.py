@@ -39,5 +39,5 @@ class Event(Frozen):
         return (
             self.kind == "job.state"
             and self.job_id is not None
-            and JobState(self.data["state"]).terminal
+            and JobState(self.data["state"]).is_terminal
         )

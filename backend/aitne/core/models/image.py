@@ -59,7 +59,7 @@ class ImageApp(Strict):
     )
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check_interpreter(self) -> Self:
         if self.kind == "jupyterhub" and self.python is None:
             raise ValueError("an app of kind jupyterhub needs `python`, the interpreter it runs in")
         return self
@@ -170,11 +170,11 @@ class Image(Frozen):
         return f"{self.name}:{self.version}"
 
     @property
-    def offered(self) -> bool:
+    def is_offered(self) -> bool:
         """Return whether new jobs may use the image."""
         return self.state is ImageState.OFFERED and self.damage is None
 
-    def artifact(self, runtime: str) -> Artifact | None:
+    def find_artifact(self, runtime: str) -> Artifact | None:
         """Return the image's artifact for the runtime; None if there is none."""
         return next((artifact for artifact in self.artifacts if artifact.runtime == runtime), None)
 

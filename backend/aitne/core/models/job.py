@@ -380,7 +380,7 @@ class Job(JobInternals, JobStatus):
         """Return whether this row stands for several tasks of an array, a task group."""
         return self.array_task_ids is not None
 
-    def task(self, index: int) -> Job:
+    def make_task(self, index: int) -> Job:
         """Return the task with this index, which belongs to the task group, as it would be in a row
         of its own.
         """
@@ -395,7 +395,7 @@ class Job(JobInternals, JobStatus):
         return self.model_copy(update=fields)
 
     @property
-    def attachable(self) -> bool:
+    def is_attachable(self) -> bool:
         """Return whether the job's owner can open a terminal in the job now."""
         open_ = self.state in (JobState.STARTING, JobState.RUNNING, JobState.READY)
         return open_ and bool(self.nodes) and not self.is_array and not self.is_outside
@@ -415,7 +415,7 @@ class ResubmitOptions(Strict):
     memory: MemoryBytes | None = Field(None, description="Memory on each node, such as 16G.")
     max_duration: Seconds | None = Field(None, description="Time limit, such as 4h.")
 
-    def applied(self, spec: JobSpec) -> JobSpec:
+    def apply_to(self, spec: JobSpec) -> JobSpec:
         """Return the specification with these changes."""
         changes: dict[str, Any] = {}
         if self.memory is not None:

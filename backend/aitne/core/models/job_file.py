@@ -28,13 +28,13 @@ from aitne.core.models.base import (
     Seconds,
     Strict,
     Written,
-    passable,
-    read_off,
+    check_passable,
+    convert_off,
 )
 from aitne.core.models.dataset import DatasetReference
 from aitne.core.models.image import IMAGE_REFERENCE
 from aitne.core.models.job import JobType, Scalar
-from aitne.core.models.job_options import DistributedOptions, JobOptions, with_units
+from aitne.core.models.job_options import DistributedOptions, JobOptions, format_durations
 from aitne.core.models.resources import ResourcesFile
 from aitne.core.models.sweep import SweepFile
 from aitne.core.models.tree import TreeDigest
@@ -73,7 +73,7 @@ def is_reserved(name: str) -> bool:
     return name.startswith(RESERVED_ENV) and name not in SBATCH_ENV
 
 
-def _listed(value: object) -> object:
+def _wrap_in_list(value: object) -> object:
     """Return a list with the text as its only entry; values other than text are returned
     unchanged.
     """
@@ -146,7 +146,7 @@ class JobFile(JobOptions, Written):
     )
     commands: Annotated[
         list[Command],
-        BeforeValidator(_listed, json_schema_input_type=list[Command] | Command),
+        BeforeValidator(_wrap_in_list, json_schema_input_type=list[Command] | Command),
     ] = Field(
         default_factory=list,
         max_length=1_000,
@@ -182,7 +182,7 @@ class JobFile(JobOptions, Written):
     ] = None
     inactivity_duration: Annotated[
         Seconds | Literal["off"] | None,
-        BeforeValidator(read_off),
+        BeforeValidator(convert_off),
         Field(
             description="Time without activity after which a session ends; off: never. Omitted: the "
             "template's, else the site's. Only for sessions.",
@@ -204,29 +204,29 @@ class JobFile(JobOptions, Written):
     )
 
     @field_serializer("max_duration", "inactivity_duration", when_used="json-unless-none")
-    def _duration(self, value: int | str) -> str:
+    def _serialize_duration(self, value: int | str) -> str:
         return format_duration(value) if isinstance(value, int) else value
 
     # Without a type of its result, its schema is still that of the model.
     @model_serializer(mode="wrap", when_used="json")
-    def _with_units(self, handler: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
-        return with_units(handler(self))
+    def _serialize_with_units(self, handler: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        return format_durations(handler(self))
 
     @field_validator("commands")
     @classmethod
-    def _commands(cls, value: list[str]) -> list[str]:
+    def _check_commands(cls, value: list[str]) -> list[str]:
         if sum(interpreter(command) is not None for command in value) > MAX_SCRIPTS:
             raise ValueError(f"at most {MAX_SCRIPTS} of the commands may begin with #!")
         return value
 
     @field_validator("array")
     @classmethod
-    def _array(cls, value: str | None) -> str | None:
+    def _normalize_array(cls, value: str | None) -> str | None:
         return None if value is None else str(units.parse_array(value))
 
     @field_validator("env")
     @classmethod
-    def _env(cls, value: dict[str, str]) -> dict[str, str]:
+    def _check_env(cls, value: dict[str, str]) -> dict[str, str]:
         for name in value:
             if is_reserved(name):
                 raise ValueError(
@@ -242,7 +242,7 @@ class JobFile(JobOptions, Written):
 
     @field_validator("workdir")
     @classmethod
-    def _workdir(cls, value: str | None) -> str | None:
+    def _check_workdir(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("/", "~/")) and value != "~":
             raise ValueError("write an absolute path, or one below home such as ~/project")
-        return None if value is None else passable(value)
+        return None if value is None else check_passable(value)

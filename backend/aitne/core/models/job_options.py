@@ -28,8 +28,8 @@ from aitne.core.models.base import (
     Seconds,
     Strict,
     UtcTime,
-    passable,
-    read_duration,
+    check_passable,
+    convert_duration,
 )
 from aitne.core.models.notebook import NotebookOptions
 from aitne.core.models.placement import NODE_LIST, PlacementSpec
@@ -48,13 +48,13 @@ LogFile = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=4_000)
 EXTRA = r"^--[a-z][a-z-]{0,39}(=[ -~]{0,400})?$"
 MOST_EXTRA = 64
 MOST_ARGS = 1_000
-Argument = Annotated[str, Field(max_length=65_536), AfterValidator(passable)]
+Argument = Annotated[str, Field(max_length=65_536), AfterValidator(check_passable)]
 """Argument of a job's commands."""
 SIGNAL = r"^(?:(?:B|steps):)?(?:(?:SIG)?[A-Z][A-Z0-9]{1,9}|[1-9][0-9]?)@[1-9][0-9]{0,4}$"
 
 
-def _passable(value: str | None) -> str | None:
-    return None if value is None else passable(value)
+def _check_passable(value: str | None) -> str | None:
+    return None if value is None else check_passable(value)
 
 
 def _null_as_default(options: type[Strict]) -> BeforeValidator:
@@ -63,15 +63,15 @@ def _null_as_default(options: type[Strict]) -> BeforeValidator:
     )
 
 
-def _listed(value: object) -> object:
+def _wrap_in_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-def _unique(values: tuple[T, ...]) -> tuple[T, ...]:
+def _remove_duplicates(values: tuple[T, ...]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def _begin(value: object) -> object:
+def _convert_begin(value: object) -> object:
     """Return the value as a time in UTC or a number of seconds.
 
     Raises ``ValueError`` if it is neither.
@@ -81,7 +81,7 @@ def _begin(value: object) -> object:
         with suppress(ValueError):
             read = datetime.fromisoformat(value)
     with suppress(ValueError):
-        read = read_duration(value) if read is None else read
+        read = convert_duration(value) if read is None else read
     if type(read) is int and 1 <= read <= _MOST_DELAY_S:
         return read
     if isinstance(read, datetime) and read.tzinfo is not None:
@@ -97,10 +97,10 @@ _MOST_DELAY_S = 10 * 365 * 86_400
 MOST_DEPENDENCIES = 100
 DEPENDENCIES = ("after", "afterany", "afternotok", "aftercorr")
 """Fields of a job file that contain the IDs of other jobs."""
-JobIds = Annotated[tuple[UUID, ...], AfterValidator(_unique)]
+JobIds = Annotated[tuple[UUID, ...], AfterValidator(_remove_duplicates)]
 Begin = Annotated[
     UtcTime | Annotated[int, Field(strict=True, ge=1, le=_MOST_DELAY_S)],
-    BeforeValidator(_begin, json_schema_input_type=AwareDatetime | DurationText),
+    BeforeValidator(_convert_begin, json_schema_input_type=AwareDatetime | DurationText),
 ]
 """Earliest start of a job: a time, or a number of seconds after the submission."""
 
@@ -191,10 +191,10 @@ class EnvironmentOptions(Strict):
             description="Environment modules to load, in this order.",
         )
     )
-    conda: Annotated[str | None, Field(max_length=4_096), AfterValidator(_passable)] = Field(
+    conda: Annotated[str | None, Field(max_length=4_096), AfterValidator(_check_passable)] = Field(
         None, description="The name or path of a conda environment."
     )
-    venv: Annotated[str | None, Field(max_length=4_096), AfterValidator(_passable)] = Field(
+    venv: Annotated[str | None, Field(max_length=4_096), AfterValidator(_check_passable)] = Field(
         None, description="The path of a Python virtual environment, absolute or ~/..."
     )
     setup: tuple[Command, ...] = Field(
@@ -204,7 +204,7 @@ class EnvironmentOptions(Strict):
     )
 
     @model_validator(mode="after")
-    def _one(self) -> Self:
+    def _check_one_environment(self) -> Self:
         if self.conda is not None and self.venv is not None:
             raise ValueError("conda and venv exclude each other: choose one")
         return self
@@ -255,7 +255,7 @@ class JobOptions(BaseModel):
         examples=[["config.yml", "4"]],
     )
     script_path: Annotated[
-        str | None, Field(min_length=1, max_length=4_096), AfterValidator(_passable)
+        str | None, Field(min_length=1, max_length=4_096), AfterValidator(_check_passable)
     ] = Field(
         None,
         description="Path of the batch script that the command is a copy of: in full, below ~ or "
@@ -265,7 +265,7 @@ class JobOptions(BaseModel):
     notebook: NotebookOptions | None = Field(
         None, description="Notebook that the job runs, instead of commands; only for jobs."
     )
-    secrets: Annotated[tuple[EnvName, ...], AfterValidator(_unique)] = Field(
+    secrets: Annotated[tuple[EnvName, ...], AfterValidator(_remove_duplicates)] = Field(
         default_factory=tuple,
         max_length=50,
         description="The owner's secrets, set as environment variables of the same names.",
@@ -304,7 +304,7 @@ class JobOptions(BaseModel):
     )
     hold: Flag = Field(default_factory=bool, description="Whether it waits until it is released.")
     log_files: Annotated[
-        tuple[LogFile, ...], BeforeValidator(_listed, json_schema_input_type=list[str] | str)
+        tuple[LogFile, ...], BeforeValidator(_wrap_in_list, json_schema_input_type=list[str] | str)
     ] = Field(
         default_factory=tuple,
         max_length=4,
@@ -326,7 +326,7 @@ _DURATIONS = ((None, "begin"), ("slurm", "time_min"), ("placement", "wait"))
 """Durations among the options: the section, if they are in one, and the name."""
 
 
-def with_units(options: dict[str, Any]) -> dict[str, Any]:
+def format_durations(options: dict[str, Any]) -> dict[str, Any]:
     """Return options of a job as JSON values with their durations as a user writes them."""
     written = dict(options)
     for section, name in _DURATIONS:

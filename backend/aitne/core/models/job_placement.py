@@ -71,7 +71,7 @@ class ReportedPlacement(Frozen):
     bindings: tuple[BoundRank, ...] = Field(default=(), max_length=MOST_BINDINGS)
 
     @model_validator(mode="after")
-    def _permutation(self) -> Self:
+    def _check_order(self) -> Self:
         names = set(self.given)
         if len(names) != len(self.given) or len(self.order) != len(names):
             raise ValueError("a node is named twice, or is missing")
@@ -79,7 +79,7 @@ class ReportedPlacement(Frozen):
             raise ValueError("the order has other nodes than the job")
         return self
 
-    def order_of(self, nodes: Sequence[str]) -> tuple[str, ...]:
+    def order_nodes(self, nodes: Sequence[str]) -> tuple[str, ...]:
         """Return the order of the job's nodes. If the report names other nodes than ``nodes``,
         ``nodes`` is returned unchanged.
         """

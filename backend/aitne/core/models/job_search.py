@@ -43,7 +43,7 @@ class SessionSearch(JobConditions):
     q: str | None = Field(None, max_length=200, description="Part of the name.", examples=["edsr"])
     top_level: AskedFlag = Field(False, description="Omit array tasks.")
 
-    def where(self, kind: JobType | None = None) -> JobFilter:
+    def to_filter(self, kind: JobType | None = None) -> JobFilter:
         """Return the corresponding ``JobFilter`` for the store, for jobs of type ``kind``; None: of
         both types.
         """
@@ -65,9 +65,9 @@ class JobSearch(SessionSearch):
         None, description="Only jobs submitted through the platform, or only those from outside."
     )
 
-    def where(self, kind: JobType | None = None) -> JobFilter:
+    def to_filter(self, kind: JobType | None = None) -> JobFilter:
         """Return the corresponding ``JobFilter`` for the store; ``kind``, if not None, replaces the
         type in this filter.
         """
-        job_filter = super().where(kind or self.type)
+        job_filter = super().to_filter(kind or self.type)
         return job_filter.model_copy(update={"origin": self.origin})

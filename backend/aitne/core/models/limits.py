@@ -19,9 +19,9 @@ from aitne.core.models.base import (
     Strict,
     UserName,
     UtcTime,
-    quantity_bounds,
-    read_duration,
-    read_memory,
+    convert_duration,
+    convert_memory,
+    make_bounds_validator,
 )
 from aitne.core.models.project import ProjectRole
 
@@ -38,7 +38,7 @@ MOST = 1 << 40
 _Count = Annotated[int, Field(strict=True, ge=0, le=MOST)]
 
 
-def _whole(unit: int, name: str) -> AfterValidator:
+def _make_unit_check(unit: int, name: str) -> AfterValidator:
     def check(value: int) -> int:
         if value % unit:
             raise ValueError(f"must be whole {name}: Slurm has no smaller unit")
@@ -50,16 +50,16 @@ def _whole(unit: int, name: str) -> AfterValidator:
 _Memory = Annotated[
     int,
     Field(strict=True, ge=0, le=MAX_MEMORY),
-    quantity_bounds(0, "0 MiB", MAX_MEMORY, MAX_MEMORY_TEXT),
-    _whole(MIB, "MiB"),
-    BeforeValidator(read_memory, json_schema_input_type=int | MemoryText),
+    make_bounds_validator(0, "0 MiB", MAX_MEMORY, MAX_MEMORY_TEXT),
+    _make_unit_check(MIB, "MiB"),
+    BeforeValidator(convert_memory, json_schema_input_type=int | MemoryText),
 ]
 _Wall = Annotated[
     int,
     Field(strict=True, ge=0, le=MOST),
-    quantity_bounds(0, "0 minutes", MOST, "34,000 years"),
-    _whole(60, "minutes"),
-    BeforeValidator(read_duration, json_schema_input_type=int | DurationText),
+    make_bounds_validator(0, "0 minutes", MOST, "34,000 years"),
+    _make_unit_check(60, "minutes"),
+    BeforeValidator(convert_duration, json_schema_input_type=int | DurationText),
 ]
 
 
@@ -99,7 +99,7 @@ class Limits(Strict):
     )
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Return whether no limit is set."""
         return self == Limits()
 
@@ -241,7 +241,7 @@ class LimitUsage(Frozen):
     associations: tuple[AssociationUse, ...] = ()
     qos: tuple[QosUse, ...] = ()
 
-    def of(self, account: str, user: str | None = None) -> AssociationUse | None:
+    def find_association(self, account: str, user: str | None = None) -> AssociationUse | None:
         """Return the association of the account or, with ``user``, of that user in it; None if
         there is none.
         """
@@ -250,23 +250,25 @@ class LimitUsage(Frozen):
                 return association
         return None
 
-    def chain(self, account: str, user: str) -> tuple[AssociationUse, ...]:
+    def list_association_chain(self, account: str, user: str) -> tuple[AssociationUse, ...]:
         """Return the associations of the user in the account, of the account, and of its parent
         accounts, in this order.
         """
         associations = [
-            association for association in (self.of(account, user),) if association is not None
+            association
+            for association in (self.find_association(account, user),)
+            if association is not None
         ]
         above: str | None = account
         while above is not None:
-            association = self.of(above)
+            association = self.find_association(above)
             if association is None or association in associations:
                 break
             associations.append(association)
             above = association.parent
         return tuple(associations)
 
-    def users_of(self, account: str) -> tuple[AssociationUse, ...]:
+    def list_members(self, account: str) -> tuple[AssociationUse, ...]:
         """Return the associations of one account's members."""
         return tuple(
             association

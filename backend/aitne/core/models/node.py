@@ -31,7 +31,7 @@ class NodeState(StrEnum):
     UNKNOWN = "unknown"
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Return whether pending jobs can be started on the node sooner or later without an
         administrator's action.
         """

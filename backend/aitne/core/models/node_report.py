@@ -49,7 +49,7 @@ class ReportedNode(Frozen):
 
     @field_validator("numa_nodes")
     @classmethod
-    def _disjoint(cls, value: tuple[ReportedNumaNode, ...]) -> tuple[ReportedNumaNode, ...]:
+    def _check_numa_nodes(cls, value: tuple[ReportedNumaNode, ...]) -> tuple[ReportedNumaNode, ...]:
         if len({numa.index for numa in value}) < len(value):
             raise ValueError("a NUMA node is described twice")
         cpus: set[int] = set()

@@ -65,7 +65,7 @@ may report them.
 """
 
 
-def by_default(kind: NotificationKind, channel: str) -> bool:
+def is_sent_by_default(kind: NotificationKind, channel: str) -> bool:
     """Return whether notifications of ``kind`` are sent on ``channel`` to a user who has not
     chosen.
     """
@@ -80,7 +80,7 @@ ChannelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$", examples=[
 
 
 class NotificationChoices(Strict):
-    """A user's choices of channels for each kind of notification. ``by_default`` applies where
+    """A user's choices of channels for each kind of notification. ``is_sent_by_default`` applies where
     there is no choice.
     """
 
@@ -97,7 +97,7 @@ class NotificationChoices(Strict):
         """Return whether notifications of ``kind`` are sent to the user on ``channel``."""
         if channel == BROWSER and kind in ALWAYS_SHOWN:
             return True
-        return self.choices.get(kind, {}).get(channel, by_default(kind, channel))
+        return self.choices.get(kind, {}).get(channel, is_sent_by_default(kind, channel))
 
 
 class Recipient(Frozen):
@@ -215,23 +215,23 @@ class NewNotification(Frozen):
     """Messages to send on other channels."""
 
 
-def message_of(
-    notice: NotificationContent, *, owner: str, event_id: int, time: str, url: str
+def make_message(
+    content: NotificationContent, *, owner: str, event_id: int, time: str, url: str
 ) -> dict[str, Any]:
     """Return the message that all channels send, which is also the request body of webhooks."""
     return {
         "version": PAYLOAD_VERSION,
         "id": f"{event_id}-{owner}",
-        "kind": notice.kind.value,
-        "level": notice.level.value,
+        "kind": content.kind.value,
+        "level": content.level.value,
         "time": time,
         "user": owner,
-        "title": notice.title,
-        "text": notice.text,
+        "title": content.title,
+        "text": content.text,
         "url": url,
-        "job_id": None if notice.job_id is None else str(notice.job_id),
-        "data": dict(notice.data),
-        "log": list(notice.log),
+        "job_id": None if content.job_id is None else str(content.job_id),
+        "data": dict(content.data),
+        "log": list(content.log),
     }
 
 

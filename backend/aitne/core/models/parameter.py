@@ -9,7 +9,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from aitne.core.models.base import Strict, passable
+from aitne.core.models.base import Strict, check_passable
 from aitne.core.models.job import Scalar
 
 
@@ -52,7 +52,7 @@ class Parameter(Strict):
 
     @field_validator("pattern")
     @classmethod
-    def _pattern(cls, value: str | None) -> str | None:
+    def _check_pattern(cls, value: str | None) -> str | None:
         if value is not None:
             try:
                 re.compile(value)
@@ -61,12 +61,12 @@ class Parameter(Strict):
         return value
 
     @model_validator(mode="after")
-    def _choices(self) -> Self:
+    def _check_choices(self) -> Self:
         if (self.type is ParameterType.CHOICE) != bool(self.choices):
             raise ValueError("choices are required for type choice, and allowed only for it")
         return self
 
-    def check(self, value: Scalar) -> Scalar:
+    def convert_value(self, value: Scalar) -> Scalar:
         """Return the value converted to the parameter's type.
 
         Raises ``ValueError`` with a description of the problem.
@@ -77,7 +77,7 @@ class Parameter(Strict):
                 raise ValueError(f"{value!r} is not true or false")
             return value
         if kind in (ParameterType.INTEGER, ParameterType.NUMBER):
-            return self._number(value)
+            return self._convert_number(value)
         if not isinstance(value, str):
             raise ValueError(f"{value!r} is not text; write it in quotes")
         if kind is ParameterType.CHOICE:
@@ -90,9 +90,9 @@ class Parameter(Strict):
             raise ValueError("a path is needed")
         if self.pattern is not None and re.fullmatch(self.pattern, value) is None:
             raise ValueError(f"{value!r} does not have the right form")
-        return passable(value)
+        return check_passable(value)
 
-    def _number(self, value: Scalar) -> Scalar:
+    def _convert_number(self, value: Scalar) -> Scalar:
         whole = self.type is ParameterType.INTEGER
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError("infinite numbers and NaN are not possible")
@@ -103,13 +103,13 @@ class Parameter(Strict):
                 raise ValueError(f"{value!r} is not a whole number")
             value = int(value)
         if self.minimum is not None and value < self.minimum:
-            raise ValueError(f"{value} is less than {_bound(self.minimum)}")
+            raise ValueError(f"{value} is less than {_format_bound(self.minimum)}")
         if self.maximum is not None and value > self.maximum:
-            raise ValueError(f"{value} is more than {_bound(self.maximum)}")
+            raise ValueError(f"{value} is more than {_format_bound(self.maximum)}")
         return value
 
     @property
-    def allowed(self) -> str:
+    def allowed_values(self) -> str:
         """Return a description of the values that the parameter takes."""
         match self.type:
             case ParameterType.BOOLEAN:
@@ -120,15 +120,15 @@ class Parameter(Strict):
                 kind = "a whole number" if self.type is ParameterType.INTEGER else "a number"
                 low, high = self.minimum, self.maximum
                 if low is not None and high is not None:
-                    return f"{kind} from {_bound(low)} to {_bound(high)}"
+                    return f"{kind} from {_format_bound(low)} to {_format_bound(high)}"
                 if low is not None:
-                    return f"{kind}, at least {_bound(low)}"
-                return kind if high is None else f"{kind}, at most {_bound(high)}"
+                    return f"{kind}, at least {_format_bound(low)}"
+                return kind if high is None else f"{kind}, at most {_format_bound(high)}"
             case _:
                 kind = "a path" if self.type is ParameterType.PATH else "text"
                 form = "" if self.pattern is None else f" that matches {self.pattern}"
                 return f"{kind} of at most {self.max_length} characters{form}"
 
 
-def _bound(value: float) -> str:
+def _format_bound(value: float) -> str:
     return str(int(value)) if value.is_integer() else str(value)

@@ -9,7 +9,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from aitne.core.models.base import Frozen, Seconds, Strict, passable, read_off
+from aitne.core.models.base import Frozen, Seconds, Strict, check_passable, convert_off
 from aitne_train.topology.hostlist import MAX_HOSTS, expand_hostlist
 
 FROM_FILE = "file:"
@@ -36,17 +36,17 @@ class RankBinding(StrEnum):
     OFF = "off"
 
 
-def _listed(value: object) -> object:
+def _wrap_in_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-def _order(value: str) -> str:
+def _check_order(value: str) -> str:
     if not re.fullmatch(_ORDER, value):
         raise ValueError("must be auto, given or file:PATH, with a path from / or ~/")
-    return passable(value)
+    return check_passable(value)
 
 
-def _node_list(value: str) -> str:
+def _check_node_list(value: str) -> str:
     if not re.fullmatch(NODE_LIST, value):
         raise ValueError("must be a host list without spaces, such as gpu[03-05],gpu07")
     return value
@@ -67,17 +67,19 @@ class MeshSpec(Strict):
         return self.tensor, self.pipeline, self.data
 
     @property
-    def ranks(self) -> int:
+    def rank_count(self) -> int:
         """Number of ranks of the mesh."""
         return prod(self.sizes)
 
 
 NodeLists = Annotated[
     tuple[
-        Annotated[str, Field(json_schema_extra={"pattern": NODE_LIST}), AfterValidator(_node_list)],
+        Annotated[
+            str, Field(json_schema_extra={"pattern": NODE_LIST}), AfterValidator(_check_node_list)
+        ],
         ...,
     ],
-    BeforeValidator(_listed, json_schema_input_type=list[str] | str),
+    BeforeValidator(_wrap_in_list, json_schema_input_type=list[str] | str),
     Field(max_length=_MOST_LISTS),
 ]
 
@@ -85,7 +87,7 @@ NodeLists = Annotated[
 class PlacementSpec(Strict):
     """Content of ``placement`` in a job file."""
 
-    compact: Annotated[Compact, BeforeValidator(read_off)] = Field(
+    compact: Annotated[Compact, BeforeValidator(convert_off)] = Field(
         Compact.OFF,
         description="prefer: wait for nodes on the fewest leaves that can hold the job, for the time in "
         "wait, 5 minutes if omitted; then start on any nodes. require: wait without a limit, if wait is "
@@ -99,7 +101,7 @@ class PlacementSpec(Strict):
         Field(
             max_length=4_096, examples=["file:~/order.txt"], json_schema_extra={"pattern": _ORDER}
         ),
-        AfterValidator(_order),
+        AfterValidator(_check_order),
     ] = Field(
         "auto",
         description="Order of the nodes in which ranks are numbered. auto: the order with the least "
@@ -116,7 +118,7 @@ class PlacementSpec(Strict):
     exclude: NodeLists = Field(
         (), description="Nodes that it must not run on, such as gpu07 or gpu[07-09]."
     )
-    bind: Annotated[RankBinding, BeforeValidator(read_off)] = Field(
+    bind: Annotated[RankBinding, BeforeValidator(convert_off)] = Field(
         RankBinding.AUTO,
         description="What ranks are bound to. auto: the cores of the NUMA node of the rank's GPU, else an "
         "even part of the job's cores; cores: an even part of the job's cores; off: nothing.",
@@ -125,25 +127,25 @@ class PlacementSpec(Strict):
     @property
     def node_names(self) -> tuple[str, ...]:
         """Names of the nodes that the job must run on."""
-        return names_of(self.nodes)
+        return expand_node_lists(self.nodes)
 
     @property
     def excluded_names(self) -> tuple[str, ...]:
         """Names of the nodes that the job must not run on."""
-        return names_of(self.exclude)
+        return expand_node_lists(self.exclude)
 
     @field_validator("nodes", "exclude")
     @classmethod
     def _named_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         seen: set[str] = set()
-        for name in names_of(value):
+        for name in expand_node_lists(value):
             if name in seen:
                 raise ValueError(f"the node {name} is named twice: name each node once")
             seen.add(name)
         return value
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         both = sorted(set(self.node_names) & set(self.excluded_names))
         if both:
             raise ValueError(
@@ -219,7 +221,7 @@ class PlacementPlan(Frozen):
     )
 
 
-def names_of(lists: tuple[str, ...]) -> tuple[str, ...]:
+def expand_node_lists(lists: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names in several host lists, in their order. Raises ``ValueError`` if a list cannot
     be read, or has too many names.
     """

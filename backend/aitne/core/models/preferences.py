@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, WrapValidator, model_validator
 
-from aitne.core.models.base import Flag, Strict, UtcTime, as_stored
+from aitne.core.models.base import Flag, Strict, UtcTime, validate_as_stored
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch, JobSort
 
@@ -55,7 +55,7 @@ class JobViews(Strict):
     """Saved views, in the order in which they are shown."""
 
 
-StoredJobFile = Annotated[JobFile, WrapValidator(as_stored)]
+StoredJobFile = Annotated[JobFile, WrapValidator(validate_as_stored)]
 """Job file as the platform returned it, where bytes and seconds are numbers."""
 
 

@@ -56,7 +56,7 @@ STEPS: dict[Step, dict[ProjectState, ProjectState]] = {
 """State that each step leads to, by the state before; other steps are not permitted."""
 
 
-def after(step: Step, state: ProjectState, name: str) -> ProjectState:
+def compute_next_state(step: Step, state: ProjectState, name: str) -> ProjectState:
     """Return the state after a step in the life cycle of the project ``name``.
 
     Raises ``IllegalTransition`` if the state does not permit the step.
@@ -88,7 +88,7 @@ class Budget(Strict):
     )
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Return whether no budget is set."""
         return self.gpu_hours is None and self.cpu_hours is None
 
@@ -111,7 +111,7 @@ class Retention(Strict):
     )
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Return whether no time is set."""
         return self.keep_jobs is None and self.keep_failed_jobs is None
 
@@ -142,7 +142,7 @@ class Invitation(Frozen):
         None, description="Time of its revocation; null: it was not revoked."
     )
 
-    def open_at(self, now: UtcTime) -> bool:
+    def is_open_at(self, now: UtcTime) -> bool:
         """Return whether the invitation can still be accepted at ``now``."""
         return self.revoked_at is None and self.expires_at > now and self.uses < self.max_uses
 

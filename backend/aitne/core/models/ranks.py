@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from aitne.core.models.base import MemoryBytes, Seconds, Written, read_off
+from aitne.core.models.base import MemoryBytes, Seconds, Written, convert_off
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.resources import RankGpu
 
@@ -49,7 +49,7 @@ class RanksFile(Written):
     max_duration: Annotated[Seconds | None, Field(description="Time limit, such as 2h.")] = None
     idle: Annotated[
         Seconds | Literal["off"],
-        BeforeValidator(read_off),
+        BeforeValidator(convert_off),
         Field(
             description="Time without work after which the ranks are released; off: never.",
             examples=["15m", "off"],

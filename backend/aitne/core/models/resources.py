@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_serializer, model_validator
 
-from aitne.core.models.base import Frozen, MemoryText, Strict, read_memory
+from aitne.core.models.base import Frozen, MemoryText, Strict, convert_memory
 from aitne.core.units import GPU_TYPE, GRES_KIND, format_memory, parse_gres
 
 _GRES_NAME = rf"^{GRES_KIND}(:{GPU_TYPE})?$"
@@ -50,7 +50,7 @@ Gpu = Annotated[
 ]
 
 
-def _gpu_of_rank(value: object) -> object:
+def _complete_rank_gpu(value: object) -> object:
     """Return ``a100:1`` for the name of a type such as ``a100``; other values are returned
     unchanged.
     """
@@ -62,7 +62,7 @@ def _gpu_of_rank(value: object) -> object:
 RankGpu = Annotated[
     GpuRequest,
     BeforeValidator(
-        lambda value: GpuRequest.parse(_gpu_of_rank(value)), json_schema_input_type=int | str
+        lambda value: GpuRequest.parse(_complete_rank_gpu(value)), json_schema_input_type=int | str
     ),
 ]
 """GPUs of each rank; input may also be a type alone, which requests one such GPU."""
@@ -109,7 +109,7 @@ class MemoryRequest(StrEnum):
 
 
 def _amount_or_all(value: object) -> object:
-    return value if value == ALL else read_memory(value)
+    return value if value == ALL else convert_memory(value)
 
 
 MemoryOrAll = Annotated[
@@ -165,11 +165,11 @@ class ResourcesFile(Strict):
     )
 
     @field_serializer("memory", when_used="json-unless-none")
-    def _memory(self, value: int | str) -> str:
+    def _serialize_memory(self, value: int | str) -> str:
         return value if isinstance(value, str) else format_memory(value)
 
     @model_validator(mode="after")
-    def _tasks(self) -> Self:
+    def _check_tasks(self) -> Self:
         if self.cpu is not None and self.cpus_per_task is not None:
             raise ValueError(
                 "cpu counts the CPUs of a node and cpus_per_task those of a task: set one of them"

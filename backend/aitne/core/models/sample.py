@@ -11,7 +11,7 @@ from aitne.core.models.base import Frozen, UtcTime
 _MOST = 1 << 62
 
 
-def _measured(value: object) -> object:
+def _remove_invalid_amounts(value: object) -> object:
     """Return the values of GPUs without those that are no amounts, such as NaN: a job's own program
     could send them, and they would spoil each sum.
     """
@@ -41,7 +41,7 @@ class Sample(Frozen):
     memory_bytes: int = Field(ge=0)
     processes: int = Field(0, ge=0)
     """Number of processes of the job on the node."""
-    gpu: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_measured)] = ()
+    gpu: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_remove_invalid_amounts)] = ()
     """Values of each GPU: ``index``, ``utilization`` (0..1), ``memory_bytes``; if measured also
     ``ecc_errors`` (uncorrected) and the others of ``core.jobs.sample_values``."""
     cpu_energy_j: float | None = Field(

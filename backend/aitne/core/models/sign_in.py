@@ -94,7 +94,7 @@ class HubLogout(Frozen):
     """IDs of the user's sign-ins that have not expired."""
 
     @property
-    def kept(self) -> frozenset[str]:
+    def kept_sign_in_ids(self) -> frozenset[str]:
         """IDs of the sign-ins whose logins at JupyterHub continue."""
         return frozenset() if self.count else self.valid
 

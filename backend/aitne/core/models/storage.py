@@ -141,13 +141,13 @@ class PathFacts(Frozen):
     """
 
     @property
-    def nothing_there(self) -> bool:
+    def is_missing(self) -> bool:
         """Return whether the path is known not to exist. False if the file system does not
         answer.
         """
         return self.kind is None and self.problem == _NOTHING_THERE
 
     @property
-    def answered(self) -> bool:
+    def has_answer(self) -> bool:
         """Return whether the file system answered."""
         return self.problem != NO_ANSWER

@@ -48,7 +48,7 @@ class FileList(Frozen):
     )
 
 
-def version_of(device: int, inode: int, size: int, mtime_ns: int, ctime_ns: int) -> str:
+def make_file_version(device: int, inode: int, size: int, mtime_ns: int, ctime_ns: int) -> str:
     """Return the version of a file, a word that changes when the file is written or replaced."""
     facts = f"{device}:{inode}:{size}:{mtime_ns}:{ctime_ns}"
     return hashlib.sha256(facts.encode()).hexdigest()[:32]

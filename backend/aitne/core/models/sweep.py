@@ -32,7 +32,7 @@ Text = Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00]*$")]
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 
 
-def _number(value: object) -> object:
+def _convert_number(value: object) -> object:
     """Return the number for a text such as ``1e-3``, which YAML 1.1 does not read as a number, and
     for an encoded one; other values are returned unchanged.
     """
@@ -44,15 +44,15 @@ def _number(value: object) -> object:
 Choice = bool | Annotated[int, Field(ge=-(1 << 53), le=1 << 53)] | float | Text
 
 
-def _typed(choices: Sequence[Any]) -> list[tuple[type, Any]]:
+def _pair_with_types(choices: Sequence[Any]) -> list[tuple[type, Any]]:
     """Return each value with its type, because 1, 1.0 and true are equal in Python."""
     return [(type(choice), choice) for choice in choices]
 
 
-def _twice(choices: Sequence[Any]) -> int | None:
+def _find_duplicate(choices: Sequence[Any]) -> int | None:
     """Return the index of the first value that occurred before; None if all values differ."""
     seen = set()
-    for index, key in enumerate(_typed(choices)):
+    for index, key in enumerate(_pair_with_types(choices)):
         if key in seen:
             return index
         seen.add(key)
@@ -96,7 +96,7 @@ class Range(Strict):
     type: NumberType = Field(NumberType.FLOAT, description="float, or int: whole numbers.")
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_bounds(self) -> Self:
         if self.min >= self.max:
             raise ValueError("min has to be less than max")
         if self.log and self.min <= 0:
@@ -132,7 +132,7 @@ class SweepFile(Strict):
         ParameterName,
         Range
         | Annotated[
-            list[Annotated[Choice, BeforeValidator(_number)]],
+            list[Annotated[Choice, BeforeValidator(_convert_number)]],
             Field(min_length=1, max_length=MOST_CHOICES),
         ],
     ] = Field(
@@ -163,7 +163,7 @@ class SweepFile(Strict):
 
     @field_validator("parameters")
     @classmethod
-    def _parameters(cls, value: dict[str, Range | list[Any]]) -> dict[str, Range | list[Any]]:
+    def _check_parameters(cls, value: dict[str, Range | list[Any]]) -> dict[str, Range | list[Any]]:
         folded = [name.upper() for name in value]
         if len(set(folded)) < len(folded):
             raise ValueError("two names differ only in upper and lower case")
@@ -178,7 +178,7 @@ class SweepFile(Strict):
         return value
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check_method(self) -> Self:
         lists = {n: v for n, v in self.parameters.items() if not isinstance(v, Range)}
         if self.method is Method.RANDOM:
             if self.samples is None:
@@ -194,14 +194,14 @@ class SweepFile(Strict):
             self._check_list(lists)
         else:
             for name, choices in lists.items():
-                if _twice(choices) is not None:
+                if _find_duplicate(choices) is not None:
                     raise ValueError(f"{name}: the same value is listed twice")
         if self.method is Method.GRID and math.prod(map(len, lists.values())) > MOST_TASKS:
             raise ValueError(
                 f"a grid of {math.prod(map(len, lists.values()))} settings is too large; the maximum is "
                 f"{MOST_TASKS}; a random sweep tries some of them"
             )
-        if (letters := self._letters(lists)) > MOST_LETTERS:
+        if (letters := self._count_max_characters(lists)) > MOST_LETTERS:
             raise ValueError(
                 f"all settings together have {letters} characters; the maximum is {MOST_LETTERS}: "
                 "use short names for the values, and let the program map them"
@@ -213,14 +213,14 @@ class SweepFile(Strict):
     def _check_list(self, lists: dict[str, list[Any]]) -> None:
         if len({len(choices) for choices in lists.values()}) > 1:
             raise ValueError("the parameters of a list need the same number of values")
-        settings = list(zip(*map(_typed, lists.values()), strict=True))
-        if (again := _twice(settings)) is not None:
+        settings = list(zip(*map(_pair_with_types, lists.values()), strict=True))
+        if (again := _find_duplicate(settings)) is not None:
             first = settings.index(settings[again])
             raise ValueError(
                 f"the same setting is listed twice: its values {first + 1} and {again + 1}"
             )
 
-    def _letters(self, lists: dict[str, list[Any]]) -> int:
+    def _count_max_characters(self, lists: dict[str, list[Any]]) -> int:
         """Return the maximum number of characters that the values of all settings could have
         together.
         """
@@ -251,7 +251,7 @@ class StopSpec(Frozen):
     value: float
     """Value of the metric with which the sweep has reached its goal."""
 
-    def met(self, value: float | None) -> bool:
+    def is_met(self, value: float | None) -> bool:
         """Return whether a task with this value of the metric has reached the goal; False if
         ``value`` is None.
         """
@@ -264,7 +264,7 @@ class SweepSpec(Frozen):
     """A sweep with all defaults filled in: which parameter settings its tasks try, and when it
     stops.
 
-    It is made from the ``SweepFile`` of a job file; ``core.sweeps.expand`` derives one parameter
+    It is made from the ``SweepFile`` of a job file; ``core.sweeps.expand_sweep`` derives one parameter
     setting for each task from it.
     """
 
@@ -286,7 +286,7 @@ class SweepSpec(Frozen):
     """Condition under which the remaining tasks are cancelled; None: all tasks run."""
 
     @classmethod
-    def of(cls, file: SweepFile) -> SweepSpec:
+    def from_file(cls, file: SweepFile) -> SweepSpec:
         """Return the sweep of a job file with its defaults filled in."""
         stop = file.stop_when
         fields = file.model_dump(exclude={"stop_when"})

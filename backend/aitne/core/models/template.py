@@ -154,7 +154,7 @@ class Template(Written):
 
     @field_validator("env")
     @classmethod
-    def _env(cls, value: dict[str, str]) -> dict[str, str]:
+    def _check_env(cls, value: dict[str, str]) -> dict[str, str]:
         for name in value:
             if is_reserved(name):
                 raise ValueError(
@@ -163,7 +163,7 @@ class Template(Written):
         return value
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check_consistency(self) -> Self:
         names = [parameter.name for parameter in self.parameters]
         if len(names) != len(set(names)):
             raise ValueError("two parameters have the same name")
@@ -177,8 +177,8 @@ class Template(Written):
         if self.workdir_from is not None and self.workdir_from not in folders:
             raise ValueError(f"workdir_from: {self.workdir_from} is not a parameter of type path")
         if self.distributed is not None:
-            self._check_from("ranks_per_node_from", ParameterType.INTEGER)
-            self._check_from("backend_from", ParameterType.CHOICE)
+            self._check_parameter_reference("ranks_per_node_from", ParameterType.INTEGER)
+            self._check_parameter_reference("backend_from", ParameterType.CHOICE)
         return self
 
     @property
@@ -188,12 +188,12 @@ class Template(Written):
         """
         return self.distributed is not None or self.resources.nodes.max != 1
 
-    def _check_from(self, field: str, kind: ParameterType) -> None:
+    def _check_parameter_reference(self, field: str, kind: ParameterType) -> None:
         name = getattr(self.distributed, field)
-        parameter = None if name is None else self.parameter(name)
+        parameter = None if name is None else self.find_parameter(name)
         if name is not None and (parameter is None or parameter.type is not kind):
             raise ValueError(f"distributed.{field}: {name} is not a parameter of type {kind}")
 
-    def parameter(self, name: str) -> Parameter | None:
+    def find_parameter(self, name: str) -> Parameter | None:
         """Return the parameter of that name; None if there is none."""
         return next((parameter for parameter in self.parameters if parameter.name == name), None)

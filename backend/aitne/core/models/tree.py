@@ -20,7 +20,7 @@ _SCP = re.compile(rf"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,63}}@)?{_HOST}:(?!/)[!-~]+
 _SCHEMES = ("https", "ssh", "file")
 
 
-def _url(value: str) -> str:
+def _check_url(value: str) -> str:
     if "://" not in value and _SCP.fullmatch(value):
         return value
     try:
@@ -51,7 +51,7 @@ def _url(value: str) -> str:
     return value
 
 
-def _ref(value: str) -> str:
+def _check_ref(value: str) -> str:
     if (
         not _REF.fullmatch(value)
         or ".." in value
@@ -62,7 +62,7 @@ def _ref(value: str) -> str:
     return value
 
 
-def _subdir(value: str) -> str:
+def _check_subdir(value: str) -> str:
     parts = value.split("/")
     if any(part in ("", ".", "..") for part in parts) or re.search(r"[\x00-\x1f\x7f]", value):
         raise ValueError("write a folder below the repository, without . and ..")
@@ -72,17 +72,19 @@ def _subdir(value: str) -> str:
 class RepoOptions(Strict):
     """Content of ``repo`` in a job file: a git repository that is cloned before the job starts."""
 
-    url: Annotated[str, Field(max_length=2_000, pattern=r"^[!-~]+$"), AfterValidator(_url)] = Field(
+    url: Annotated[
+        str, Field(max_length=2_000, pattern=r"^[!-~]+$"), AfterValidator(_check_url)
+    ] = Field(
         description="Address of the repository, as the cluster reaches it: https://, ssh:// or "
         "file:///, or git@host:path; without a password.",
         examples=["https://github.com/pytorch/examples"],
     )
-    ref: Annotated[str, Field(max_length=255), AfterValidator(_ref)] = Field(
+    ref: Annotated[str, Field(max_length=255), AfterValidator(_check_ref)] = Field(
         "HEAD",
         description="Branch, tag or complete commit hash. Omitted: the repository's default branch.",
         examples=["main"],
     )
-    subdir: Annotated[str, Field(max_length=1_000), AfterValidator(_subdir)] | None = Field(
+    subdir: Annotated[str, Field(max_length=1_000), AfterValidator(_check_subdir)] | None = Field(
         None, description="Folder of the repository in which the job runs. Omitted: its top."
     )
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from aitne.core.models.base import EnvName, Frozen, Strict, UtcTime, passable
+from aitne.core.models.base import EnvName, Frozen, Strict, UtcTime, check_passable
 
 MOST_SECRETS = 100
 """Maximum number of secrets of one user."""
@@ -26,7 +26,7 @@ class UserSecret(Frozen):
 class SecretValue(Strict):
     """Value of a secret, in a request that stores it."""
 
-    value: Annotated[str, AfterValidator(passable)] = Field(
+    value: Annotated[str, AfterValidator(check_passable)] = Field(
         min_length=1,
         max_length=MOST_CHARACTERS,
         description="Value of the environment variable. It is never shown again.",

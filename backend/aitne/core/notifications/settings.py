@@ -25,7 +25,7 @@ _HOST_NAME = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z0-9-]*[a-z0-
 _INNER = frozenset({"localhost", "local", "internal", "localdomain"})
 
 
-def mail_address(text: str) -> str:
+def check_mail_address(text: str) -> str:
     """Return the text if it is a valid mail address.
 
     Raises ``ValueError`` if it is not.
@@ -55,12 +55,12 @@ class MailSettings(Strict):
 
     @field_validator("sender")
     @classmethod
-    def _sender(cls, value: str) -> str:
-        mail_address(parseaddr(value)[1])
+    def _check_sender(cls, value: str) -> str:
+        check_mail_address(parseaddr(value)[1])
         return value
 
     @model_validator(mode="after")
-    def _login(self) -> Self:
+    def _check_login(self) -> Self:
         if self.user is not None and self.password_file is None:
             raise ValueError("user needs a password_file")
         if self.user is not None and self.security == "none":
@@ -68,7 +68,7 @@ class MailSettings(Strict):
         return self
 
     @property
-    def port_of_server(self) -> int:
+    def server_port(self) -> int:
         """Port of the mail server, with the default for the type of encryption."""
         return self.port or {"tls": 465, "starttls": 587, "none": 25}[self.security]
 
@@ -107,7 +107,7 @@ class WebhookSettings(Strict):
 
     @field_validator("proxy_hosts")
     @classmethod
-    def _names(cls, value: list[str]) -> list[str]:
+    def _check_host_names(cls, value: list[str]) -> list[str]:
         for host in value:
             last = host.rpartition(".")[2]
             if _HOST_NAME.fullmatch(host) is None or last.isdigit() or last in _INNER:
@@ -116,7 +116,7 @@ class WebhookSettings(Strict):
 
     @field_validator("private_networks")
     @classmethod
-    def _networks(cls, value: list[str]) -> list[str]:
+    def _check_networks(cls, value: list[str]) -> list[str]:
         for network in value:
             ipaddress.ip_network(network)
         return value

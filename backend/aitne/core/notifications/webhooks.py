@@ -1,6 +1,6 @@
 """Webhooks: permitted destinations, secrets, and the signature that identifies the sender.
 
-Receivers check it like ``verify``; ``docs/reference/webhooks.md`` contains an independent program
+Receivers check it like ``verify_signature``; ``docs/reference/webhooks.md`` contains an independent program
 for this.
 """
 
@@ -40,12 +40,12 @@ def derive_secret(key: str, webhook_id: str, generation: int) -> str:
     return SECRET_PREFIX + base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
-def signature(secret: str, time: int, body: bytes) -> str:
+def sign_body(secret: str, time: int, body: bytes) -> str:
     """Return the value of the signature header for a body sent at the Unix time ``time``."""
-    return f"t={time},v1={_digest(secret, time, body)}"
+    return f"t={time},v1={_compute_digest(secret, time, body)}"
 
 
-def verify(secret: str, header: str, body: bytes, now: float) -> bool:
+def verify_signature(secret: str, header: str, body: bytes, now: float) -> bool:
     """Return whether the body was signed with the secret at most ``TOLERANCE_S`` seconds before
     ``now`` (Unix time).
     """
@@ -53,10 +53,10 @@ def verify(secret: str, header: str, body: bytes, now: float) -> bool:
     time, digest = fields.get("t", ""), fields.get("v1", "")
     if not (time.isascii() and time.isdecimal()) or abs(now - int(time)) > TOLERANCE_S:
         return False
-    return hmac.compare_digest(_digest(secret, int(time), body).encode(), digest.encode())
+    return hmac.compare_digest(_compute_digest(secret, int(time), body).encode(), digest.encode())
 
 
-def _digest(secret: str, time: int, body: bytes) -> str:
+def _compute_digest(secret: str, time: int, body: bytes) -> str:
     return hmac.new(secret.encode(), f"{time}.".encode() + body, hashlib.sha256).hexdigest()
 
 
@@ -81,34 +81,34 @@ def check_url(text: str, settings: WebhookSettings) -> SplitResult:
         raise ValueError(
             "it must begin with https://; this site permits nothing else for this host"
         )
-    address = _literal(host)
-    if address is not None and not permits(address, settings.private_networks):
+    address = _parse_literal_address(host)
+    if address is not None and not is_permitted_address(address, settings.private_networks):
         raise ValueError(f"{host} is not a public address, and this site does not permit it")
     return url
 
 
-def in_networks(address: IpAddress, networks: Sequence[str]) -> bool:
+def is_in_networks(address: IpAddress, networks: Sequence[str]) -> bool:
     """Return whether the IP address, or the IPv4 address that it contains, is in one of the
     networks.
     """
-    inner = _inner(address)
+    inner = _extract_ipv4(address)
     parsed = [ipaddress.ip_network(network) for network in networks]
     return any(inner in network for network in parsed if network.version == inner.version)
 
 
-def permits(address: IpAddress, private_networks: Sequence[str]) -> bool:
+def is_permitted_address(address: IpAddress, private_networks: Sequence[str]) -> bool:
     """Return whether webhooks may be sent to the IP address: it must be public, or in one of
     ``private_networks`` (from the platform's settings).
     """
-    if in_networks(address, private_networks):
+    if is_in_networks(address, private_networks):
         return True
-    inner = _inner(address)
+    inner = _extract_ipv4(address)
     if inner.version == 6 and inner.is_site_local:  # deprecated, and still routed by some sites
         return False
     return inner.is_global and not inner.is_multicast and not inner.is_reserved
 
 
-def _literal(host: str) -> IpAddress | None:
+def _parse_literal_address(host: str) -> IpAddress | None:
     if host == "localhost" or host.endswith(".localhost"):
         return ipaddress.IPv4Address("127.0.0.1")
     try:
@@ -117,7 +117,7 @@ def _literal(host: str) -> IpAddress | None:
         return None
 
 
-def _inner(address: IpAddress) -> IpAddress:
+def _extract_ipv4(address: IpAddress) -> IpAddress:
     """Return the IPv4 address that is embedded in an IPv6 address, in any notation; otherwise the
     address itself.
     """

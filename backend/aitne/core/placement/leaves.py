@@ -12,7 +12,7 @@ from aitne.core.placement.select import (
     NodeAvailability,
     Placement,
     PlacementRequest,
-    select,
+    select_nodes,
     spanning_reason,
 )
 from aitne_train.topology.hostlist import compress_hostlist, make_natural_key
@@ -23,7 +23,7 @@ from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
 _STORED = SourceLine("the job's record", 1)
 
 
-def fewest_leaves(
+def count_fewest_leaves(
     tree: TopologyTree, nodes: Iterable[str], count: int, required: Collection[str] = ()
 ) -> int | None:
     """Return the smallest number of leaves of one fabric that hold ``count`` of ``nodes``, with all
@@ -39,17 +39,17 @@ def fewest_leaves(
     whole = [by_fabric[root] for root in roots if root in by_fabric]
     if len(roots) > 1 and taken:
         whole = []
-    numbers = [_fewest(sizes, taken, count) for sizes in whole]
+    numbers = [_count_fewest(sizes, taken, count) for sizes in whole]
     found = [number for number in numbers if number is not None]
     if found:
         return min(found)
     everything: Counter[str] = Counter()
     for sizes in by_fabric.values():
         everything.update(sizes)
-    return _fewest(everything, taken, count)
+    return _count_fewest(everything, taken, count)
 
 
-def _fewest(sizes: Counter[str], taken: Collection[str], count: int) -> int | None:
+def _count_fewest(sizes: Counter[str], taken: Collection[str], count: int) -> int | None:
     """Return the smallest number of leaves, among them those in ``taken``, that have ``count``
     nodes; None if all have fewer. ``sizes`` are the numbers of nodes of the leaves."""
     rest = count - sum(sizes[leaf] for leaf in taken)
@@ -62,7 +62,7 @@ def _fewest(sizes: Counter[str], taken: Collection[str], count: int) -> int | No
     return number if rest <= 0 else None
 
 
-def select_with(
+def select_nodes_including(
     tree: TopologyTree,
     nodes: Mapping[str, NodeAvailability],
     request: PlacementRequest,
@@ -121,7 +121,7 @@ def select_with(
             key=lambda leaf: (
                 leaf not in own,
                 find_fabric(tree, leaf) not in roots,
-                -_depth(tree, leaf, own) if near else 0,
+                -_find_common_depth(tree, leaf, own) if near else 0,
                 -len(leaves[leaf]),
                 make_natural_key(leaf),
             ),
@@ -130,7 +130,7 @@ def select_with(
         counts = Counter(tree.find_leaf(name) or UNKNOWN for name in names)
         if most is None or len(counts) <= most:
             given = sorted(names, key=make_natural_key)
-            candidate = Candidate(_domain(tree, list(counts)), tuple(counts.items()), 0.0, 0.0)
+            candidate = Candidate(_find_domain(tree, list(counts)), tuple(counts.items()), 0.0, 0.0)
             reason = f"the job file names {len(required)} of {request.nodes} nodes"
             if candidate.domain == NO_SWITCH:
                 reason += f"; {spanning_reason(tree, counts, request.nodes)}"
@@ -138,7 +138,7 @@ def select_with(
     return None
 
 
-def choose(
+def select_nearest_nodes(
     tree: TopologyTree,
     free: Collection[str],
     count: int,
@@ -156,13 +156,13 @@ def choose(
     request = PlacementRequest(count, max_leaves=max_leaves)
     found: object
     if required:
-        found = select_with(tree, nodes, request, required)
+        found = select_nodes_including(tree, nodes, request, required)
     else:
-        found = select(tree, nodes, request)
+        found = select_nodes(tree, nodes, request)
     return found.order.order if isinstance(found, Placement) else None
 
 
-def tree_of(paths: Mapping[str, tuple[str, ...]]) -> TopologyTree | None:
+def make_tree(paths: Mapping[str, tuple[str, ...]]) -> TopologyTree | None:
     """Return the tree of nodes whose switches, from the root to the leaf, are given by name; None if
     there are no nodes.
 
@@ -184,7 +184,7 @@ def tree_of(paths: Mapping[str, tuple[str, ...]]) -> TopologyTree | None:
     )
 
 
-def _depth(tree: TopologyTree, leaf: str, others: Collection[str]) -> int:
+def _find_common_depth(tree: TopologyTree, leaf: str, others: Collection[str]) -> int:
     """Return the number of switches above the lowest common switch of a leaf and one of the others."""
     if leaf == UNKNOWN:
         return 0
@@ -192,7 +192,7 @@ def _depth(tree: TopologyTree, leaf: str, others: Collection[str]) -> int:
     return max((len(tree.find_path(switch)) for switch in common if switch is not None), default=0)
 
 
-def _domain(tree: TopologyTree, leaves: list[str]) -> str:
+def _find_domain(tree: TopologyTree, leaves: list[str]) -> str:
     """Return the lowest switch above all leaves; ``NO_SWITCH`` if they are of several fabrics."""
     roots = {find_fabric(tree, leaf) for leaf in leaves}
     if len(roots) > 1:

@@ -100,7 +100,7 @@ class Infeasible:
     """Changes of the request with which it could run."""
 
 
-def select(
+def select_nodes(
     tree: TopologyTree, nodes: Mapping[str, NodeAvailability], request: PlacementRequest
 ) -> Placement | Insufficient | Infeasible:
     """Return the best nodes for a job.
@@ -116,28 +116,30 @@ def select(
             or, beside several fabrics, one more fabric.
         request: what the job requests.
     """
-    ready, waits = _fitting(tree, nodes, request.gpus_per_node)
-    everything = _with_later(tree, ready, waits)
-    spans = len(tree.fabrics) > 1 and _spans(tree, nodes, request)
+    ready, waits = _group_fitting_nodes(tree, nodes, request.gpus_per_node)
+    everything = _add_later_nodes(tree, ready, waits)
+    spans = len(tree.fabrics) > 1 and _must_span_fabrics(tree, nodes, request)
     path = find_path_below_all if spans else find_path_in_fabric
-    candidates = _candidates(tree, ready, waits, request, path)
+    candidates = _list_candidates(tree, ready, waits, request, path)
     if waits:
-        candidates += _candidates(tree, everything, waits, request, path)
+        candidates += _list_candidates(tree, everything, waits, request, path)
     if not candidates:
-        return _refusal(tree, nodes, ready, request, spans=spans)
+        return _explain_refusal(tree, nodes, ready, request, spans=spans)
     # Sort order: by score; equal scores by the natural order of the names of the leaves.
     lowest = min(candidate.score for candidate in candidates)
     best = min(
         (candidate for candidate in candidates if candidate.score == lowest),
         key=lambda candidate: [make_natural_key(leaf) for leaf, _ in candidate.leaves],
     )
-    chosen = _nodes_of(best, everything if best.wait_s else ready, waits, nodes)
+    chosen = _list_candidate_nodes(best, everything if best.wait_s else ready, waits, nodes)
     others = [each for each in candidates if each.leaves != best.leaves]
     alternatives = nsmallest(_MOST_ALTERNATIVES, others, key=lambda each: each.score)
-    return Placement(order_ranks(tree, chosen), best, _reason(tree, best), tuple(alternatives))
+    return Placement(
+        order_ranks(tree, chosen), best, _describe_candidate(tree, best), tuple(alternatives)
+    )
 
 
-def _spans(
+def _must_span_fabrics(
     tree: TopologyTree, nodes: Mapping[str, NodeAvailability], request: PlacementRequest
 ) -> bool:
     """Return whether no fabric has enough nodes for a job, even if all of them were free."""
@@ -147,7 +149,7 @@ def _spans(
         for name, node in nodes.items()
         if node.gpus >= gpus
     )
-    sizes = _sizes(tree, on_leaf, spans=False)
+    sizes = _list_leaf_sizes(tree, on_leaf, spans=False)
     return max(map(sum, sizes), default=0) < request.nodes
 
 
@@ -155,7 +157,7 @@ _Leaves = dict[str, list[str]]
 """Nodes of each leaf that fit, those that wait last, the shortest wait first."""
 
 
-def _fitting(
+def _group_fitting_nodes(
     tree: TopologyTree, nodes: Mapping[str, NodeAvailability], gpus: int
 ) -> tuple[_Leaves, dict[str, float]]:
     """Return the nodes that fit now by their leaves, and the waits of those that fit later."""
@@ -175,7 +177,7 @@ def _fitting(
     return ready, waits
 
 
-def _with_later(tree: TopologyTree, ready: _Leaves, waits: Mapping[str, float]) -> _Leaves:
+def _add_later_nodes(tree: TopologyTree, ready: _Leaves, waits: Mapping[str, float]) -> _Leaves:
     """Return the nodes that fit now or later by their leaves."""
     if not waits:
         return ready
@@ -185,7 +187,7 @@ def _with_later(tree: TopologyTree, ready: _Leaves, waits: Mapping[str, float]) 
     return leaves
 
 
-def _candidates(
+def _list_candidates(
     tree: TopologyTree,
     leaves: _Leaves,
     waits: Mapping[str, float],
@@ -211,13 +213,13 @@ def _candidates(
                 inside.setdefault(switch, []).append(leaf)
     candidates = []
     for domain, members in inside.items():
-        for taken in _fillings(domain, members, paths, leaves, request.nodes):
+        for taken in _list_fillings(domain, members, paths, leaves, request.nodes):
             if request.max_leaves is None or len(taken) <= request.max_leaves:
-                candidates.append(_candidate(domain, taken, paths, leaves, waits))
+                candidates.append(_make_candidate(domain, taken, paths, leaves, waits))
     return candidates
 
 
-def _fillings(
+def _list_fillings(
     domain: str,
     members: Sequence[str],
     paths: Mapping[str, tuple[str, ...]],
@@ -228,7 +230,7 @@ def _fillings(
     and the fullest switches first."""
     if len(members) == 1:
         return [{members[0]: count}]
-    fewest = _fewest(members, leaves, count)
+    fewest = _take_fewest_leaves(members, leaves, count)
     if all(paths[leaf][-2:-1] == (domain,) for leaf in members):
         return [fewest]  # no switch in between
     fullest: dict[str, int] = {}
@@ -258,7 +260,7 @@ def _fillings(
     return [fewest] if fullest == fewest else [fewest, fullest]
 
 
-def _fewest(members: Sequence[str], leaves: _Leaves, count: int) -> dict[str, int]:
+def _take_fewest_leaves(members: Sequence[str], leaves: _Leaves, count: int) -> dict[str, int]:
     """Take the largest leaves, and the rest from the smallest leaf that holds it.
 
     Sort order: by the number of nodes, the largest first, then by the natural order of names.
@@ -275,7 +277,7 @@ def _fewest(members: Sequence[str], leaves: _Leaves, count: int) -> dict[str, in
     return taken
 
 
-def _candidate(
+def _make_candidate(
     domain: str,
     taken: Mapping[str, int],
     paths: Mapping[str, tuple[str, ...]],
@@ -292,7 +294,7 @@ def _candidate(
     return Candidate(domain, tuple(taken.items()), wait_s, score)
 
 
-def _nodes_of(
+def _list_candidate_nodes(
     candidate: Candidate,
     leaves: _Leaves,
     waits: Mapping[str, float],
@@ -318,7 +320,7 @@ def _nodes_of(
     return sorted(names, key=make_natural_key)
 
 
-def _reason(tree: TopologyTree, candidate: Candidate) -> str:
+def _describe_candidate(tree: TopologyTree, candidate: Candidate) -> str:
     if candidate.domain == NO_SWITCH:
         count = sum(number for _, number in candidate.leaves)
         text = spanning_reason(tree, (leaf for leaf, _ in candidate.leaves), count)
@@ -342,7 +344,7 @@ def spanning_reason(tree: TopologyTree, leaves: Iterable[str], nodes: int) -> st
     )
 
 
-def _refusal(
+def _explain_refusal(
     tree: TopologyTree,
     nodes: Mapping[str, NodeAvailability],
     ready: _Leaves,
@@ -371,14 +373,18 @@ def _refusal(
             (f"{total} nodes",) if total else (),
         )
     if request.max_leaves is not None:
-        most = max(sum(each[: request.max_leaves]) for each in _sizes(tree, on_leaf, spans=spans))
+        most = max(
+            sum(each[: request.max_leaves]) for each in _list_leaf_sizes(tree, on_leaf, spans=spans)
+        )
         if count > most:
             return Infeasible(
                 "max_leaves",
                 f"{count} nodes are requested on at most {request.max_leaves} leaves, which have {most}",
                 (f"{most} nodes", "more leaves"),
             )
-    sizes = _sizes(tree, {leaf: len(names) for leaf, names in ready.items()}, spans=spans) or [[]]
+    sizes = _list_leaf_sizes(
+        tree, {leaf: len(names) for leaf, names in ready.items()}, spans=spans
+    ) or [[]]
     free = max(sum(each[: request.max_leaves]) for each in sizes)
     where = "" if request.max_leaves is None else f" on the best {request.max_leaves}"
     if len(tree.fabrics) > 1 and not spans:
@@ -393,7 +399,9 @@ def _refusal(
     )
 
 
-def _sizes(tree: TopologyTree, on_leaf: Mapping[str, int], *, spans: bool) -> list[list[int]]:
+def _list_leaf_sizes(
+    tree: TopologyTree, on_leaf: Mapping[str, int], *, spans: bool
+) -> list[list[int]]:
     """Return the numbers of nodes on the leaves of each fabric, the largest first; of all fabrics
     together if the job may span them."""
     sizes: dict[str, list[int]] = {}

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 
-def check_proxy(text: str) -> str:
+def check_proxy_url(text: str) -> str:
     """Return the URL of a forward proxy unchanged.
 
     Raises ``ValueError`` unless it has the form ``http://HOST:PORT`` or ``https://HOST:PORT``.
@@ -24,5 +24,7 @@ def check_proxy(text: str) -> str:
     return text
 
 
-ProxyUrl = Annotated[str, Field(max_length=500, pattern=r"^[!-~]+$"), AfterValidator(check_proxy)]
+ProxyUrl = Annotated[
+    str, Field(max_length=500, pattern=r"^[!-~]+$"), AfterValidator(check_proxy_url)
+]
 """URL of a forward proxy, such as ``http://proxy.example.org:3128``."""

@@ -33,11 +33,11 @@ class AccountFiles(Protocol):
     kind) and ``Unavailable`` (the file system or the broker does not answer).
     """
 
-    async def look(self, root: FileRoot, path: str) -> StoredFile:
+    async def get_entry(self, root: FileRoot, path: str) -> StoredFile:
         """Return the entry at ``path``."""
         ...
 
-    async def list(self, root: FileRoot, path: str, *, after: str, limit: int) -> FileList:
+    async def list_folder(self, root: FileRoot, path: str, *, after: str, limit: int) -> FileList:
         """Return up to ``limit`` entries of the folder at ``path`` whose names follow ``after``;
         the empty name is before all others.
 
@@ -45,7 +45,9 @@ class AccountFiles(Protocol):
         """
         ...
 
-    async def read(self, root: FileRoot, path: str, *, etag: str, offset: int, limit: int) -> bytes:
+    async def read_part(
+        self, root: FileRoot, path: str, *, etag: str, offset: int, limit: int
+    ) -> bytes:
         """Return up to ``limit`` bytes of the file at ``path``, from byte ``offset`` on.
 
         Raises ``ChangedMeanwhile`` if the file is not, or no longer, the one with this ``etag``, so

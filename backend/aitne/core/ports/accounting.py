@@ -46,7 +46,7 @@ class SlurmUser(Frozen):
     admin_level: str = "None"
 
     @property
-    def privileged(self) -> bool:
+    def is_privileged(self) -> bool:
         """Return whether accounting lets this user see or change the data of other users."""
         return self.admin_level.lower() not in ("none", "not set", "")
 
@@ -159,11 +159,11 @@ class Accounting(Protocol):
     cluster has no accounting).
     """
 
-    async def read(self) -> Associations:
+    async def read_associations(self) -> Associations:
         """Return all associations, accounts and users that accounting holds now."""
         ...
 
-    async def apply(self, changes: Sequence[Change]) -> None:
+    async def apply_changes(self, changes: Sequence[Change]) -> None:
         """Make the changes in this order. The call stops at the first failure; earlier changes are
         not undone.
 
@@ -174,18 +174,18 @@ class Accounting(Protocol):
         """
         ...
 
-    async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
+    async def read_usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
         """Return the usage between ``start`` and ``end``, by account and user; a running job is
         counted until now.
         """
         ...
 
-    async def energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
+    async def read_energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
         """Return the energy of the jobs that ended between ``start`` and ``end``, as far as the
         scheduler measures it.
         """
         ...
 
-    async def in_use(self) -> LimitUsage:
+    async def read_limit_usage(self) -> LimitUsage:
         """Return the limits in force, and the current use of each."""
         ...

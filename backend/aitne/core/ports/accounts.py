@@ -24,7 +24,7 @@ class UnixAccount(Frozen):
 class Accounts(Protocol):
     """Mapping from users to the Unix accounts under which their jobs run."""
 
-    def of(self, user: str) -> UnixAccount:
+    def get_account(self, user: str) -> UnixAccount:
         """Return the user's Unix account.
 
         Raises:

@@ -15,7 +15,7 @@ from aitne.core.models.image import Artifact
 class Manifests(Protocol):
     """Storage of the manifests of datasets, compressed, by the digest of their text.
 
-    An uploaded manifest is at first visible to its user only; ``keep`` makes it permanent when a
+    An uploaded manifest is at first visible to its user only; ``make_permanent`` makes it permanent when a
     dataset refers to it.
     """
 
@@ -36,7 +36,7 @@ class Manifests(Protocol):
         """
         ...
 
-    async def find(self, user: str, digest: str, *, kept: bool) -> Summary | None:
+    async def find_summary(self, user: str, digest: str, *, kept: bool) -> Summary | None:
         """Return the summary of the manifest with the digest; None if there is none.
 
         The user's uploads that no dataset refers to yet are searched and, with ``kept``, also the
@@ -47,7 +47,7 @@ class Manifests(Protocol):
         """
         ...
 
-    async def keep(self, user: str, digest: str) -> None:
+    async def make_permanent(self, user: str, digest: str) -> None:
         """Make the user's uploaded manifest permanent, before a dataset refers to it.
 
         Raises:
@@ -55,7 +55,7 @@ class Manifests(Protocol):
         """
         ...
 
-    def path(self, digest: str) -> Path:
+    def get_path(self, digest: str) -> Path:
         """Return the path of the stored manifest with the digest. Blocking.
 
         Raises:
@@ -67,7 +67,7 @@ class Manifests(Protocol):
 class ImageFiles(Protocol):
     """Port that compares image files with their description in a registration."""
 
-    def checked(self, claim: Artifact, field: str) -> Artifact:
+    def check_artifact(self, claim: Artifact, field: str) -> Artifact:
         """Check that the file of the artifact ``claim`` has the digest in it; return the artifact
         with the size and time of the file.
 

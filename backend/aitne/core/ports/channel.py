@@ -28,18 +28,18 @@ class Channel(Protocol):
     name: str
 
     @property
-    def available(self) -> bool:
+    def is_available(self) -> bool:
         """Return whether this site has configured the channel. An unavailable channel is not
         offered.
         """
         ...
 
     @property
-    def patience_s(self) -> float:
+    def retry_period_s(self) -> float:
         """Seconds for which the delivery of a message is retried."""
         ...
 
-    def targets(self, person: ChannelRecipient) -> Sequence[str]:
+    def list_targets(self, person: ChannelRecipient) -> Sequence[str]:
         """Return the destinations of the user's messages on this channel; each one gets a delivery
         of its own.
 

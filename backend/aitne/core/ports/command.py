@@ -21,7 +21,7 @@ class Completed:
     stderr: bytes
 
     @property
-    def said(self) -> str:
+    def output_text(self) -> str:
         """Return the standard error output or, if it is empty, the standard output, without
         surrounding white space.
         """
@@ -66,7 +66,7 @@ class Command(Protocol):
         """
         ...
 
-    async def connect(
+    async def start_connected(
         self, argv: Sequence[str], *, account: str | None, env: Mapping[str, str] | None = None
     ) -> socket.socket:
         """Start the command and return a socket that is connected to its standard input, output and

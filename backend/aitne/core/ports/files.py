@@ -113,7 +113,7 @@ class JobFiles(Protocol):
     exists and cannot be read) and ``NotAllowed`` (the platform may not act as the account).
     """
 
-    async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
+    async def create_attempt_folder(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
         """Create the attempt's folder (mode 0700) and write ``files`` (0600) into it, synchronized
         to disk.
 
@@ -139,7 +139,7 @@ class JobFiles(Protocol):
         """
         ...
 
-    async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
+    async def read_fence(self, place: JobLocation, task: int | None) -> Fence | None:
         """Return the fence of the attempt; None if no run has created it, which proves that the
         program of this attempt has never started.
 
@@ -159,13 +159,13 @@ class JobFiles(Protocol):
         """
         ...
 
-    async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
+    async def read_outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
         """Return how the program ended, according to the agent; None if the agent has recorded no
         end, because the program is still running or was killed together with the agent.
         """
         ...
 
-    async def tidy(self, place: JobLocation) -> FolderSize | None:
+    async def remove_unneeded_files(self, place: JobLocation) -> FolderSize | None:
         """Remove files that an ended job no longer needs from the folders of its attempts, up to
         this one: the script, the agent's specification, the outcome.
 
@@ -175,7 +175,7 @@ class JobFiles(Protocol):
         """
         ...
 
-    async def remove(self, place: JobLocation) -> FolderRemoval:
+    async def remove_job_folder(self, place: JobLocation) -> FolderRemoval:
         """Remove the job folder with all attempts and all files that the job wrote there.
 
         A large folder needs several calls, each of a few seconds; the result says whether the

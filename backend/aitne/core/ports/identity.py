@@ -73,20 +73,20 @@ class RedirectSource(Protocol):
     label: str
     """Label of the button on the login page."""
 
-    async def begin(self, state: str, redirect_uri: str) -> tuple[str, Mapping[str, Any]]:
-        """Return the URL to which the browser is redirected, and data that ``finish`` needs.
+    async def begin_login(self, state: str, redirect_uri: str) -> tuple[str, Mapping[str, Any]]:
+        """Return the URL to which the browser is redirected, and data that ``finish_login`` needs.
 
         Raises:
             Unavailable: the provider does not answer.
         """
         ...
 
-    async def finish(
+    async def finish_login(
         self, kept: Mapping[str, Any], redirect_uri: str, answer: Mapping[str, str]
     ) -> Identity:
         """Return the identity of the user who has logged in at the provider.
 
-        ``kept`` is the data that ``begin`` returned; ``answer`` contains the query parameters of
+        ``kept`` is the data that ``begin_login`` returned; ``answer`` contains the query parameters of
         the URL to which the provider redirected the browser.
 
         Raises:

@@ -106,7 +106,7 @@ class OutsideJobs(Protocol):
     jobs is then unknown.
     """
 
-    async def list(self, accounts: Collection[str]) -> Sequence[OutsideJob]:
+    async def list_jobs(self, accounts: Collection[str]) -> Sequence[OutsideJob]:
         """Return the jobs of these Unix accounts that the scheduler has and that were not submitted
         through the platform, with one query for all accounts.
 
@@ -116,7 +116,7 @@ class OutsideJobs(Protocol):
         """
         ...
 
-    async def ended(self, runs: Sequence[OutsideRun]) -> Sequence[OutsideJob]:
+    async def find_ended_jobs(self, runs: Sequence[OutsideRun]) -> Sequence[OutsideJob]:
         """Return the records of those jobs among ``runs`` that have ended according to accounting.
 
         Raises:
@@ -124,7 +124,7 @@ class OutsideJobs(Protocol):
         """
         ...
 
-    async def act(self, run: OutsideRun, action: OutsideAction) -> None:
+    async def perform_action(self, run: OutsideRun, action: OutsideAction) -> None:
         """Carry out the action under the job's account. Does nothing if the job is unknown, has
         ended or belongs to another account.
 
@@ -156,7 +156,7 @@ class OutsideScheduler(OutsideJobs, Protocol):
     uses it.
     """
 
-    async def log_path(self, log: OutsideLog) -> str | None:
+    async def find_log_path(self, log: OutsideLog) -> str | None:
         """Return the path of the log; None if the task has not started.
 
         Raises:

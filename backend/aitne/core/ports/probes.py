@@ -25,31 +25,33 @@ class Probes(Protocol):
     methods raise ``Unavailable`` with the reason if the check fails.
     """
 
-    async def http(self, url: str) -> None:
+    async def check_http(self, url: str) -> None:
         """Check that a server answers at ``url`` without a server error (5xx)."""
         ...
 
-    async def socket(self, path: Path) -> None:
+    async def check_socket(self, path: Path) -> None:
         """Check that a process listens at the UNIX socket ``path``."""
         ...
 
-    async def certificate(self, host: str, port: int) -> tuple[datetime, datetime]:
+    async def get_certificate_validity(self, host: str, port: int) -> tuple[datetime, datetime]:
         """Return the validity period of the certificate that the server presents for ``host``,
         trusted or not.
         """
         ...
 
-    async def folder(self, path: Path) -> None:
+    async def check_folder(self, path: Path) -> None:
         """Check that the folder exists; a file system that hangs does not block the caller."""
         ...
 
-    async def space(self, path: Path) -> tuple[int, int]:
+    async def measure_space(self, path: Path) -> tuple[int, int]:
         """Return two numbers of bytes of the file system that contains ``path``: those that the
         platform's processes may still use, and the total.
         """
         ...
 
-    async def filesystems(self, folders: Mapping[str, Path]) -> Mapping[str, FilesystemSpace]:
+    async def measure_filesystems(
+        self, folders: Mapping[str, Path]
+    ) -> Mapping[str, FilesystemSpace]:
         """Return the space of the file system of each folder, by the names given.
 
         Folders that are missing or whose file system hangs are omitted; this never raises.

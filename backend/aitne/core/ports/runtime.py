@@ -141,7 +141,7 @@ class Runtime(Protocol):
         """
         ...
 
-    def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
+    def make_launch(self, spec: ContainerSpec) -> RuntimeLaunch:
         """Return the instructions for starting the program of ``spec``; the complete argument
         vector is ``[*launch.prefix, *spec.argv]``.
 
@@ -150,13 +150,13 @@ class Runtime(Protocol):
         """
         ...
 
-    def environment(self) -> Mapping[str, str]:
+    def list_variables(self) -> Mapping[str, str]:
         """Return environment variables that the runtime sets for the program in addition to the
         job's own, such as VIRTUAL_ENV for ``bare``.
         """
         ...
 
-    def path(self) -> tuple[str, ...]:
+    def list_path_folders(self) -> tuple[str, ...]:
         """Return the folders that are placed before the node's own PATH; for ``bare`` the ``bin``
         folder of the session environment.
         """

@@ -23,7 +23,7 @@ from aitne.core.platform.registry import Registry
 class SubmitRequest(Frozen):
     """Submission of one attempt of a job (of an array job: of all its tasks) to a scheduler.
 
-    ``files`` are written into ``job_dir`` with the modes of ``layout.mode_of`` before the
+    ``files`` are written into ``job_dir`` with the modes of ``layout.get_file_mode`` before the
     script can start: the agent's specification and the job token. They never appear in the script or
     in an argument.
     """
@@ -206,7 +206,7 @@ class SchedulerCapabilities(Frozen):
     """
 
     @property
-    def trusted(self) -> bool:
+    def trusts_agents(self) -> bool:
         """True if jobs are processes of the platform's own account on its own machine: their agents
         are then trusted and use the platform's own installation.
         """
@@ -256,7 +256,7 @@ class Scheduler(Protocol):
 
         Raises:
             SchedulerRejected: the scheduler will never accept the job in this form.
-            SubmitUncertain: the job may or may not have been queued; ``find`` determines which.
+            SubmitUncertain: the job may or may not have been queued; ``find_records`` determines which.
             Unavailable: this job's files cannot be written; other jobs can be submitted meanwhile.
         """
         ...
@@ -271,7 +271,7 @@ class Scheduler(Protocol):
         """
         ...
 
-    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+    async def find_records(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Return all records of these attempts, including those of ended attempts in accounting.
 
         The scheduler has no record of an attempt that is missing in the answer. Each task of an
@@ -333,7 +333,7 @@ class Scheduler(Protocol):
         """
         ...
 
-    async def cluster(self) -> Cluster:
+    async def read_cluster(self) -> Cluster:
         """Return the nodes with the resources in use on each, the partitions, and the other names
         that a job may specify, such as constraints.
         """
@@ -353,7 +353,7 @@ class Scheduler(Protocol):
         """
         ...
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Wait until jobs or nodes may have changed, so that the caller can poll at once.
 
         A scheduler that cannot detect changes never returns.
@@ -364,7 +364,7 @@ class Scheduler(Protocol):
 class LimitHolder(Protocol):
     """Additional interface of a scheduler with the capability ``limits``."""
 
-    async def hold_limits(self, limits: HeldLimits) -> LimitUsage:
+    async def set_limits(self, limits: HeldLimits) -> LimitUsage:
         """Replace the limits that the scheduler enforces, also after a restart; return them with
         their current use.
 
@@ -380,7 +380,7 @@ class LimitHolder(Protocol):
 class TopologyReporter(Protocol):
     """Additional interface of a scheduler with the capability ``topology``."""
 
-    async def topology(self) -> str:
+    async def read_topology(self) -> str:
         """Return the switches or blocks that the scheduler uses, as ``scontrol show topology`` of
         Slurm prints them; a text without switches if it uses none.
 
@@ -396,7 +396,7 @@ SCHEDULERS: Registry[Scheduler] = Registry(
 
 
 @cache
-def scheduler_capabilities(name: str) -> SchedulerCapabilities:
+def get_scheduler_capabilities(name: str) -> SchedulerCapabilities:
     """Return the capabilities of the scheduler of that name; import its module.
 
     Raises:

@@ -15,7 +15,7 @@ class Storage(Protocol):
 
     name: str
 
-    def look(self, area: Area, *, user: str) -> AreaFacts:
+    def read_area(self, area: Area, *, user: str) -> AreaFacts:
         """Return size, quota and other current properties of a storage area; ``user`` is the name
         of its Unix account.
 
@@ -31,19 +31,19 @@ class UserFolders(Protocol):
     ``NotAllowed`` (the platform may not act as the account).
     """
 
-    async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
+    async def read_areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
         """Return the properties of each area as seen by the Unix account ``account``; None: the
         platform's own account.
         """
         ...
 
-    async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
+    async def read_paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
         """Return the properties of each absolute path as seen by the Unix account ``account``;
         None: the platform's own account.
         """
         ...
 
-    async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
+    async def create_folders(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
         """Create the missing folders of the areas with the correct owner and mode.
 
         Returns one sentence for each folder that could not be created; folders outside the

@@ -12,11 +12,11 @@ from aitne_train.topology.parts import Topology, TopologyPart
 class CurrentTopology(Protocol):
     """Port to the topology of the platform's cluster."""
 
-    async def current(self) -> Topology:
+    async def get_topology(self) -> Topology:
         """Return what is known about the topology now; the same object until it changes."""
         ...
 
-    async def pythons(self, owner: str) -> Mapping[str, str]:
+    async def get_python_versions(self, owner: str) -> Mapping[str, str]:
         """Return the version of Python, such as ``3.11``, of each node that jobs of ``owner``, or
         jobs of two users, have reported. The claim of one other user is left out.
         """

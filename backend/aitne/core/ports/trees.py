@@ -23,7 +23,7 @@ class TreeStorage(Protocol):
     exists.
     """
 
-    async def receive(
+    async def receive_document(
         self,
         owner: str,
         digest: str,
@@ -54,19 +54,19 @@ class TreeStorage(Protocol):
         """
         ...
 
-    async def use(self, owner: str, digest: str) -> TreeUse | None:
+    async def find_tree(self, owner: str, digest: str) -> TreeUse | None:
         """Return a complete tree of the user and update its last-used time; None if there is
         none.
         """
         ...
 
-    async def content(self, owner: str, digest: str) -> tuple[int, Iterator[bytes]] | None:
+    async def read_tree(self, owner: str, digest: str) -> tuple[int, Iterator[bytes]] | None:
         """Return the length in bytes and the parts of a complete tree: its document, a line feed,
         and the contents of its files in the order of the document. None if there is none.
         """
         ...
 
-    async def expire(
+    async def remove_unused_trees(
         self, in_use: Collection[tuple[str, str]], unused_s: float, *, owner: str | None = None
     ) -> None:
         """Remove the trees of ``owner`` (None: of all users) that were not used for ``unused_s``

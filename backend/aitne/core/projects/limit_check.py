@@ -51,36 +51,43 @@ class LimitVerdict:
     """Limit that would keep the job pending now, as a sentence; None: no such limit."""
 
 
-def compare(
-    request: LimitRequest, look: LimitUsage, beside: LimitRequest | None = None
+def compare_with_limits(
+    request: LimitRequest, limit_usage: LimitUsage, concurrent: LimitRequest | None = None
 ) -> LimitVerdict:
     """Compare a job with the limits that are enforced.
 
     Args:
         request: the job.
-        look: limits and their current use.
-        beside: job during which this one must run, such as the session of a rank group; None: no
+        limit_usage: limits and their current use.
+        concurrent: job during which this one must run, such as the session of a rank group; None: no
             such job.
     """
     project, user = request.project, request.user
-    if "associations" in look.enforced and look.of(project, user) is None:
-        return LimitVerdict((_no_association(project, user, look),))
-    if "limits" not in look.enforced and "safe" not in look.enforced:
+    if (
+        "associations" in limit_usage.enforced
+        and limit_usage.find_association(project, user) is None
+    ):
+        return LimitVerdict((_make_no_association_problem(project, user, limit_usage),))
+    if "limits" not in limit_usage.enforced and "safe" not in limit_usage.enforced:
         return LimitVerdict()
-    amounts = _amounts(request)
-    safe = "safe" in look.enforced
+    amounts = _get_requested_amounts(request)
+    safe = "safe" in limit_usage.enforced
     never: list[tuple[int, FieldProblem]] = []
     waits: list[str] = []
-    for association in look.chain(project, user):
+    for association in limit_usage.list_association_chain(project, user):
         # The limits of the account also apply to the user; they are reported as the account's.
-        never[:0] = _never(association, amounts, request, safe=safe)
-        if beside is not None and association in look.chain(beside.project, beside.user):
-            never += _never_beside(association, amounts, _amounts(beside))
-        waits += _waits(association, amounts, request, look, safe=safe)
-    for qos in look.qos:
+        never[:0] = _list_exceeded_limits(association, amounts, request, safe=safe)
+        if concurrent is not None and association in limit_usage.list_association_chain(
+            concurrent.project, concurrent.user
+        ):
+            never += _list_limits_exceeded_beside(
+                association, amounts, _get_requested_amounts(concurrent)
+            )
+        waits += _list_wait_reasons(association, amounts, request, limit_usage, safe=safe)
+    for qos in limit_usage.qos:
         if qos.name == (request.qos or DEFAULT_QOS):
-            never += _never_in_qos(qos, amounts, request)
-            waits += _waits_in_qos(qos, amounts, user)
+            never += _list_exceeded_qos_limits(qos, amounts, request)
+            waits += _list_qos_wait_reasons(qos, amounts, user)
     tightest: dict[str, tuple[int, FieldProblem]] = {}
     for maximum, problem in never:
         current = tightest.get(problem.field)
@@ -90,7 +97,7 @@ def compare(
     return LimitVerdict(problems, waits[0] if waits and not problems else None)
 
 
-def summary(association: AssociationUse, tres: str, look: LimitUsage) -> str | None:
+def summarize_use(association: AssociationUse, tres: str, limit_usage: LimitUsage) -> str | None:
     """Return a sentence on how much of the limit of the resource ``tres`` is in use and by which
     users.
 
@@ -100,16 +107,20 @@ def summary(association: AssociationUse, tres: str, look: LimitUsage) -> str | N
     gauge = association.tres.get(tres)
     if gauge is None or gauge.limit is None:
         return None
-    by = "" if association.user is not None else _by(_users(association, tres, look), tres)
-    return f"{named(association)}: {_of(tres, gauge.used, gauge.limit)} in use{by}"
+    by = (
+        ""
+        if association.user is not None
+        else _format_users(_get_use_by_user(association, tres, limit_usage), tres)
+    )
+    return f"{describe_association(association)}: {_format_use(tres, gauge.used, gauge.limit)} in use{by}"
 
 
-def _no_association(project: str, user: str, look: LimitUsage) -> FieldProblem:
+def _make_no_association_problem(project: str, user: str, limit_usage: LimitUsage) -> FieldProblem:
     accounts = sorted(
-        association.account for association in look.associations if association.user == user
+        association.account for association in limit_usage.associations if association.user == user
     )
     return FieldProblem(
-        "slurm.account" if look.of(project) is None else "project",
+        "slurm.account" if limit_usage.find_association(project) is None else "project",
         f"Slurm does not let {user} use the account {project}; an administrator can synchronize the "
         "two: `aitne admin sync`",
         project,
@@ -117,7 +128,7 @@ def _no_association(project: str, user: str, look: LimitUsage) -> FieldProblem:
     )
 
 
-def _amounts(request: LimitRequest) -> dict[str, int]:
+def _get_requested_amounts(request: LimitRequest) -> dict[str, int]:
     """Return the resources of one task of the job by Slurm's names (TRES); memory in MiB."""
     wish = request.resources
     amounts = {
@@ -133,29 +144,29 @@ def _amounts(request: LimitRequest) -> dict[str, int]:
     return {name: count for name, count in amounts.items() if count}
 
 
-def _field(tres: str) -> str:
+def _get_field(tres: str) -> str:
     if tres.startswith(GPU_TRES):
         return "resources.gpu"
     return _FIELDS.get(tres, "resources.gres")
 
 
-def _amount(tres: str, count: int, rounding: Rounding = "nearest") -> str:
+def _format_amount(tres: str, count: int, rounding: Rounding = "nearest") -> str:
     if tres == "mem":
         return describe_bytes(count * MIB, rounding)
     return str(count)
 
 
-def _things(tres: str) -> str:
+def _get_resource_name(tres: str) -> str:
     if tres.startswith(f"{GPU_TRES}:"):
         return f"{tres.removeprefix(f'{GPU_TRES}:')} GPUs"
     return _WORDS.get(tres, tres.removeprefix("gres/"))
 
 
-def _of(tres: str, used: int, maximum: int) -> str:
-    return f"{_amount(tres, used, 'up')} of {_amount(tres, maximum, 'down')} {_things(tres)}"
+def _format_use(tres: str, used: int, maximum: int) -> str:
+    return f"{_format_amount(tres, used, 'up')} of {_format_amount(tres, maximum, 'down')} {_get_resource_name(tres)}"
 
 
-def named(association: AssociationUse) -> str:
+def describe_association(association: AssociationUse) -> str:
     """Return a description of the project or member to which the limits apply."""
     if association.user is None:
         return f"project {association.account}"
@@ -166,36 +177,38 @@ _Never = tuple[int, FieldProblem]
 """Maximum that the limit permits, and the problem with the job's request."""
 
 
-def _too_many(
+def _make_too_many_problem(
     name: str, what: str, tres: str, count: int, maximum: int, allowed: int | None = None
 ) -> _Never:
     allowed = maximum if allowed is None else allowed
     return allowed, FieldProblem(
-        _field(tres),
-        f"it asks for {_amount(tres, count)} {_things(tres)}, and {name} may use "
-        f"{_amount(tres, maximum)} {what}",
-        _amount(tres, count),
-        f"at most {_amount(tres, allowed)}",
+        _get_field(tres),
+        f"it asks for {_format_amount(tres, count)} {_get_resource_name(tres)}, and {name} may use "
+        f"{_format_amount(tres, maximum)} {what}",
+        _format_amount(tres, count),
+        f"at most {_format_amount(tres, allowed)}",
     )
 
 
-def _never(
+def _list_exceeded_limits(
     association: AssociationUse, amounts: Mapping[str, int], request: LimitRequest, *, safe: bool
 ) -> Iterator[_Never]:
     """Yield the limits that the job would exceed even if no other job ran."""
-    name = named(association)
+    name = describe_association(association)
     for tres, count in amounts.items():
         gauge = association.tres.get(tres)
         if gauge is not None and gauge.limit is not None and count > gauge.limit:
-            yield _too_many(name, "at once", tres, count, gauge.limit)
+            yield _make_too_many_problem(name, "at once", tres, count, gauge.limit)
         if count > association.per_job.get(tres, count):
-            yield _too_many(name, "for one job", tres, count, association.per_job[tres])
+            yield _make_too_many_problem(
+                name, "for one job", tres, count, association.per_job[tres]
+            )
     if association.max_wall_s is not None and request.time_limit_s > association.max_wall_s:
-        yield _too_long(name, request.time_limit_s, association.max_wall_s)
+        yield _make_too_long_problem(name, request.time_limit_s, association.max_wall_s)
     for tres, gauge in association.tres_minutes.items() if safe else ():
         minutes = amounts.get(tres, 0) * request.time_limit_s // 60
         if gauge.limit is not None and minutes > gauge.limit:
-            what = f"{_hours_of(tres)}-hours"
+            what = f"{_get_hours_name(tres)}-hours"
             yield (
                 gauge.limit,
                 FieldProblem(
@@ -225,23 +238,25 @@ def _never(
             )
 
 
-def _never_beside(
+def _list_limits_exceeded_beside(
     association: AssociationUse, amounts: Mapping[str, int], held: Mapping[str, int]
 ) -> Iterator[_Never]:
     """Yield the limits that leave no room for the job while the job that holds ``held`` runs."""
-    name = named(association)
+    name = describe_association(association)
     for tres, count in amounts.items():
         gauge, own = association.tres.get(tres), held.get(tres, 0)
         if gauge is not None and gauge.limit is not None and own and count + own > gauge.limit:
-            what = f"at once, of which the session holds {_amount(tres, own)}"
-            yield _too_many(name, what, tres, count, gauge.limit, max(0, gauge.limit - own))
+            what = f"at once, of which the session holds {_format_amount(tres, own)}"
+            yield _make_too_many_problem(
+                name, what, tres, count, gauge.limit, max(0, gauge.limit - own)
+            )
     for gauge in (association.grp_jobs, association.max_jobs):
         if gauge.limit == 1:
             text = f"{name} may run 1 job at once, which the session is"
             yield 0, FieldProblem("project", text, association.account, None)
 
 
-def _too_long(name: str, asked_s: int, most_s: int) -> _Never:
+def _make_too_long_problem(name: str, asked_s: int, most_s: int) -> _Never:
     return most_s, FieldProblem(
         "max_duration",
         f"it is longer than {name} may use",
@@ -250,80 +265,82 @@ def _too_long(name: str, asked_s: int, most_s: int) -> _Never:
     )
 
 
-def _waits(
+def _list_wait_reasons(
     association: AssociationUse,
     amounts: Mapping[str, int],
     request: LimitRequest,
-    look: LimitUsage,
+    limit_usage: LimitUsage,
     *,
     safe: bool,
 ) -> Iterator[str]:
     for tres, count in amounts.items():
         gauge = association.tres.get(tres)
         if gauge is not None and gauge.limit is not None and gauge.used + count > gauge.limit:
-            text = summary(association, tres, look)
+            text = summarize_use(association, tres, limit_usage)
             yield f"Waits for the limit of {text}."
     for gauge in (association.grp_jobs, association.max_jobs):
         if gauge.limit is not None and gauge.used >= gauge.limit > 0:
-            yield f"Waits for the limit of {named(association)}: {jobs_of(gauge)}."
+            yield f"Waits for the limit of {describe_association(association)}: {format_job_count(gauge)}."
     for tres, gauge in association.tres_minutes.items():
         if gauge.limit is None or not amounts.get(tres):
             continue
         needed = amounts[tres] * request.time_limit_s // 60 if safe else 1
         if gauge.used + needed > gauge.limit:
-            yield f"Waits for the budget of {named(association)}: {hours_of(tres, gauge)}."
+            yield f"Waits for the budget of {describe_association(association)}: {format_hours(tres, gauge)}."
 
 
-def jobs_of(gauge: Gauge) -> str:
+def format_job_count(gauge: Gauge) -> str:
     """Return the number of running jobs and their limit, as part of a sentence."""
     return f"{gauge.used} of {gauge.limit} jobs run"
 
 
-def hours_of(tres: str, gauge: Gauge) -> str:
+def format_hours(tres: str, gauge: Gauge) -> str:
     """Return the used hours of a resource and their limit, as part of a sentence."""
     limit = 0 if gauge.limit is None else gauge.limit // 60
-    return f"{gauge.used // 60} of {limit} {_hours_of(tres)}-hours are used up"
+    return f"{gauge.used // 60} of {limit} {_get_hours_name(tres)}-hours are used up"
 
 
-def _hours_of(tres: str) -> str:
-    return "GPU" if tres == GPU_TRES else _things(tres)
+def _get_hours_name(tres: str) -> str:
+    return "GPU" if tres == GPU_TRES else _get_resource_name(tres)
 
 
-def _never_in_qos(
+def _list_exceeded_qos_limits(
     qos: QosUse, amounts: Mapping[str, int], request: LimitRequest
 ) -> Iterator[_Never]:
     name = f"a job of QOS {qos.name}"
     for tres, count in amounts.items():
         gauge = qos.tres.get(tres)
         if gauge is not None and gauge.limit is not None and count > gauge.limit:
-            yield _too_many(f"QOS {qos.name}", "at once", tres, count, gauge.limit)
+            yield _make_too_many_problem(f"QOS {qos.name}", "at once", tres, count, gauge.limit)
         if count > qos.per_job.get(tres, count):
-            yield _too_many(name, "for itself", tres, count, qos.per_job[tres])
+            yield _make_too_many_problem(name, "for itself", tres, count, qos.per_job[tres])
         if count > qos.per_user.get(tres, count):
             who = f"each user of QOS {qos.name}"
-            yield _too_many(who, "at once", tres, count, qos.per_user[tres])
+            yield _make_too_many_problem(who, "at once", tres, count, qos.per_user[tres])
     if qos.max_wall_s is not None and request.time_limit_s > qos.max_wall_s:
-        yield _too_long(name, request.time_limit_s, qos.max_wall_s)
+        yield _make_too_long_problem(name, request.time_limit_s, qos.max_wall_s)
 
 
-def _waits_in_qos(qos: QosUse, amounts: Mapping[str, int], user: str) -> Iterator[str]:
+def _list_qos_wait_reasons(qos: QosUse, amounts: Mapping[str, int], user: str) -> Iterator[str]:
     for tres, count in amounts.items():
         gauge = qos.tres.get(tres)
         if gauge is not None and gauge.limit is not None and gauge.used + count > gauge.limit:
             users = {who: used[tres] for who, used in qos.used_by.items() if tres in used}
-            by = _by(users, tres)
-            yield f"Waits for the limit of QOS {qos.name}: {_of(tres, gauge.used, gauge.limit)} in use{by}."
+            by = _format_users(users, tres)
+            yield f"Waits for the limit of QOS {qos.name}: {_format_use(tres, gauge.used, gauge.limit)} in use{by}."
         maximum, used = qos.per_user.get(tres), qos.used_by.get(user, {}).get(tres, 0)
         if maximum is not None and used + count > maximum:
-            text = _of(tres, used, maximum)
+            text = _format_use(tres, used, maximum)
             yield f"Waits for the limit of {user} in QOS {qos.name}: {text} in use."
 
 
-def _users(association: AssociationUse, tres: str, look: LimitUsage) -> dict[str, int]:
+def _get_use_by_user(
+    association: AssociationUse, tres: str, limit_usage: LimitUsage
+) -> dict[str, int]:
     """Return the use of the resource by each user of an account and of its child accounts."""
-    parents = {a.account: a.parent for a in look.associations if a.user is None}
+    parents = {a.account: a.parent for a in limit_usage.associations if a.user is None}
     usage: dict[str, int] = {}
-    for one in look.associations:
+    for one in limit_usage.associations:
         gauge = one.tres.get(tres)
         if one.user is None or gauge is None or not gauge.used:
             continue
@@ -335,9 +352,9 @@ def _users(association: AssociationUse, tres: str, look: LimitUsage) -> dict[str
     return usage
 
 
-def _by(users: Mapping[str, int], tres: str) -> str:
+def _format_users(users: Mapping[str, int], tres: str) -> str:
     ranking = sorted(users.items(), key=lambda item: (-item[1], item[0]))
-    shown = [f"{name} {_amount(tres, used)}" for name, used in ranking[:_MOST_NAMES]]
+    shown = [f"{name} {_format_amount(tres, used)}" for name, used in ranking[:_MOST_NAMES]]
     if len(ranking) > _MOST_NAMES:
         shown.append(f"{len(ranking) - _MOST_NAMES} others")
     return f" by {', '.join(shown)}" if shown else ""

@@ -16,13 +16,15 @@ _SINGLE = (
 )
 
 
-def tightest(granted: Limits, lowered: Limits) -> Limits:
+def combine_limits(granted: Limits, lowered: Limits) -> Limits:
     """Return the smaller value of each limit, and the QOS that both permit; if they have none in
     common, the granted QOS.
     """
-    single = {name: _least(getattr(granted, name), getattr(lowered, name)) for name in _SINGLE}
+    single = {
+        name: _find_minimum(getattr(granted, name), getattr(lowered, name)) for name in _SINGLE
+    }
     types = {
-        name: _least(granted.max_gpus_by_type.get(name), lowered.max_gpus_by_type.get(name))
+        name: _find_minimum(granted.max_gpus_by_type.get(name), lowered.max_gpus_by_type.get(name))
         for name in {**granted.max_gpus_by_type, **lowered.max_gpus_by_type}
     }
     # An empty list permits all QOS: it must never result from two lists without a common one.
@@ -32,11 +34,11 @@ def tightest(granted: Limits, lowered: Limits) -> Limits:
     )
 
 
-def held_to(project: Limits, member: Limits) -> Limits:
+def cap_member_limits(project: Limits, member: Limits) -> Limits:
     """Return a member's own limits, each reduced to the project's limit if that is lower. The
     project's limits may have been lowered after the member's were set.
     """
-    both = tightest(project, member)
+    both = combine_limits(project, member)
     single = {
         name: None if getattr(member, name) is None else getattr(both, name) for name in _SINGLE
     }
@@ -45,30 +47,30 @@ def held_to(project: Limits, member: Limits) -> Limits:
     return Limits.model_validate({**single, "max_gpus_by_type": types, "qos": qos})
 
 
-def exceeding(wish: Limits, granted: Limits) -> Iterator[FieldProblem]:
-    """Yield a problem for each of the limits ``wish``, which a manager wants to set in a project,
+def list_limit_problems(requested: Limits, granted: Limits) -> Iterator[FieldProblem]:
+    """Yield a problem for each of the limits ``requested``, which a manager wants to set in a project,
     that exceeds the limit ``granted`` to the project.
 
     In Slurm, the time limit and the QOS of a member's association override the values of the
     account, so they must not exceed the project's values.
     """
     for name in _SINGLE:
-        yield from _more(name, getattr(wish, name), getattr(granted, name))
-    for kind, count in wish.max_gpus_by_type.items():
+        yield from _check_maximum(name, getattr(requested, name), getattr(granted, name))
+    for kind, count in requested.max_gpus_by_type.items():
         maximum = granted.max_gpus_by_type.get(kind, granted.max_gpus)
-        yield from _more(f"max_gpus_by_type.{kind}", count, maximum)
-    for qos in wish.qos:
+        yield from _check_maximum(f"max_gpus_by_type.{kind}", count, maximum)
+    for qos in requested.qos:
         if qos not in granted.qos:
             allowed = ", ".join(granted.qos) or "none: an administrator grants them"
             yield FieldProblem("qos", "is not granted to the project", qos, allowed)
 
 
-def _least(*limits: int | None) -> int | None:
+def _find_minimum(*limits: int | None) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _more(name: str, wish: Any, maximum: int | None) -> Iterator[FieldProblem]:
-    if wish is not None and maximum is not None and wish > maximum:
+def _check_maximum(name: str, requested: Any, maximum: int | None) -> Iterator[FieldProblem]:
+    if requested is not None and maximum is not None and requested > maximum:
         yield FieldProblem(
-            name, "exceeds the limit granted to the project", str(wish), f"at most {maximum}"
+            name, "exceeds the limit granted to the project", str(requested), f"at most {maximum}"
         )

@@ -45,7 +45,7 @@ class AccountingTarget:
     """Users that are never removed from an account."""
 
 
-def lowered_names(target: AccountingTarget, current: Associations) -> dict[str, str]:
+def map_lowered_names(target: AccountingTarget, current: Associations) -> dict[str, str]:
     """Return the users of the target whose names Slurm stores in lower case, by the name in Slurm.
     It does so unless ``SlurmdbdParameters`` contains ``PreserveCaseUser``.
     """
@@ -60,12 +60,12 @@ def lowered_names(target: AccountingTarget, current: Associations) -> dict[str, 
     }
 
 
-def difference(target: AccountingTarget, current: Associations) -> list[Change]:
+def list_changes(target: AccountingTarget, current: Associations) -> list[Change]:
     """Return the changes that turn ``current`` into ``target``, in an order in which they can be
     made.
     """
     accounts = {account.account: account for account in current.accounts}
-    lowered = lowered_names(target, current)
+    lowered = map_lowered_names(target, current)
     members = {
         (member.account, lowered.get(member.user, member.user)): member
         for member in current.members
@@ -88,11 +88,11 @@ def difference(target: AccountingTarget, current: Associations) -> list[Change]:
             changes.append(SetDefault(account=account, user=user, before=defaults.get(user)))
     for account, limits in sorted(target.accounts.items()):
         present = accounts[account].limits if account in accounts else Limits()
-        changes += _limits(account, None, present, limits)
+        changes += _list_limit_changes(account, None, present, limits)
     for (account, user), limits in sorted(target.members.items()):
         key = (account, user)
         present = members[key].limits if key in members else Limits()
-        changes += _limits(account, user, present, limits)
+        changes += _list_limit_changes(account, user, present, limits)
     for key in sorted(members.keys() - target.members.keys()):
         account, user = key
         ours = account in target.accounts and account != ROOT
@@ -101,7 +101,9 @@ def difference(target: AccountingTarget, current: Associations) -> list[Change]:
     return changes
 
 
-def _limits(account: str, user: str | None, now: Limits, target: Limits) -> Iterator[Change]:
+def _list_limit_changes(
+    account: str, user: str | None, now: Limits, target: Limits
+) -> Iterator[Change]:
     for name in SINGLE:
         before, after = getattr(now, name), getattr(target, name)
         if before != after:

@@ -85,7 +85,7 @@ class Exited(Frozen):
     """Reason why nothing was started, without a full stop; None if the program was started."""
 
 
-def frame(kind: bytes, content: bytes) -> bytes:
+def encode_frame(kind: bytes, content: bytes) -> bytes:
     """Return one frame from the platform to the agent, with its header."""
     return _HEAD.pack(0, kind, len(content)) + content
 
@@ -125,6 +125,6 @@ class AgentFrameDecoder:
                 yield SAID, line
 
     @property
-    def rest(self) -> bytes:
+    def incomplete_data(self) -> bytes:
         """Bytes at the end of the received data that do not form a complete frame or line yet."""
         return bytes(self._data)

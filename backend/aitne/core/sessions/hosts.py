@@ -33,7 +33,7 @@ def user_label(name: str) -> str:
     return f"u-{stub}--{hashlib.sha256(name.encode()).hexdigest()[:20]}"
 
 
-def subdomain(name: str, domain: str, kind: str) -> str:
+def make_host_name(name: str, domain: str, kind: str) -> str:
     """Return the host name below ``domain``, as ``JupyterHub.subdomain_hook`` does; ``kind`` is
     ``user`` or ``service``.
     """
@@ -41,7 +41,7 @@ def subdomain(name: str, domain: str, kind: str) -> str:
     return f"{label}.{domain}" if kind == "user" else f"{label}--{kind}.{domain}"
 
 
-def check_wildcard(sessions_url: str, portal_url: str) -> None:
+def check_wildcard_url(sessions_url: str, portal_url: str) -> None:
     """Check a ``sessions_url`` that contains a wildcard; one without is not checked.
 
     Raises:

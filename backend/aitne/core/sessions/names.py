@@ -37,12 +37,12 @@ def session_url(sessions_url: str, owner: str, job_id: UUID, path: str = "/lab")
     return f"{origin}/user/{quote(owner, safe=HUB_SAFE)}/{server_name(job_id)}{path}"
 
 
-def goes_on(other: Job) -> str:
+def describe_live_successor(successor: Job) -> str:
     """Return a message which says that a session cannot be continued because the live session
-    ``other`` continues it already.
+    ``successor`` continues it already.
     """
     return (
-        f"The session {other.id} already continues this one: it is {other.state}. Open it, or "
+        f"The session {successor.id} already continues this one: it is {successor.state}. Open it, or "
         "stop it first."
     )
 

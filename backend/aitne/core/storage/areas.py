@@ -26,14 +26,14 @@ class AreaOwner(Frozen):
     home: str
 
 
-def owner_of(account: UnixAccount) -> AreaOwner:
+def make_area_owner(account: UnixAccount) -> AreaOwner:
     """Return the values of the placeholders ``{user}``, ``{uid}`` and ``{home}`` in the paths of
     storage areas, for the owner of a Unix account.
     """
     return AreaOwner(user=account.user, uid=account.uid, home=account.home)
 
 
-def areas_of(
+def list_areas(
     settings: StorageSettings, owner: AreaOwner, projects: Iterable[str] = ()
 ) -> tuple[Area, ...]:
     """Return the storage areas of the owner and of ``projects``: the home folder first, the others
@@ -43,18 +43,20 @@ def areas_of(
         InvalidInput: a name or home folder cannot be part of a path.
     """
     areas = [
-        Area(name=HOME, kind=AreaKind.USER, path=_path(owner.home), adapter=settings.home),
+        Area(
+            name=HOME, kind=AreaKind.USER, path=_normalize_path(owner.home), adapter=settings.home
+        ),
     ]
     project_names = tuple(dict.fromkeys(projects))
     for area in settings.areas:
         if area.kind is AreaKind.USER:
-            areas.append(_area(area, owner, None))
+            areas.append(_make_area(area, owner, None))
         else:
-            areas.extend(_area(area, owner, project) for project in project_names)
+            areas.extend(_make_area(area, owner, project) for project in project_names)
     return tuple(areas)
 
 
-def made(settings: StorageSettings, area: Area) -> bool:
+def is_created_by_platform(settings: StorageSettings, area: Area) -> bool:
     """Return whether the platform creates the folder of the area if it is missing: always for the
     home folder, otherwise as configured.
     """
@@ -69,10 +71,14 @@ def cache_folder(settings: StorageSettings, owner: AreaOwner) -> str | None:
     Raises:
         InvalidInput: a name or home folder cannot be part of a path.
     """
-    return None if settings.caches is None else _path(fill(settings.caches, owner))
+    return (
+        None
+        if settings.caches is None
+        else _normalize_path(fill_placeholders(settings.caches, owner))
+    )
 
 
-def fill(pattern: str, owner: AreaOwner, project: str | None = None) -> str:
+def fill_placeholders(pattern: str, owner: AreaOwner, project: str | None = None) -> str:
     """Return the pattern with all placeholders replaced, in one pass, so that a value is never read
     as a pattern.
 
@@ -83,7 +89,7 @@ def fill(pattern: str, owner: AreaOwner, project: str | None = None) -> str:
     def value(match: re.Match[str]) -> str:
         kind = match[1]
         if kind == "home":
-            return _path(owner.home)
+            return _normalize_path(owner.home)
         if kind == "uid":
             return str(owner.uid)
         name = owner.user if kind == "user" else project
@@ -101,40 +107,40 @@ def allowed_roots(areas: Sequence[Area], further: Iterable[object] = ()) -> tupl
     return tuple(dict.fromkeys([area.path for area in areas] + [str(path) for path in further]))
 
 
-def within(path: str, roots: Iterable[str]) -> bool:
+def is_within(path: str, roots: Iterable[str]) -> bool:
     """Return whether ``path`` is one of the roots or below one. Only the names are compared.
 
     Components are compared: ``/scratch/al`` is not within ``/scratch/alice``. The result is False
     for a path or root that is not absolute or contains ``..``. Links are not followed: to consider
-    them, also check the real path that ``UserFolders.paths`` returns.
+    them, also check the real path that ``UserFolders.read_paths`` returns.
     """
-    parts = _parts(path)
+    parts = _split_path(path)
     if parts is None:
         return False
     for root in roots:
-        above = _parts(root)
+        above = _split_path(root)
         if above and parts[: len(above)] == above:
             return True
     return False
 
 
-def _area(settings: AreaSettings, owner: AreaOwner, project: str | None) -> Area:
+def _make_area(settings: AreaSettings, owner: AreaOwner, project: str | None) -> Area:
     return Area(
         name=settings.name,
         kind=settings.kind,
-        path=_path(fill(settings.path, owner, project)),
+        path=_normalize_path(fill_placeholders(settings.path, owner, project)),
         adapter=settings.storage,
         project=project,
         mount=None if settings.mount is None else str(settings.mount),
     )
 
 
-def _path(text: str) -> str:
+def _normalize_path(text: str) -> str:
     """Return the normalized path.
 
     Raises ``InvalidInput`` if it is not absolute or contains ``..``.
     """
-    parts = _parts(text)
+    parts = _split_path(text)
     if not parts:
         raise InvalidInput.field(
             "path", "an absolute path without `..` is required", value=text[:400]
@@ -142,7 +148,7 @@ def _path(text: str) -> str:
     return "/" + "/".join(parts)
 
 
-def _parts(path: str) -> list[str] | None:
+def _split_path(path: str) -> list[str] | None:
     """Return the components of an absolute path; None if the path is not absolute or contains
     ``..``.
     """

@@ -68,7 +68,7 @@ class AreaSettings(Strict):
     make: bool = Field(True, description="Whether the platform creates a folder that is missing.")
 
     @model_validator(mode="after")
-    def _one_folder_each(self) -> Self:
+    def _check_placeholders(self) -> Self:
         placeholders = set(PLACEHOLDER.findall(self.path))
         if strange := re.findall(r"[{}]", PLACEHOLDER.sub("", self.path)):
             raise ValueError(

@@ -23,7 +23,7 @@ class EndedCredentials:
     ids: frozenset[str] = frozenset()
     """IDs of ended credentials, as ``Actor.credential``."""
 
-    def include(self, owner: str, credential: str) -> bool:
+    def includes(self, owner: str, credential: str) -> bool:
         """Return whether the credential of the user ``owner`` with this ID has ended."""
         sign_in_id = credential.partition("/")[0]
         return owner == self.owner or credential in self.ids or sign_in_id in self.ids

@@ -41,7 +41,7 @@ class NameRule(Strict):
 
     @field_validator("pattern")
     @classmethod
-    def _usable(cls, value: str | None) -> str | None:
+    def _check_pattern(cls, value: str | None) -> str | None:
         if value is None:
             return None
         try:
@@ -61,7 +61,7 @@ class NameRule(Strict):
         """
         if len(reported) > MAX_REPORTED:
             raise ValueError(f"it is longer than {MAX_REPORTED} characters")
-        name = without_domain(reported, self.domains)
+        name = remove_domain(reported, self.domains)
         if self.pattern is not None:
             match = re.fullmatch(self.pattern, name)
             if match is None:
@@ -94,7 +94,7 @@ class NameRules(Strict):
         NameRule(lower_case=True), description="Of the names that the provider returns."
     )
 
-    def of(self, source: str) -> NameRule:
+    def get_rule(self, source: str) -> NameRule:
         """Return the rule of the source with this name."""
         rule = getattr(self, source) if source in NameRules.model_fields else self.password
         assert isinstance(rule, NameRule)  # noqa: S101 - every field is one
@@ -103,11 +103,11 @@ class NameRules(Strict):
     @property
     def domains(self) -> frozenset[str]:
         """All domains that a rule removes."""
-        rules = (self.of(source) for source in NameRules.model_fields)
+        rules = (self.get_rule(source) for source in NameRules.model_fields)
         return frozenset(domain for rule in rules for domain in rule.domains)
 
 
-def without_domain(name: str, domains: Iterable[str]) -> str:
+def remove_domain(name: str, domains: Iterable[str]) -> str:
     """Return the name without ``@`` and its domain if that is one of ``domains``; other names are
     returned unchanged.
     """
@@ -139,7 +139,7 @@ def owner_of_account(account: str, accounts: Mapping[str, str]) -> str | None:
     return next((user for user, name in accounts.items() if name == account), None)
 
 
-def account_of(user: str, accounts: Mapping[str, str]) -> str:
+def get_account_name(user: str, accounts: Mapping[str, str]) -> str:
     """Return the name of the user's Unix account: the one in ``accounts`` (the setting ``[accounts]
     map``), otherwise the user's own name.
 

@@ -320,11 +320,11 @@ def decide(
         )
         return Decision(False, visible, f"Only {who} may do this ({action}).")
     if actor.impersonator is not None and action not in IMPERSONATED:
-        return Decision(False, visible, _as_somebody_else(actor, f"do this ({action})"))
+        return Decision(False, visible, _describe_impersonation(actor, f"do this ({action})"))
     if actor.session is not None:
         own = Relation.OWNER in actor_relations or action not in _OWN_IN_SESSIONS
         if action not in IN_SESSIONS or not own:
-            return Decision(False, visible, not_in_session(f"permit this ({action})"))
+            return Decision(False, visible, describe_session_refusal(f"permit this ({action})"))
     if rule.scope not in actor.scopes:
         return Decision(
             False,
@@ -343,14 +343,14 @@ _WHO = {
 }
 
 
-def _as_somebody_else(actor: Actor, what: str) -> str:
+def _describe_impersonation(actor: Actor, what: str) -> str:
     return (
         f"{actor.impersonator} impersonates {actor.name}, and so may not {what}. End the "
         "impersonation first."
     )
 
 
-def not_in_session(what: str) -> str:
+def describe_session_refusal(what: str) -> str:
     """Return the message that a session token does not do ``what``."""
     return (
         f"The token of a session does not {what}: it is for the jobs of its owner alone. Use the "
@@ -365,7 +365,7 @@ def refuse_impersonation(actor: Actor, what: str) -> None:
         NotAllowed: an administrator does, and only the user may do ``what``.
     """
     if actor.impersonator is not None:
-        raise NotAllowed(_as_somebody_else(actor, what))
+        raise NotAllowed(_describe_impersonation(actor, what))
 
 
 def require_full_login(actor: Actor, what: str, *, outlives: bool = True) -> None:
@@ -441,7 +441,7 @@ def require_recent_authentication(actor: Actor, now: datetime) -> None:
         )
 
 
-def require(
+def require_permission(
     action: PolicyAction,
     actor: Actor,
     kind: str,

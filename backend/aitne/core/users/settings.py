@@ -82,7 +82,7 @@ class LdapSettings(Strict):
     timeout_s: float = Field(10.0, ge=1, le=60, description="Timeout of a request, in seconds.")
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check_connection(self) -> Self:
         if self.url is None:
             return self
         parts = urlsplit(self.url)
@@ -149,7 +149,7 @@ class OidcSettings(Strict):
 
     @field_validator("issuer")
     @classmethod
-    def _encrypted(cls, value: str | None) -> str | None:
+    def _check_issuer(cls, value: str | None) -> str | None:
         if value is None:
             return None
         parts = urlsplit(value)
@@ -161,7 +161,7 @@ class OidcSettings(Strict):
 
     @field_validator("scopes")
     @classmethod
-    def _openid(cls, value: list[str]) -> list[str]:
+    def _check_scopes(cls, value: list[str]) -> list[str]:
         if "openid" not in value:
             raise ValueError("openid must be among the scopes")
         return value

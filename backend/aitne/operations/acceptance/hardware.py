@@ -17,7 +17,7 @@ def gpu(site: AcceptanceSite) -> str:
     if most == 0:
         raise StepSkipped("The scheduler offers no GPU.")
     for count in sorted({1, most}):
-        log = site.completed(
+        log = site.wait_for_log(
             site.submit("gpu", "nvidia-smi -L", resources={"gpu": count}),
             "Check the driver on the node, and gres.conf.",
         )
@@ -35,7 +35,7 @@ def nccl(site: AcceptanceSite) -> str:
     """Measure an allreduce between two GPUs of one node."""
     if site.venv is None:
         raise StepSkipped(_NO_VENV)
-    return _measured(
+    return _measure_links(
         site,
         "nccl",
         {"gpu": 2, "cpu": 2, "memory": "8G"},
@@ -51,7 +51,7 @@ def fabric(site: AcceptanceSite) -> str:
         raise StepSkipped(_NO_VENV)
     if len(site.usable_nodes()) < 2:
         raise StepSkipped("There are not two usable nodes.")
-    return _measured(
+    return _measure_links(
         site,
         "fabric",
         {"nodes": 2, "cpu": 2, "memory": "4G"},
@@ -60,7 +60,7 @@ def fabric(site: AcceptanceSite) -> str:
     )
 
 
-def _measured(
+def _measure_links(
     site: AcceptanceSite,
     name: str,
     resources: dict[str, object],
@@ -74,7 +74,7 @@ def _measured(
         distributed=distributed,
         environment={"venv": site.venv},
     )
-    log = site.completed(job, remedy)
+    log = site.wait_for_log(job, remedy)
     return f"No link is slow. {' '.join(log.split())[-1_500:]}"
 
 
@@ -88,7 +88,7 @@ def beegfs(site: AcceptanceSite) -> str:
         'beegfs entry info "$AITNE_JOB_DIR" 2>/dev/null '
         '|| beegfs-ctl --getentryinfo "$AITNE_JOB_DIR" || echo no-tool'
     )
-    log = site.completed(site.submit("beegfs", program), "See the log of the job.")
+    log = site.wait_for_log(site.submit("beegfs", program), "See the log of the job.")
     kind = log.partition("type ")[2].partition("\n")[0]
     if not kind.startswith("beegfs"):
         raise StepFailed(

@@ -45,7 +45,7 @@ class AcceptanceReport(Frozen):
     checks: tuple[StepResult, ...]
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """True if a step has failed."""
         return any(result.state is CheckState.FAILED for result in self.checks)
 
@@ -57,30 +57,30 @@ def make_report(
     checks = tuple(results)
     words = sorted({word for word in private if word}, key=len, reverse=True)
     if words:
-        checks = tuple(_anonymous(result, words) for result in checks)
+        checks = tuple(_anonymize(result, words) for result in checks)
     return AcceptanceReport(
         as_of=datetime.now(UTC), nodes=nodes, interrupted=interrupted, checks=checks
     )
 
 
-def _anonymous(result: StepResult, words: Sequence[str]) -> StepResult:
+def _anonymize(result: StepResult, words: Sequence[str]) -> StepResult:
     any_word = re.compile("|".join(rf"(?<![\w.-]){re.escape(word)}(?![\w-])" for word in words))
     numbers = {word: f"name-{number}" for number, word in enumerate(sorted(words), 1)}
 
-    def replaced(text: str) -> str:
+    def replace_words(text: str) -> str:
         return any_word.sub(lambda match: numbers[match[0]], text)
 
-    remedy = None if result.remedy is None else replaced(result.remedy)
-    return result.model_copy(update={"message": replaced(result.message), "remedy": remedy})
+    remedy = None if result.remedy is None else replace_words(result.remedy)
+    return result.model_copy(update={"message": replace_words(result.message), "remedy": remedy})
 
 
-def write(report: AcceptanceReport, folder: Path) -> list[Path]:
+def write_report(report: AcceptanceReport, folder: Path) -> list[Path]:
     """Write ``report.json`` and ``report.html`` to the folder, which is created, and return their
     paths. Raises ``OSError``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     document = json.dumps(json.loads(report.model_dump_json()), indent=2, ensure_ascii=False)
-    texts = {"report.json": document + "\n", "report.html": page(report)}
+    texts = {"report.json": document + "\n", "report.html": render_page(report)}
     for name, text in texts.items():
         temporary = folder / f".{name}.{os.getpid()}"
         temporary.write_text(text, encoding="utf-8")
@@ -88,7 +88,7 @@ def write(report: AcceptanceReport, folder: Path) -> list[Path]:
     return [folder / name for name in texts]
 
 
-def page(report: AcceptanceReport) -> str:
+def render_page(report: AcceptanceReport) -> str:
     """Return the report as one HTML page without references to other files."""
     rows = "\n".join(
         f'<tr><td>{html.escape(result.name)}</td><td class="{result.state}">{result.state}</td>'

@@ -56,7 +56,7 @@ def _run(step: AcceptanceStep, site: AcceptanceSite) -> tuple[CheckState, str, s
         return CheckState.FAILED, error.message, _REMEDY
 
 
-def private_words(site: AcceptanceSite) -> Iterator[str]:
+def list_private_words(site: AcceptanceSite) -> Iterator[str]:
     """Yield the names that an anonymous report does not contain: of the user, the portal and the
     nodes.
     """

@@ -44,7 +44,7 @@ class AcceptanceSite:
         """Return the nodes that accept jobs."""
         return [node for node in self.client.nodes.list() if node.state not in _UNUSABLE]
 
-    def slurm(self) -> bool:
+    def has_slurm(self) -> bool:
         """Return whether Slurm is the scheduler: the embedded one has no states of its own."""
         return any(node.scheduler_state for node in self.client.nodes.list())
 
@@ -63,22 +63,22 @@ class AcceptanceSite:
         self.jobs.append(job.id)
         return job
 
-    def ended(self, job: Job) -> Job:
+    def wait_for_end(self, job: Job) -> Job:
         """Wait until the job has ended, and return its final record."""
         return self.client.jobs.wait(job.id, timeout_s=WAIT_S)
 
-    def log(self, job: Job, task: int | None = None) -> str:
+    def read_log(self, job: Job, task: int | None = None) -> str:
         """Return the log of a job, or of one task of an array."""
         chunks = self.client.jobs.logs(job.id, task=task)
         return b"".join(chunks).decode("utf-8", "replace")
 
-    def completed(self, job: Job, remedy: str) -> str:
+    def wait_for_log(self, job: Job, remedy: str) -> str:
         """Wait until the job has ended, and return its log; empty for a task of an array.
 
         Raises ``StepFailed``, with the advice ``remedy``, if the job has not completed.
         """
-        end = self.ended(job)
-        log = "" if end.array_task_id is not None else self.log(job)
+        end = self.wait_for_end(job)
+        log = "" if end.array_task_id is not None else self.read_log(job)
         if end.state != "COMPLETED":
             last = " ".join(log.split()[-40:])
             raise StepFailed(
@@ -93,9 +93,9 @@ class AcceptanceSite:
 
     def clean_up(self) -> list[str]:
         """Cancel the jobs of the steps that have not ended; return a sentence for each failure."""
-        return list(self._cancelled())
+        return list(self._cancel_jobs())
 
-    def _cancelled(self) -> Iterable[str]:
+    def _cancel_jobs(self) -> Iterable[str]:
         while self.jobs:
             job_id = self.jobs.pop()
             try:

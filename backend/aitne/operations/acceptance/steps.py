@@ -43,7 +43,7 @@ def step(
 def batch(site: AcceptanceSite) -> str:
     """Run a job that prints a random word."""
     word = secrets.token_hex(8)
-    log = site.completed(
+    log = site.wait_for_log(
         site.submit("batch", f"echo {word}"),
         "See `aitne show` of the job, and run `aitne admin doctor`.",
     )
@@ -75,13 +75,13 @@ def log_follow(site: AcceptanceSite) -> str:
 def array(site: AcceptanceSite) -> str:
     """Run an array of three tasks, each of which prints its index."""
     job = site.submit("array", "echo index $SLURM_ARRAY_TASK_ID", array="0-2")
-    end = site.ended(job)
+    end = site.wait_for_end(job)
     if end.state != "COMPLETED":
         raise StepFailed(
             f"The array is {end.state}: {end.message or 'no message'}",
             "See `aitne show` of the job.",
         )
-    wrong = [task for task in range(3) if f"index {task}" not in site.log(job, task)]
+    wrong = [task for task in range(3) if f"index {task}" not in site.read_log(job, task)]
     if wrong:
         raise StepFailed(
             f"The logs of these tasks do not have their index: {wrong}.", "Report this as a defect."
@@ -92,7 +92,7 @@ def array(site: AcceptanceSite) -> str:
 @step("mpi", "Tasks of one job start together, by srun or mpirun.")
 def mpi(site: AcceptanceSite) -> str:
     """Start two tasks with srun or mpirun, whichever the node has."""
-    launcher = "srun" if site.slurm() else "mpirun --oversubscribe -n 2"
+    launcher = "srun" if site.has_slurm() else "mpirun --oversubscribe -n 2"
     program = (
         f"if command -v {launcher.split()[0]} >/dev/null; then {launcher} bash -c 'echo task-here'; "
         "else echo no-launcher; fi"
@@ -104,7 +104,7 @@ def mpi(site: AcceptanceSite) -> str:
         job = site.submit("mpi", program, resources=resources, env=env)
     except InvalidInput as error:
         raise StepSkipped(f"The scheduler starts no tasks: {error.message}") from error
-    log = site.completed(
+    log = site.wait_for_log(
         job,
         "Start a program with srun or mpirun in a job by hand; with Slurm check MpiDefault in slurm.conf.",
     )
@@ -123,7 +123,7 @@ def ranks(site: AcceptanceSite) -> str:
     """Start ranks with the platform's own launcher."""
     nodes = min(2, len(site.usable_nodes()))
     fields = {"resources": {"nodes": nodes, "cpu": 2}, "distributed": {"ranks_per_node": 2}}
-    log = site.completed(
+    log = site.wait_for_log(
         site.submit("ranks", "echo rank-$RANK-of-$WORLD_SIZE", **fields),
         "Open the ports between the nodes: the ranks of a job connect to each other.",
     )
@@ -145,7 +145,7 @@ def session(site: AcceptanceSite) -> str:
     ready = site.client.sessions.wait_ready(started.id, timeout_s=WAIT_S)
     url = site.client.sessions.open(ready.id)
     site.client.sessions.stop(ready.id)
-    end = site.ended(ready)
+    end = site.wait_for_end(ready)
     if end.state not in ("CANCELLED", "COMPLETED"):
         raise StepFailed(
             f"The stopped session is {end.state}: {end.message or 'no message'}",
@@ -163,7 +163,7 @@ def container(site: AcceptanceSite) -> str:
     if not images:
         raise StepSkipped("The catalogue offers this user no image.")
     image = images[0].reference
-    log = site.completed(
+    log = site.wait_for_log(
         site.submit("container", "echo inside; cat /etc/os-release", image=image),
         "Check Apptainer on the nodes (`aitne admin doctor --job-as USER`).",
     )
@@ -180,7 +180,7 @@ def dataset(site: AcceptanceSite) -> str:
         raise StepSkipped("This user may read no dataset.")
     reference = datasets[0].reference
     program = f'test -n "$(ls -A "$AITNE_DATASETS/{datasets[0].name}")" && echo readable'
-    log = site.completed(
+    log = site.wait_for_log(
         site.submit("dataset", program, datasets=[reference]),
         "Mount the folder of the dataset on all nodes (`storage.datasets`).",
     )
@@ -207,7 +207,7 @@ def cancel(site: AcceptanceSite) -> str:
     if running.ended:
         raise StepFailed(f"The job is {running.state}: {running.message}", "See its log.")
     site.client.jobs.cancel(job.id)
-    end = site.ended(job)
+    end = site.wait_for_end(job)
     if end.state != "CANCELLED":
         raise StepFailed(f"The cancelled job is {end.state}.", "Check `scancel` as this user.")
     return "A running job was cancelled."
@@ -216,7 +216,7 @@ def cancel(site: AcceptanceSite) -> str:
 @step("agent-killed", "A job whose agent was killed ends, and its message names that.")
 def agent_killed(site: AcceptanceSite) -> str:
     """Kill the agent from its own job, and wait for the outcome."""
-    end = site.ended(site.submit("agent killed", "kill -9 $PPID; sleep 600"))
+    end = site.wait_for_end(site.submit("agent killed", "kill -9 $PPID; sleep 600"))
     if end.state in ("COMPLETED", "CANCELLED"):
         raise StepFailed(
             f"A job whose agent was killed is {end.state}.", "Report this as a defect."

@@ -20,13 +20,13 @@ from pydantic import Field
 
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen, UtcTime
-from aitne.host.state_file import DamagedState, state_of
+from aitne.host.state_file import DamagedState, parse_state_document
 from aitne.operations.backup.encryption import (
     BackupCipher,
     NoCipher,
-    decrypting,
     fingerprint,
-    read_private,
+    make_decrypting_cipher,
+    read_private_key,
 )
 
 FORMAT = 1
@@ -90,7 +90,7 @@ class ArchiveWriter:
         source.seek(0)
         stored = _Stored(self._cipher.encrypt(name, source))
         stored_bytes = self._cipher.stored_bytes(size)
-        self._put(name, stored_bytes, stored)
+        self._write_member(name, stored_bytes, stored)
         self._members.append(ArchiveMember(name=name, bytes=stored_bytes, sha256=stored.sha256()))
 
     def finish(self, manifest: Manifest) -> None:
@@ -99,13 +99,13 @@ class ArchiveWriter:
         """
         manifest = manifest.model_copy(update={"members": tuple(self._members)})
         document = manifest.model_dump(mode="json")
-        text = json.dumps({**document, "digest": _digest(document)}, indent=1).encode()
-        self._put(MANIFEST, len(text), io.BytesIO(text))
+        text = json.dumps({**document, "digest": _compute_digest(document)}, indent=1).encode()
+        self._write_member(MANIFEST, len(text), io.BytesIO(text))
         self._tar.close()
         self._file.flush()
         os.fsync(self._file.fileno())
 
-    def _put(self, name: str, size: int, content: Any) -> None:
+    def _write_member(self, name: str, size: int, content: Any) -> None:
         info = tarfile.TarInfo(name)
         info.size, info.mode = size, 0o600
         self._tar.addfile(info, content)
@@ -131,7 +131,7 @@ class Archive:
             self._infos = self._tar.getmembers()
         except (tarfile.TarError, EOFError, ValueError) as error:
             self._file.close()
-            raise self._foreign() from error
+            raise self._make_foreign_error() from error
         try:
             self.manifest = self._read_manifest()
             self._check_structure()
@@ -150,7 +150,7 @@ class Archive:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def cipher(self, key: Path | None) -> BackupCipher:
+    def make_cipher(self, key: Path | None) -> BackupCipher:
         """Return the cipher that decrypts the backup with the private key in the file ``key``.
 
         Raises:
@@ -163,79 +163,79 @@ class Archive:
             raise InvalidInput(
                 f"The backup {self.path} is encrypted: name the file with the private key with --key."
             )
-        private = read_private(key)
+        private = read_private_key(key)
         if fingerprint(private.public_key()) != self.manifest.recipient:
             raise InvalidInput(
                 f"The backup {self.path} is encrypted to another key than {key}: the SHA-256 of its "
                 f"public key begins with {self.manifest.recipient[:16]}."
             )
-        return decrypting(private, self.manifest.ephemeral)
+        return make_decrypting_cipher(private, self.manifest.ephemeral)
 
     def verify(self) -> None:
         """Compare the size and the SHA-256 of each file with the manifest."""
         for member, info in zip(self.manifest.members, self._infos, strict=False):
             digest = hashlib.sha256()
-            for chunk in _content(self._open(info)):
+            for chunk in _read_chunks(self._open_member(info)):
                 digest.update(chunk)
             if digest.hexdigest() != member.sha256:
-                raise self._damaged(f"the checksum of {member.name} differs")
+                raise self._make_damaged_error(f"the checksum of {member.name} differs")
 
     def read(self, member: ArchiveMember, cipher: BackupCipher) -> Iterator[bytes]:
         """Yield the decrypted content of a file."""
         info = self._infos[self.manifest.members.index(member)]
-        return cipher.decrypt(member.name, self._open(info))
+        return cipher.decrypt(member.name, self._open_member(info))
 
-    def _open(self, info: tarfile.TarInfo) -> BinaryIO:
+    def _open_member(self, info: tarfile.TarInfo) -> BinaryIO:
         file = self._tar.extractfile(info)
         if file is None:
-            raise self._damaged(f"{info.name} is not a file")
+            raise self._make_damaged_error(f"{info.name} is not a file")
         return file  # type: ignore[return-value]
 
     def _read_manifest(self) -> Manifest:
         last = self._infos[-1] if self._infos else None
         if last is None or last.name != MANIFEST or last.size > _MOST_MANIFEST_BYTES:
-            raise self._foreign()
+            raise self._make_foreign_error()
         try:
-            document = json.loads(self._open(last).read())
+            document = json.loads(self._open_member(last).read())
             digest = document.pop("digest")
             found = document["format"]
         except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise self._foreign() from error
-        if not isinstance(found, int) or digest != _digest(document):
-            raise self._damaged("its manifest was changed")
+            raise self._make_foreign_error() from error
+        if not isinstance(found, int) or digest != _compute_digest(document):
+            raise self._make_damaged_error("its manifest was changed")
         if found > FORMAT:
             raise SetupError(
                 f"The backup {self.path} is of a newer release (Aitne {document.get('release')}). "
                 "Install that release, then restore the backup."
             )
         try:
-            return state_of(Manifest, document)
+            return parse_state_document(Manifest, document)
         except DamagedState as error:
-            raise self._damaged("its manifest is invalid") from error
+            raise self._make_damaged_error("its manifest is invalid") from error
 
     def _check_structure(self) -> None:
         stored = [(info.name, info.size) for info in self._infos[:-1] if info.isreg()]
         named = [(member.name, member.bytes) for member in self.manifest.members]
         if stored != named or len(stored) != len(self._infos) - 1:
-            raise self._damaged("it has other files than its manifest names")
+            raise self._make_damaged_error("it has other files than its manifest names")
         if len({name for name, _ in named}) != len(named):
-            raise self._damaged("its manifest names a file twice")
+            raise self._make_damaged_error("its manifest names a file twice")
         for name, _ in named:
             if not _NAME.fullmatch(name) or {".", ".."} & set(name.split("/")):
-                raise self._damaged(f"it has a file with the name {name!r}")
+                raise self._make_damaged_error(f"it has a file with the name {name!r}")
         last = self._infos[-1]
         end = last.offset_data + -(-last.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
         whole = -(-(end + 2 * tarfile.BLOCKSIZE) // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
         if self.path.stat().st_size != whole:
-            raise self._damaged("its end is missing")
+            raise self._make_damaged_error("its end is missing")
 
-    def _foreign(self) -> InvalidInput:
+    def _make_foreign_error(self) -> InvalidInput:
         return InvalidInput(
             f"{self.path} is not a backup of Aitne, or it is truncated: its manifest is missing. Use "
             "another backup."
         )
 
-    def _damaged(self, reason: str) -> InvalidInput:
+    def _make_damaged_error(self, reason: str) -> InvalidInput:
         return InvalidInput(f"The backup {self.path} is damaged: {reason}. Use another backup.")
 
 
@@ -262,12 +262,12 @@ class _Stored:
         return self._hash.hexdigest()
 
 
-def _content(file: BinaryIO) -> Iterator[bytes]:
+def _read_chunks(file: BinaryIO) -> Iterator[bytes]:
     while chunk := file.read(_COPIED_BYTES):
         yield chunk
 
 
-def _digest(document: dict[str, Any]) -> str:
+def _compute_digest(document: dict[str, Any]) -> str:
     """Return the SHA-256 of the manifest as canonical JSON."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

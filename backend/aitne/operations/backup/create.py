@@ -15,17 +15,17 @@ from pathlib import Path
 import aitne
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.host.settings import config_path
+from aitne.host.settings import find_config_path
 from aitne.operations.backup.archive import ArchiveWriter, Manifest
 from aitne.operations.backup.encryption import (
     BackupCipher,
     NoCipher,
-    encrypting,
     fingerprint,
+    make_encrypting_cipher,
     read_recipient,
 )
-from aitne.operations.backup.targets import name_of, staged, target_of
-from aitne.services.platform.backup_record import BackupRecord, backup_file
+from aitne.operations.backup.targets import create_staging_folder, make_backup_name, make_target
+from aitne.services.platform.backup_record import BackupRecord, backup_record_file
 from aitne.services.platform.exposed_files import BROKER_CONFIG
 from aitne.services.platform.secrets import write_private
 from aitne.store import backup as database
@@ -69,16 +69,19 @@ def create_backup(
     """
     if not settings.data_dir.is_dir():
         raise SetupError(f"There is no platform in {settings.data_dir}: name it with --data-dir.")
-    target = target_of(to, settings.data_dir)
+    target = make_target(to, settings.data_dir)
     cipher, ephemeral, key = _cipher(recipient)
     try:
         # Not encrypted yet, so the copies of the databases stay here.
-        with staged(settings.data_dir) as copies, staged(target.staging) as folder:
+        with (
+            create_staging_folder(settings.data_dir) as copies,
+            create_staging_folder(target.staging) as folder,
+        ):
             databases, schema = _copy_databases(settings, copies)
             created_at = datetime.now(UTC)
             left_out: list[str] = []
             path = folder / "archive"
-            with open(path, "xb", opener=_private) as file:
+            with open(path, "xb", opener=_open_private_file) as file:
                 writer = ArchiveWriter(file, cipher)
                 for name, copy in databases.items():
                     with copy.open("rb") as source:
@@ -96,7 +99,7 @@ def create_backup(
                         writer.add(name, source)
                 writer.finish(_manifest(settings, created_at, schema, ephemeral, key))
             size = path.stat().st_size
-            address = target.store(path, name_of(settings.cluster, created_at))
+            address = target.store(path, make_backup_name(settings.cluster, created_at))
     except OSError as error:
         raise SetupError(
             f"The backup could not be made: {error.filename or to}: {error.strerror or error}. Nothing "
@@ -105,7 +108,7 @@ def create_backup(
         ) from error
     record = BackupRecord(path=address, created_at=created_at, bytes=size)
     try:
-        write_private(backup_file(settings.data_dir), record.model_dump_json())
+        write_private(backup_record_file(settings.data_dir), record.model_dump_json())
         pruned = target.prune(settings.cluster, keep)
     except OSError as error:
         raise SetupError(
@@ -131,7 +134,7 @@ def _cipher(recipient: Path | None) -> tuple[BackupCipher, str | None, str | Non
     if recipient is None:
         return NoCipher(), None, None
     public = read_recipient(recipient)
-    cipher, ephemeral = encrypting(public)
+    cipher, ephemeral = make_encrypting_cipher(public)
     return cipher, ephemeral, fingerprint(public)
 
 
@@ -141,7 +144,7 @@ def _copy_databases(settings: Settings, folder: Path) -> tuple[dict[str, Path], 
     """
     schema = asyncio.run(_schema(settings))
     copies: dict[str, Path] = {}
-    if database.kind_of(settings.database_url) == "sqlite":
+    if database.parse_database_kind(settings.database_url) == "sqlite":
         copies[SQLITE] = folder / "sqlite"
         database.copy_sqlite(database.sqlite_file(settings.database_url), copies[SQLITE])
     else:
@@ -156,8 +159,8 @@ def _copy_databases(settings: Settings, folder: Path) -> tuple[dict[str, Path], 
 
 async def _schema(settings: Settings) -> str:
     url = settings.database_url
-    exists = database.kind_of(url) != "sqlite" or database.sqlite_file(url).exists()
-    schema = await database.schema_of(url) if exists else None
+    exists = database.parse_database_kind(url) != "sqlite" or database.sqlite_file(url).exists()
+    schema = await database.read_schema_revision(url) if exists else None
     if schema is None:
         raise SetupError(
             f"The platform in {settings.data_dir} has no database yet: start it once with `aitne up`."
@@ -167,7 +170,7 @@ async def _schema(settings: Settings) -> str:
 
 def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
     """Yield the files of a backup other than the databases, each with the name of its member."""
-    config = config_path(settings.data_dir)
+    config = find_config_path(settings.data_dir)
     if config.exists():
         yield CONFIG, config
     for folder in FOLDERS:
@@ -176,16 +179,16 @@ def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
             raise SetupError(
                 f"{root} is a link, which a backup does not follow. Move the folder itself there."
             )
-        for path in _below(root):
+        for path in _list_files_below(root):
             yield f"{folder}/{path.relative_to(root)}", path
     if BROKER_CONFIG.exists():
         yield f"{FILES}{str(BROKER_CONFIG).lstrip('/')}", BROKER_CONFIG
     for root in settings.templates:
-        for path in _below(root.absolute()):
+        for path in _list_files_below(root.absolute()):
             yield f"{FILES}{str(path).lstrip('/')}", path
 
 
-def _below(root: Path) -> Iterator[Path]:
+def _list_files_below(root: Path) -> Iterator[Path]:
     """Yield the regular files below a folder, in a fixed order. Links are not followed."""
     for folder, folders, names in os.walk(root):
         folders.sort()
@@ -201,20 +204,20 @@ def _manifest(
     return Manifest(
         created_at=at,
         release=aitne.__version__,
-        database=database.kind_of(settings.database_url),
+        database=database.parse_database_kind(settings.database_url),
         schema_revision=schema,
         cluster=settings.cluster,
         scheduler=settings.scheduler,
         remote=settings.capabilities.remote,
-        own_accounts=settings.own_accounts,
+        own_accounts=settings.uses_user_accounts,
         host=socket.gethostname(),
         machine=machine_hash(),
         data_dir=str(settings.data_dir),
-        config=str(config_path(settings.data_dir).absolute()),
+        config=str(find_config_path(settings.data_dir).absolute()),
         ephemeral=ephemeral,
         recipient=key,
     )
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private_file(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)

@@ -59,7 +59,7 @@ class NoCipher:
 
     def encrypt(self, name: str, source: BinaryIO) -> Iterator[bytes]:
         """Yield the content unchanged."""
-        return _chunks(source, CHUNK_BYTES)
+        return _read_chunks(source, CHUNK_BYTES)
 
     def stored_bytes(self, plain_bytes: int) -> int:
         """Return the size of the content."""
@@ -67,7 +67,7 @@ class NoCipher:
 
     def decrypt(self, name: str, source: BinaryIO) -> Iterator[bytes]:
         """Yield the content unchanged."""
-        return _chunks(source, CHUNK_BYTES)
+        return _read_chunks(source, CHUNK_BYTES)
 
 
 class SharedCipher:
@@ -78,8 +78,8 @@ class SharedCipher:
 
     def encrypt(self, name: str, source: BinaryIO) -> Iterator[bytes]:
         """Yield the chunks, each encrypted."""
-        box = self._box(name)
-        for number, chunk, last in _numbered(_chunks(source, CHUNK_BYTES)):
+        box = self._make_aead(name)
+        for number, chunk, last in _number_chunks(_read_chunks(source, CHUNK_BYTES)):
             yield box.encrypt(_nonce(number, last), chunk, None)
 
     def stored_bytes(self, plain_bytes: int) -> int:
@@ -88,8 +88,8 @@ class SharedCipher:
 
     def decrypt(self, name: str, source: BinaryIO) -> Iterator[bytes]:
         """Yield decrypted chunks. Raises ``InvalidInput``."""
-        box = self._box(name)
-        for number, chunk, last in _numbered(_chunks(source, CHUNK_BYTES + _TAG_BYTES)):
+        box = self._make_aead(name)
+        for number, chunk, last in _number_chunks(_read_chunks(source, CHUNK_BYTES + _TAG_BYTES)):
             try:
                 yield box.decrypt(_nonce(number, last), chunk, None)
             except InvalidTag:
@@ -98,7 +98,7 @@ class SharedCipher:
                     "was changed."
                 ) from None
 
-    def _box(self, name: str) -> AESGCM:
+    def _make_aead(self, name: str) -> AESGCM:
         info = b"aitne backup 1\0" + name.encode()
         return AESGCM(HKDF(hashes.SHA256(), 32, salt=None, info=info).derive(self._secret))
 
@@ -137,7 +137,7 @@ def create_key_pair(private: Path) -> Path:
 def read_recipient(path: Path) -> X25519PublicKey:
     """Return the public key in a file. Raises ``SetupError``."""
     try:
-        key = load_pem_public_key(_read(path))
+        key = load_pem_public_key(_read_key_file(path))
     except ValueError:
         key = None
     if not isinstance(key, X25519PublicKey):
@@ -148,10 +148,10 @@ def read_recipient(path: Path) -> X25519PublicKey:
     return key
 
 
-def read_private(path: Path) -> X25519PrivateKey:
+def read_private_key(path: Path) -> X25519PrivateKey:
     """Return the private key in a file. Raises ``SetupError``."""
     try:
-        key = load_pem_private_key(_read(path), password=None)
+        key = load_pem_private_key(_read_key_file(path), password=None)
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, X25519PrivateKey):
@@ -164,7 +164,7 @@ def fingerprint(key: X25519PublicKey) -> str:
     return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()
 
 
-def encrypting(recipient: X25519PublicKey) -> tuple[SharedCipher, str]:
+def make_encrypting_cipher(recipient: X25519PublicKey) -> tuple[SharedCipher, str]:
     """Return the cipher of a new backup for ``recipient``, and its ephemeral public key in
     hexadecimal digits.
     """
@@ -173,7 +173,7 @@ def encrypting(recipient: X25519PublicKey) -> tuple[SharedCipher, str]:
     return SharedCipher(ephemeral, recipient), public.hex()
 
 
-def decrypting(private: X25519PrivateKey, ephemeral: str) -> SharedCipher:
+def make_decrypting_cipher(private: X25519PrivateKey, ephemeral: str) -> SharedCipher:
     """Return the cipher of an existing backup with that ephemeral public key."""
     return SharedCipher(private, X25519PublicKey.from_public_bytes(bytes.fromhex(ephemeral)))
 
@@ -182,7 +182,7 @@ def _public_pem(key: X25519PublicKey) -> bytes:
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
-def _read(path: Path) -> bytes:
+def _read_key_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
@@ -193,12 +193,12 @@ def _nonce(number: int, last: bool) -> bytes:
     return number.to_bytes(11, "big") + bytes([last])
 
 
-def _chunks(source: BinaryIO, size: int) -> Iterator[bytes]:
+def _read_chunks(source: BinaryIO, size: int) -> Iterator[bytes]:
     while chunk := source.read(size):
         yield chunk
 
 
-def _numbered(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
+def _number_chunks(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
     """Yield each chunk with its number and whether it is the last one; at least one, which may be
     empty.
     """

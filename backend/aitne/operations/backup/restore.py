@@ -35,8 +35,8 @@ from aitne.operations.backup.create import (
     machine_hash,
 )
 from aitne.operations.backup.encryption import BackupCipher
-from aitne.operations.owner import owner_of
-from aitne.services.platform.restoration import restoration_file
+from aitne.operations.owner import find_owner
+from aitne.services.platform.restoration import restoration_marker_file
 from aitne.store import backup as database
 from aitne.supervisor import control
 from aitne.supervisor.identity import acting_as
@@ -87,7 +87,7 @@ class _Plan:
         return self.archive.manifest
 
 
-def check(archive: Archive, data_dir: Path, *, replace: bool) -> None:
+def check_restorable(archive: Archive, data_dir: Path, *, replace: bool) -> None:
     """Check that a backup can be restored into ``data_dir``. ``replace`` permits a directory that
     is not empty.
 
@@ -97,11 +97,11 @@ def check(archive: Archive, data_dir: Path, *, replace: bool) -> None:
         SetupError: the backup is of a newer release.
     """
     manifest = archive.manifest
-    database.refuse_newer(manifest.schema_revision, manifest.release)
-    here = _made_here(manifest)
+    database.check_schema_not_newer(manifest.schema_revision, manifest.release)
+    here = _is_made_here(manifest)
     for folder in {data_dir, *([Path(manifest.data_dir)] if here else [])}:
-        with acting_as(owner_of(folder)):
-            running = control.status(folder) is not None
+        with acting_as(find_owner(folder)):
+            running = control.get_status(folder) is not None
         if running:
             raise Conflict(
                 f"A platform runs in {folder}. Stop it first: "
@@ -112,7 +112,7 @@ def check(archive: Archive, data_dir: Path, *, replace: bool) -> None:
             'With accounts.mode = "own" the records of running jobs are beside the data directory '
             f"{manifest.data_dir}: restore the backup there."
         )
-    with acting_as(owner_of(data_dir)):
+    with acting_as(find_owner(data_dir)):
         empty = not data_dir.is_dir() or not any(data_dir.iterdir())
     if not replace and not empty:
         raise Conflict(
@@ -133,9 +133,9 @@ def restore_backup(
         InvalidInput: the backup is damaged, or encrypted to another key than ``key``.
         SetupError: the backup is of a newer release, or the disk is full.
     """
-    check(archive, data_dir, replace=replace)
-    cipher = archive.cipher(key)
-    actor, account = own_account_name(), owner_of(data_dir)
+    check_restorable(archive, data_dir, replace=replace)
+    cipher = archive.make_cipher(key)
+    actor, account = own_account_name(), find_owner(data_dir)
     aside = f"before-restore-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     try:
         with acting_as(account):
@@ -161,7 +161,7 @@ def restore_backup(
         if os.geteuid() == 0 and plan.manifest.own_accounts:
             _give_config_to_root(plan, 0 if account is None else account.uid)
         with acting_as(account):
-            restoration_file(data_dir).unlink()
+            restoration_marker_file(data_dir).unlink()
     except OSError as error:
         raise SetupError(
             f"The backup is not restored completely: {error.filename or data_dir}: "
@@ -176,23 +176,23 @@ def _restore(plan: _Plan) -> RestoredPlatform:
     if plan.manifest.database == "sqlite":
         database.check_sqlite(plan.stage / "aitne.db")
         staged_url = f"sqlite:///{plan.stage / 'aitne.db'}"
-        asyncio.run(_mark(plan, staged_url))
+        asyncio.run(_mark_restored(plan, staged_url))
         for suffix in ("-wal", "-shm"):
             plan.stage.joinpath(f"aitne.db{suffix}").unlink(missing_ok=True)
-        target = _permitted(plan, database.sqlite_file(url))
-        _announce(plan)
+        target = _check_permitted_database(plan, database.sqlite_file(url))
+        _write_restoration_file(plan)
     else:
-        _announce(plan)
+        _write_restoration_file(plan)
         _restore_postgres(plan, url)
         target = None
     moved = _move_aside(plan, target)
     for name in _REPLACED:
         if plan.stage.joinpath(name).exists():
-            _rename(plan, plan.stage / name, plan.data_dir / name)
+            _move_with_undo(plan, plan.stage / name, plan.data_dir / name)
     if target is not None:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _rename(plan, plan.stage / "aitne.db", target)
-    linked = _link(plan)
+        _move_with_undo(plan, plan.stage / "aitne.db", target)
+    linked = _link_job_folders(plan)
     _sync(plan.data_dir)
     return RestoredPlatform(
         data_dir=plan.data_dir,
@@ -244,7 +244,7 @@ def _database_url(plan: _Plan) -> str:
                 url = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("database")
             except ValueError as error:
                 raise SetupError(f"The settings in the backup cannot be read: {error}") from error
-    found = database.kind_of(url or default)
+    found = database.parse_database_kind(url or default)
     if found != plan.manifest.database:
         raise SetupError(
             f"The backup is of a {plan.manifest.database} database, but the settings name a {found} "
@@ -253,7 +253,7 @@ def _database_url(plan: _Plan) -> str:
     return url or default
 
 
-def _permitted(plan: _Plan, target: Path) -> Path:
+def _check_permitted_database(plan: _Plan, target: Path) -> Path:
     """Return the SQLite database to restore. Raises ``SetupError`` if only the backup names it, and
     it is outside the data directory.
     """
@@ -266,9 +266,9 @@ def _permitted(plan: _Plan, target: Path) -> Path:
     return target
 
 
-def _announce(plan: _Plan) -> None:
+def _write_restoration_file(plan: _Plan) -> None:
     """Write the file on account of which `aitne up` refuses a platform that is half restored."""
-    file, staged = restoration_file(plan.data_dir), plan.stage / "restoration"
+    file, staged = restoration_marker_file(plan.data_dir), plan.stage / "restoration"
     options = ["--data-dir", str(plan.data_dir), "--replace"]
     if plan.key is not None:
         options += ["--key", str(plan.key.absolute())]
@@ -281,8 +281,8 @@ def _announce(plan: _Plan) -> None:
     _sync(plan.data_dir)
 
 
-async def _mark(plan: _Plan, url: str) -> None:
-    await database.mark_restored(
+async def _mark_restored(plan: _Plan, url: str) -> None:
+    await database.complete_restore(
         url,
         actor=plan.actor,
         backup_at=plan.manifest.created_at,
@@ -291,18 +291,18 @@ async def _mark(plan: _Plan, url: str) -> None:
 
 
 def _restore_postgres(plan: _Plan, url: str) -> None:
-    if asyncio.run(database.schema_of(url)) is not None:
+    if asyncio.run(database.read_schema_revision(url)) is not None:
         if not plan.replace:
             raise Conflict(
                 "The PostgreSQL database that the settings name already contains a platform. Name an "
                 "empty one with AITNE_DATABASE, or pass --replace: its tables are then moved to "
                 "another schema, not deleted."
             )
-        plan.undo.append(lambda: asyncio.run(database.put_back(url, plan.aside)))
-        asyncio.run(database.set_aside(url, plan.aside))
+        plan.undo.append(lambda: asyncio.run(database.restore_renamed_schema(url, plan.aside)))
+        asyncio.run(database.rename_schema(url, plan.aside))
         plan.set_aside = True
     database.restore_postgres(url, plan.stage / POSTGRES)
-    asyncio.run(_mark(plan, url))
+    asyncio.run(_mark_restored(plan, url))
 
 
 def _give_config_to_root(plan: _Plan, owner: int) -> None:
@@ -351,11 +351,11 @@ def _move_aside(plan: _Plan, target: Path | None) -> str | None:
     aside.mkdir(mode=0o700)
     plan.undo.append(aside.rmdir)
     for path in earlier:
-        _rename(plan, path, aside / path.name)
+        _move_with_undo(plan, path, aside / path.name)
     return str(aside)
 
 
-def _rename(plan: _Plan, source: Path, destination: Path) -> None:
+def _move_with_undo(plan: _Plan, source: Path, destination: Path) -> None:
     # First, because a signal may arrive at any time.
     plan.undo.append(lambda: None if os.path.lexists(source) else _move(destination, source))
     _move(source, destination)
@@ -371,7 +371,7 @@ def _move(source: Path, destination: Path) -> None:
         shutil.move(source, destination)  # a database on another file system
 
 
-def _link(plan: _Plan) -> list[Path]:
+def _link_job_folders(plan: _Plan) -> list[Path]:
     """Link the folders of running jobs, if the platform of the backup ran on this machine in
     another data directory; return these folders.
 
@@ -379,7 +379,7 @@ def _link(plan: _Plan) -> list[Path]:
     are newer than the backup.
     """
     origin = Path(plan.manifest.data_dir)
-    if not _made_here(plan.manifest) or origin == plan.data_dir:
+    if not _is_made_here(plan.manifest) or origin == plan.data_dir:
         return []
     linked = []
     for name in _OF_THE_JOBS:
@@ -391,7 +391,7 @@ def _link(plan: _Plan) -> list[Path]:
     return linked
 
 
-def _made_here(manifest: Manifest) -> bool:
+def _is_made_here(manifest: Manifest) -> bool:
     """Return whether the backup was made on this machine."""
     return manifest.machine == machine_hash()
 

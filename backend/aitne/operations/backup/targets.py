@@ -45,25 +45,25 @@ class Target(Protocol):
         ...
 
 
-def name_of(cluster: str, at: datetime) -> str:
+def make_backup_name(cluster: str, at: datetime) -> str:
     """Return the file name of a backup: names sort by time."""
     return f"aitne-{cluster}-{at:%Y%m%dT%H%M%S}Z.tar"
 
 
-def target_of(to: str, data_dir: Path) -> Target:
-    """Return the place that ``to`` names: a folder, or ``s3://BUCKET/PREFIX``. ``data_dir`` is the
+def make_target(target: str, data_dir: Path) -> Target:
+    """Return the place that ``target`` names: a folder, or ``s3://BUCKET/PREFIX``. ``data_dir`` is the
     folder for backups on their way into a bucket.
 
     Raises:
         SetupError: the folder cannot be used, or the program ``aws`` is missing.
     """
-    if to.startswith(S3):
-        return _Bucket(f"s3://{to.removeprefix(S3).lstrip('/').rstrip('/')}", data_dir)
-    return _Folder(Path(to).expanduser().absolute())
+    if target.startswith(S3):
+        return _Bucket(f"s3://{target.removeprefix(S3).lstrip('/').rstrip('/')}", data_dir)
+    return _Folder(Path(target).expanduser().absolute())
 
 
 @contextmanager
-def staged(place: Path) -> Iterator[Path]:
+def create_staging_folder(place: Path) -> Iterator[Path]:
     """Provide an empty private folder in ``place`` for the ``with`` block, which is removed at its
     end, and remove those that killed processes left. Raises ``OSError``.
     """

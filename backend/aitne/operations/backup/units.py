@@ -36,7 +36,7 @@ WantedBy=timers.target
 """
 
 
-def backup_units(
+def make_backup_units(
     *, program: Path, data_dir: Path, user: str | None, config: Path | None = None
 ) -> dict[str, str]:
     """Return the units of a daily backup to the place that `[backup]` in the settings names, each

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from aitne.operations.backup.archive import Archive, Manifest
-from aitne.store.backup import refuse_newer
+from aitne.store.backup import check_schema_not_newer
 
 
 def verify_backup(path: Path, key: Path | None) -> Manifest:
@@ -18,10 +18,10 @@ def verify_backup(path: Path, key: Path | None) -> Manifest:
     """
     with Archive(path) as archive:
         manifest = archive.manifest
-        refuse_newer(manifest.schema_revision, manifest.release)
+        check_schema_not_newer(manifest.schema_revision, manifest.release)
         archive.verify()
         if key is not None:
-            cipher = archive.cipher(key)
+            cipher = archive.make_cipher(key)
             for member in manifest.members:
                 for _ in archive.read(member, cipher):
                     pass

@@ -24,7 +24,7 @@ from aitne.core.models.health import HealthState
 from aitne.core.models.node import Cluster
 from aitne.core.settings import Settings
 from aitne.host.settings import load_settings
-from aitne.operations.doctor.root_files import RootFiles, variables_of_last_start
+from aitne.operations.doctor.root_files import RootFiles, read_variables_of_last_start
 from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.topology import ClusterTopologies
@@ -63,7 +63,7 @@ class CheckedHost:
     _store: Store | None = None
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """True if the supervisor answers."""
         return self.status is not None
 
@@ -81,24 +81,24 @@ class CheckedHost:
             SetupError: there is none yet.
         """
         self.check_database()
-        return self._unopened
+        return self._unchecked_store
 
     @property
-    def _unopened(self) -> Store:
+    def _unchecked_store(self) -> Store:
         if self._store is None:
             self._store = make_store(self.settings)
         return self._store
 
     @property
-    def slurm(self) -> bool:
+    def has_slurm(self) -> bool:
         """True if the scheduler is Slurm."""
         return self.settings.capabilities.remote
 
-    def site(self) -> Site:
+    def make_slurm_site(self) -> Site:
         """Return an object that queries Slurm with its commands, under this process's account."""
         return Site(self.settings, LocalCommand(self.settings.slurm.command_prefix))
 
-    def trust(self) -> ssl.SSLContext:
+    def make_trust_context(self) -> ssl.SSLContext:
         """Return what clients of the platform trust: the system's CAs, and the platform's own, which
         issues the certificates of a reverse proxy, too.
         """
@@ -108,7 +108,7 @@ class CheckedHost:
             context.load_verify_locations(own)
         return context
 
-    async def shared(self, name: str, ask: Callable[[], Awaitable[_T]]) -> _T:
+    async def query_once(self, name: str, ask: Callable[[], Awaitable[_T]]) -> _T:
         """Return the answer of ``ask``, which is asked once for all checks that use this name."""
         if name not in self._shared:
 
@@ -121,29 +121,31 @@ class CheckedHost:
 
     async def slurm_config(self) -> str:
         """Return the output of ``scontrol show config``. Raises ``SchedulerUnavailable``."""
-        return await self.shared("config", lambda: self.site().ask("scontrol", "show", "config"))
+        return await self.query_once(
+            "config", lambda: self.make_slurm_site().run_query("scontrol", "show", "config")
+        )
 
     async def cluster(self) -> Cluster:
         """Return the nodes and partitions that the controller stored last."""
-        return await self.shared("cluster", self.store.cluster)
+        return await self.query_once("cluster", self.store.get_cluster)
 
-    async def broker(self) -> Welcome:
+    async def query_broker(self) -> Welcome:
         """Return what the broker says about itself. Raises ``Unavailable``."""
 
         async def ask() -> Welcome:
             client = BrokerClient(self.settings)
             try:
-                return await client.welcome()
+                return await client.read_welcome()
             finally:
                 await client.close()
 
-        return await self.shared("broker", ask)
+        return await self.query_once("broker", ask)
 
-    async def health(self, name: str) -> Finding:
+    async def check_health(self, name: str) -> Finding:
         """Return the finding of a check of the portal's health page, executed in this process."""
         if name in _IN_DATABASE:
             self.check_database()
-        function = self._health().all().get(name)
+        function = self._make_health_checks().all().get(name)
         if function is None:
             return skipped("This platform has none.")
         result = await function()
@@ -153,8 +155,8 @@ class CheckedHost:
             return unknown(result.says, result.advice)
         return _STATES[result.state](result.says, result.advice or "See `aitne admin health`.")
 
-    def _health(self) -> HealthChecks:
-        settings, store = self.settings, self._unopened
+    def _make_health_checks(self) -> HealthChecks:
+        settings, store = self.settings, self._unchecked_store
         cluster = ClusterService(store, None, settings, utc_now)
         probes = LocalProbes()
         return HealthChecks(
@@ -183,7 +185,7 @@ class CheckedHost:
         brokers = self.root_files.brokers.values() if self.root_files is not None else ()
         keys = [broker.slurm.jwt_key for broker in brokers if not isinstance(broker, str)]
         more = [key for key in keys if key is not None]
-        return SecretFiles(self.settings, config if self.slurm else None, more)
+        return SecretFiles(self.settings, config if self.has_slurm else None, more)
 
     async def close(self) -> None:
         """End what is still asked, and close the connections to the database."""
@@ -212,6 +214,6 @@ def open_host(
         os.environ.update({name: text for name, text in stored.items() if name[:6] == "AITNE_"})
     else:
         of_root = root_files.variables if root_files is not None else {}
-        for name, text in (of_root or variables_of_last_start(data_dir / "run")).items():
+        for name, text in (of_root or read_variables_of_last_start(data_dir / "run")).items():
             os.environ.setdefault(name, text)
     return CheckedHost(load_settings(data_dir), status, job_user, root_files)

@@ -62,25 +62,27 @@ async def examine_nodes(host: CheckedHost) -> Sequence[NodeReport]:
 
     async def run() -> Sequence[NodeReport]:
         cluster = await host.cluster()
-        usable = [node for node in cluster.nodes if node.state.usable][:MOST_NODES]
+        usable = [node for node in cluster.nodes if node.state.is_usable][:MOST_NODES]
         return await asyncio.to_thread(
-            _examine, host, usable, [node.name for node in cluster.nodes]
+            _run_test_jobs, host, usable, [node.name for node in cluster.nodes]
         )
 
-    return await host.shared("node jobs", run)
+    return await host.query_once("node jobs", run)
 
 
-def _examine(host: CheckedHost, nodes: Sequence[Node], names: Sequence[str]) -> list[NodeReport]:
+def _run_test_jobs(
+    host: CheckedHost, nodes: Sequence[Node], names: Sequence[str]
+) -> list[NodeReport]:
     user = host.job_user or ""
     if not nodes:
         return [NodeReport(user, None, "the scheduler reports no usable node")]
     data_dir = str(host.settings.data_dir)
     with acting_as_user(Client(data_dir=data_dir), user, "doctor", _MAY_ACT_FOR) as client:
         # Nodes that the local scheduler simulates are this machine.
-        chosen = nodes if host.slurm else nodes[:1]
+        chosen = nodes if host.has_slurm else nodes[:1]
         jobs: list[str] = []
         pool = ThreadPoolExecutor(len(chosen))
-        runs = [pool.submit(_report, client, host, node, names, jobs) for node in chosen]
+        runs = [pool.submit(_run_test_job, client, host, node, names, jobs) for node in chosen]
         try:
             if wait(runs, timeout=WITHIN_S).not_done:
                 _cancel(client, jobs)
@@ -104,22 +106,22 @@ def _cancel(client: Client, jobs: Sequence[str]) -> None:
                 client.jobs.cancel(job_id)
 
 
-def _report(
+def _run_test_job(
     client: Client, host: CheckedHost, node: Node, names: Sequence[str], jobs: list[str]
 ) -> NodeReport:
     """Run the test job of one node, append its ID to ``jobs``, and return its report."""
     try:
-        job = client.jobs.create(job_file(host.settings, node, names))
+        job = client.jobs.create(make_job_file(host.settings, node, names))
     except AitneError as error:
         return NodeReport(node.name, None, error.message)
     jobs.append(job.id)
     try:
         client.jobs.wait(job.id, until=lambda job: job.started_at is not None, timeout_s=WAIT_S)
         seen, connected, reason = None, False, None
-        for line in _lines(client, job.id):
+        for line in _follow_lines(client, job.id):
             if seen is None and line.startswith(node_probe.MARK):
                 seen = json.loads(line.partition(" ")[2])
-                reason = _connection_problem(node if host.slurm else None, int(seen["port"]))
+                reason = _connection_problem(node if host.has_slurm else None, int(seen["port"]))
                 connected = reason is None
         ended = client.jobs.wait(job.id, timeout_s=WAIT_S)
         if seen is None:
@@ -131,7 +133,7 @@ def _report(
         _cancel(client, [job.id])
 
 
-def job_file(settings: Settings, node: Node, names: Sequence[str]) -> dict[str, Any]:
+def make_job_file(settings: Settings, node: Node, names: Sequence[str]) -> dict[str, Any]:
     """Return the job file of the test job for one node; ``names`` are those of all nodes."""
     portal = f"{settings.agents_url}/healthz"
     wanted = {
@@ -160,7 +162,7 @@ def job_file(settings: Settings, node: Node, names: Sequence[str]) -> dict[str, 
     }
 
 
-def _lines(client: Client, job_id: str) -> Any:
+def _follow_lines(client: Client, job_id: str) -> Any:
     """Yield the lines of a job's log as they are written."""
     rest = b""
     for chunk in client.jobs.follow_logs(job_id):

@@ -43,7 +43,7 @@ def count_gpus() -> int | str:
     return f"NVML error {status}" if status else count.value
 
 
-def link_atomic(folder: str) -> str:
+def check_link_atomicity(folder: str) -> str:
     """Return ``atomic`` if a hard link can be made once only, otherwise the reason."""
     source = os.path.join(folder, f".doctor-{os.getpid()}")
     target = source + ".link"
@@ -64,7 +64,7 @@ def link_atomic(folder: str) -> str:
                 os.unlink(path)
 
 
-def program_version(program: str) -> str | None:
+def read_program_version(program: str) -> str | None:
     """Return what a program says about its version; None if it does not run."""
     path = shutil.which(program)
     if path is None:
@@ -78,7 +78,7 @@ def program_version(program: str) -> str | None:
     return said.stdout.decode("utf-8", "replace").strip() if said.returncode == 0 else None
 
 
-def answer_time(url: str) -> float | None:
+def fetch_server_time(url: str) -> float | None:
     """Return the server's Unix time of an answer of ``url``, None without one. Raises ``OSError``."""
     # The certificate is checked elsewhere: this is about the way to the server, and its clock.
     context = ssl.create_default_context()
@@ -98,7 +98,7 @@ def main(wanted: dict[str, Any]) -> None:
     unreachable, skew = [], None
     for url in wanted["urls"]:
         try:
-            there = answer_time(url)
+            there = fetch_server_time(url)
             if there is not None and url == wanted["time_url"]:
                 skew = round(time.time() - there, 1)
         except (OSError, ValueError) as error:
@@ -113,9 +113,9 @@ def main(wanted: dict[str, Any]) -> None:
         "port": listener.getsockname()[1],
         "unreachable": unreachable,
         "skew_s": skew,
-        "link": link_atomic(os.environ.get("AITNE_JOB_DIR") or os.getcwd()),
+        "link": check_link_atomicity(os.environ.get("AITNE_JOB_DIR") or os.getcwd()),
         "gpus": count_gpus(),
-        "apptainer": program_version(wanted["apptainer"]),
+        "apptainer": read_program_version(wanted["apptainer"]),
     }
     print(MARK, json.dumps(seen), flush=True)  # noqa: T201 - the job's log
     try:

@@ -9,8 +9,8 @@ from pathlib import Path
 from aitne.broker.config import BrokerConfig, load_config
 from aitne.core.errors import SetupError
 from aitne.core.platform.own_accounts import broker_dir
-from aitne.operations.upgrade.process import environment_of
-from aitne.operations.upgrade.trust import changeable_by_others
+from aitne.operations.upgrade.process import select_start_environment
+from aitne.operations.upgrade.trust import describe_other_writers
 from aitne.services.platform import exposed_files
 from aitne.supervisor.plan import FILE, SupervisorPlan
 
@@ -34,24 +34,24 @@ def read_root_files(data_dir: Path) -> RootFiles | None:
     paths = (BROKER_CONFIG, broker_dir(data_dir) / "broker.toml")
     brokers = {path: _broker_config(path) for path in paths if path.is_file()}
     plan = broker_dir(data_dir) / FILE
-    trusted = plan.is_file() and changeable_by_others(plan) is None
-    return RootFiles(brokers, variables_of_last_start(plan.parent) if trusted else {})
+    trusted = plan.is_file() and describe_other_writers(plan) is None
+    return RootFiles(brokers, read_variables_of_last_start(plan.parent) if trusted else {})
 
 
-def variables_of_last_start(folder: Path) -> dict[str, str]:
+def read_variables_of_last_start(folder: Path) -> dict[str, str]:
     """Return the ``AITNE_*`` variables, and the options as variables, with which the platform whose
     plan is in ``folder`` was started last; they name the file of settings. Without a plan that this
     account can read there are none.
     """
     try:
-        variables = environment_of(SupervisorPlan.read(folder).base_env)
+        variables = select_start_environment(SupervisorPlan.read(folder).base_env)
     except (OSError, ValueError, TypeError, KeyError):  # none, or that of another release
         return {}
     return {name: text for name, text in variables.items() if name.startswith("AITNE_")}
 
 
 def _broker_config(path: Path) -> BrokerConfig | str:
-    problem = changeable_by_others(path)
+    problem = describe_other_writers(path)
     if problem is not None:
         return f"{problem}, and so {path}, which tells the broker what to permit."
     try:

@@ -39,7 +39,7 @@ class Examination:
     """True if a check has not ended, so that its thread still waits."""
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """True if a check has failed."""
         return any(finding.state is CheckState.FAILED for _, finding in self.results)
 
@@ -92,13 +92,13 @@ def diagnose(
     # Not asyncio.run: it would wait for threads that a file system never answers.
     loop = asyncio.new_event_loop()
     host = open_host(data_dir, job_user, root_files)
-    examination = loop.run_until_complete(examine(host))
+    examination = loop.run_until_complete(run_checks(host))
     repairs = examination.repair() if fix else []
     for line in repairs:
         say(line)
     if repairs:
         host = open_host(data_dir, job_user, root_files)
-        examination = loop.run_until_complete(examine(host))
+        examination = loop.run_until_complete(run_checks(host))
     try:
         store_report(host, examination)
     except OSError as error:
@@ -108,13 +108,13 @@ def diagnose(
     return examination
 
 
-async def examine(host: CheckedHost, chosen: Iterable[DoctorCheck] | None = None) -> Examination:
+async def run_checks(host: CheckedHost, chosen: Iterable[DoctorCheck] | None = None) -> Examination:
     """Run the checks (None: all) and return their results; the last ones are also stored in the
     data directory, where the portal's health page reads them.
     """
     began = time.monotonic()
     selected = list(checks.all_checks() if chosen is None else chosen)
-    findings = await asyncio.gather(*(_bounded(check, host) for check in selected))
+    findings = await asyncio.gather(*(_run_within_time_limit(check, host) for check in selected))
     # A thread that waits for a file system cannot be ended.
     hangs = any(hung for _, hung in findings)
     if not hangs:
@@ -132,13 +132,13 @@ def store_report(host: CheckedHost, examination: Examination) -> None:
     write_report(host.settings.data_dir, report)
 
 
-def as_json(results: Iterable[CheckResult]) -> dict[str, object]:
+def make_json_document(results: Iterable[CheckResult]) -> dict[str, object]:
     """Return the document that ``--json`` prints."""
     return {"checks": [json.loads(result.model_dump_json()) for result in results]}
 
 
-async def _bounded(check: DoctorCheck, host: CheckedHost) -> tuple[Finding, bool]:
-    if check.needs_platform and not host.running:
+async def _run_within_time_limit(check: DoctorCheck, host: CheckedHost) -> tuple[Finding, bool]:
+    if check.needs_platform and not host.is_running:
         return skipped("The platform is not running."), False
     within_s = JOBS_WITHIN_S if host.job_user and check.name in checks.JOB_CHECKS else WITHIN_S
     try:
@@ -160,10 +160,10 @@ async def _run(check: DoctorCheck, host: CheckedHost) -> Finding:
     if inspect.iscoroutinefunction(check.function):
         found: Finding = await check.function(host)
         return found
-    return await _in_thread(lambda: check.function(host))
+    return await _run_in_thread(lambda: check.function(host))
 
 
-async def _in_thread(call: Callable[[], object]) -> Finding:
+async def _run_in_thread(call: Callable[[], object]) -> Finding:
     """Call a function in a daemon thread, which does not keep the process from exiting if a file
     system never answers it.
     """

@@ -49,7 +49,7 @@ def fetch(
         time = None if date is None else parsedate_to_datetime(date)
         return WebResponse(response.status, time, response.read(_MOST_BYTES))
     except (OSError, HTTPException, ValueError) as error:
-        raise NoAnswer(f"{url}: {why(error)}.") from error
+        raise NoAnswer(f"{url}: {explain_error(error)}.") from error
     finally:
         connection.close()
 
@@ -68,10 +68,10 @@ def verification_error(host: str, port: int, name: str, context: ssl.SSLContext)
     except ssl.SSLCertVerificationError as error:
         return error.verify_message
     except OSError as error:
-        raise NoAnswer(f"{host}:{port}: {why(error)}.") from error
+        raise NoAnswer(f"{host}:{port}: {explain_error(error)}.") from error
 
 
-def why(error: Exception) -> str:
+def explain_error(error: Exception) -> str:
     """Return the reason of a failed connection in words."""
     if isinstance(error, TimeoutError):
         return f"no answer within {WITHIN_S:g} s"

@@ -32,7 +32,7 @@ def check_clock() -> Finding:
     return ok("A time service keeps the clock of this machine.")
 
 
-def folders_of(settings: Settings) -> list[Path]:
+def list_folders(settings: Settings) -> list[Path]:
     """Return the folders that the settings name."""
     software = settings.slurm.software_dir
     found = [

@@ -15,7 +15,7 @@ ANY_USER = "aitne-doctor."
 """Host name of no user, in place of the wildcard in the address of sessions."""
 
 
-def urls_of(settings: Settings) -> list[str]:
+def list_urls(settings: Settings) -> list[str]:
     """Return the URLs by which browsers and nodes reach the platform."""
     urls = [settings.portal_url, settings.sessions_base.replace(WILDCARD, ANY_USER, 1)]
     if settings.capabilities.remote:

@@ -80,7 +80,7 @@ async def check_slurmrestd(url: str) -> Finding:
     """Check that slurmrestd listens; the broker has the key for its requests."""
     client = RestClient(url)
     try:
-        response = await client.ask("GET", "/openapi/v3", {}, timeout_s=_REST_WITHIN_S)
+        response = await client.send_request("GET", "/openapi/v3", {}, timeout_s=_REST_WITHIN_S)
     except SchedulerUnavailable as error:
         return warning(
             f"slurmrestd does not answer: {error.message}",

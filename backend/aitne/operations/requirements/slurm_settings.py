@@ -132,7 +132,7 @@ REQUIREMENTS = (
 )
 
 
-def missing(report: SlurmReport) -> Iterator[Requirement]:
+def list_missing_settings(report: SlurmReport) -> Iterator[Requirement]:
     """Yield the settings that a Slurm lacks."""
     for requirement in REQUIREMENTS:
         if not requirement.is_met(report):

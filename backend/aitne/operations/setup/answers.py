@@ -27,9 +27,9 @@ from aitne.broker.config import BrokerOptions
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.models.base import Seconds, Strict
-from aitne.core.sessions.hosts import WILDCARD, check_wildcard
+from aitne.core.sessions.hosts import WILDCARD, check_wildcard_url
 from aitne.core.settings import BrokerClientSettings, Settings
-from aitne.core.validation import allowed_by, message_of
+from aitne.core.validation import describe_allowed_values, describe_error
 
 MOST_BYTES = 1 << 20
 MOST_URL = 300
@@ -41,7 +41,7 @@ _UNPRIVILEGED_PORT = 1_024
 """Lowest port on which a process that is not root's may listen."""
 
 
-def _path(value: Path) -> Path:
+def _check_path(value: Path) -> Path:
     # The paths are written to units and to the proxy's configuration, where other characters have a meaning.
     allowed = all(char.isalnum() or char in "/._+-" for char in str(value))
     if not value.is_absolute() or not allowed or ".." in value.parts:
@@ -49,11 +49,11 @@ def _path(value: Path) -> Path:
     return value
 
 
-AbsolutePath = Annotated[Path, AfterValidator(_path)]
+AbsolutePath = Annotated[Path, AfterValidator(_check_path)]
 Account = Annotated[str, Field(pattern=_ACCOUNT)]
 
 
-def _described(name: str) -> Any:
+def _describe_field(name: str) -> Any:
     """Return a required field with the description that the setting ``name`` has."""
     description = Settings.model_fields[name].description or ""
     return Field(description=f"{description.partition('; unset:')[0].rstrip('.')}.")
@@ -129,8 +129,8 @@ class Answers(Settings):
         description="`slurm`: the site's Slurm; `local`: this machine alone, each user's jobs as the "
         "user's Unix account."
     )
-    public_url: str = _described("public_url")
-    sessions_url: str = _described("sessions_url")
+    public_url: str = _describe_field("public_url")
+    sessions_url: str = _describe_field("sessions_url")
     data_dir: AbsolutePath = Field(Path("/var/lib/aitne"), description="The data directory.")
     account: Account = Field("aitne", description="Unix account of the platform's own processes.")
     create_account: bool = Field(
@@ -160,7 +160,7 @@ class Answers(Settings):
 
     @field_validator("public_url")
     @classmethod
-    def _host(cls, value: str) -> str:
+    def _check_public_url(cls, value: str) -> str:
         if len(value) > MOST_URL or _URL.fullmatch(value) is None:
             raise ValueError(
                 "must be http:// or https:// and a host, such as https://aitne.example.org"
@@ -169,7 +169,7 @@ class Answers(Settings):
 
     @field_validator("sessions_url")
     @classmethod
-    def _own_origin(cls, value: str, info: ValidationInfo) -> str:
+    def _check_sessions_url(cls, value: str, info: ValidationInfo) -> str:
         if len(value) > MOST_URL or _URL.fullmatch(value.replace(f"//{WILDCARD}", "//", 1)) is None:
             raise ValueError(
                 "must be http:// or https:// and a host, with a host for each user such as "
@@ -183,14 +183,14 @@ class Answers(Settings):
         if portal == value:
             raise ValueError("must not be public_url: sessions need their own origin")
         try:
-            check_wildcard(value, portal)
+            check_wildcard_url(value, portal)
         except ValueError as error:
             raise ValueError(f"is not possible: {error}") from error
         return value
 
     @field_validator("bind")
     @classmethod
-    def _address(cls, value: str) -> str:
+    def _check_bind_address(cls, value: str) -> str:
         try:
             ipaddress.ip_address(value)
         except ValueError as error:
@@ -199,14 +199,14 @@ class Answers(Settings):
 
     @field_validator("port")
     @classmethod
-    def _unprivileged(cls, value: int) -> int:
+    def _check_port(cls, value: int) -> int:
         if value < _UNPRIVILEGED_PORT:
             raise ValueError(f"is too small (at least {_UNPRIVILEGED_PORT})")
         return value
 
     @field_validator("database")
     @classmethod
-    def _postgresql(cls, value: str | None) -> str | None:
+    def _check_database(cls, value: str | None) -> str | None:
         if value is not None and re.fullmatch(r"postgres(ql)?://\S*", value) is None:
             raise ValueError("must be postgresql://USER@HOST/NAME")
         return value
@@ -219,7 +219,7 @@ class Answers(Settings):
     @property
     def given_settings(self) -> dict[str, Any]:
         """The answers of ``given`` that are settings of the platform."""
-        return _known_to(Settings, self._given)
+        return _select_known(Settings, self._given)
 
     @property
     def has_proxy(self) -> bool:
@@ -244,7 +244,7 @@ class Answers(Settings):
     @property
     def session_hosts(self) -> tuple[str, ...]:
         """Names that the certificate of the sessions' origin must contain."""
-        wildcard = (WILDCARD + self.sessions_host,) if self.user_domains else ()
+        wildcard = (WILDCARD + self.sessions_host,) if self.has_user_domains else ()
         return (self.sessions_host, *wildcard)
 
     @property
@@ -264,7 +264,7 @@ class Answers(Settings):
         return certificates.sessions, certificates.sessions_key
 
 
-def _known_to(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+def _select_known(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that ``model`` has fields for, sections likewise."""
     known = {}
     for name, value in values.items():
@@ -275,7 +275,7 @@ def _known_to(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, An
                 and issubclass(section, BaseModel)
                 and isinstance(value, dict)
             ):
-                known[name] = _known_to(section, value)
+                known[name] = _select_known(section, value)
             else:
                 known[name] = value
     return known
@@ -307,7 +307,7 @@ def read_answers(path: Path) -> dict[str, Any]:
     return content
 
 
-def validate(values: Mapping[str, Any]) -> Answers:
+def validate_answers(values: Mapping[str, Any]) -> Answers:
     """Return the answers.
 
     Raises:
@@ -319,21 +319,21 @@ def validate(values: Mapping[str, Any]) -> Answers:
         problems = [
             FieldProblem(
                 ".".join(map(str, part["loc"])),
-                message_of(part),
-                _shown(part["input"]),
-                allowed_by(part),
+                describe_error(part),
+                _format_value(part["input"]),
+                describe_allowed_values(part),
             )
             for part in error.errors()
         ]
     else:
-        problems = list(contradictions(answers))
+        problems = list(list_contradictions(answers))
         if not problems:
             return answers
     sentences = "; ".join(f"{problem.field} {problem.message}" for problem in problems)
     raise InvalidInput(f"The answers are wrong: {sentences}.", problems)
 
 
-def contradictions(answers: Answers) -> Iterator[FieldProblem]:
+def list_contradictions(answers: Answers) -> Iterator[FieldProblem]:
     """Yield a problem for each answer that contradicts an earlier one, or that it lacks."""
     proxy, certificates = answers.proxy.server, answers.certificates
     if answers.has_proxy and not answers.public_url.startswith("https:"):
@@ -397,7 +397,7 @@ def _certificate_problems(answers: Answers) -> Iterator[FieldProblem]:
             )
 
 
-def _shown(value: object) -> str | None:
+def _format_value(value: object) -> str | None:
     """Return a single value for messages, without URLs that may contain a password."""
     if isinstance(value, bool | int | float | str) and "://" not in str(value):
         return str(value)

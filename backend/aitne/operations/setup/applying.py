@@ -43,22 +43,22 @@ class FileChange:
     """True if the content is as rendered, and mode or owner are not."""
 
 
-def below(root: str, path: str) -> Path:
+def get_path_below(root: str, path: str) -> Path:
     """Return the place of an absolute path below ``root``."""
     return Path(root) / path.lstrip("/")
 
 
-def groups_of(root: str) -> dict[str, int]:
+def read_group_ids(root: str) -> dict[str, int]:
     """Return the gids of the local groups of the system below ``root``, by name."""
     try:
-        lines = below(root, "/etc/group").read_text(errors="replace").splitlines()
+        lines = get_path_below(root, "/etc/group").read_text(errors="replace").splitlines()
     except OSError:
         return {}
     rows = (line.split(":") for line in lines)
     return {row[0]: int(row[2]) for row in rows if len(row) >= 3 and row[2].isdecimal()}
 
 
-def compare(files: Sequence[File], root: str, gids: Mapping[str, int]) -> list[FileChange]:
+def compare_files(files: Sequence[File], root: str, gids: Mapping[str, int]) -> list[FileChange]:
     """Return each file with its difference from the disk. Nothing is changed.
 
     Raises:
@@ -66,7 +66,7 @@ def compare(files: Sequence[File], root: str, gids: Mapping[str, int]) -> list[F
     """
     changes = []
     for file in files:
-        path = below(root, file.path)
+        path = get_path_below(root, file.path)
         try:
             facts = path.lstat()
             current = path.read_text(encoding="utf-8", errors="replace")
@@ -91,9 +91,9 @@ def compare(files: Sequence[File], root: str, gids: Mapping[str, int]) -> list[F
     return changes
 
 
-def missing_folders(folders: Iterator[Folder], root: str) -> list[Folder]:
+def list_missing_folders(folders: Iterator[Folder], root: str) -> list[Folder]:
     """Return the folders that do not exist below ``root``."""
-    return [folder for folder in folders if not _is_folder(below(root, folder.path))]
+    return [folder for folder in folders if not _is_folder(get_path_below(root, folder.path))]
 
 
 def make_folder(folder: Folder, root: str, uid: int, gid: int) -> None:
@@ -102,7 +102,7 @@ def make_folder(folder: Folder, root: str, uid: int, gid: int) -> None:
     Raises:
         SetupError: it cannot be created.
     """
-    path = below(root, folder.path)
+    path = get_path_below(root, folder.path)
     try:
         path.mkdir(parents=True, exist_ok=True)
         if os.geteuid() == 0:
@@ -115,7 +115,7 @@ def make_folder(folder: Folder, root: str, uid: int, gid: int) -> None:
         ) from error
 
 
-def write(changes: Collection[FileChange], gids: Mapping[str, int]) -> list[Path]:
+def write_files(changes: Collection[FileChange], gids: Mapping[str, int]) -> list[Path]:
     """Write the files of these changes: all of them, or none if one fails.
 
     Replaced files have a copy beside them, with the time in its name.
@@ -133,7 +133,7 @@ def write(changes: Collection[FileChange], gids: Mapping[str, int]) -> list[Path
     try:
         for change in changes:
             change.path.parent.mkdir(parents=True, exist_ok=True)
-            staged[change.path] = _staged(change.file, change.path, gids)
+            staged[change.path] = _write_staged_file(change.file, change.path, gids)
         for change in changes:
             if change.state is FileState.CHANGED:
                 copies[change.path] = _copy(change.path, stamp)
@@ -160,15 +160,15 @@ def write(changes: Collection[FileChange], gids: Mapping[str, int]) -> list[Path
 
 def _diff(file: File, current: str) -> str:
     lines = difflib.unified_diff(
-        _masked(current).splitlines(keepends=True),
-        _masked(file.text).splitlines(keepends=True),
+        _mask_passwords(current).splitlines(keepends=True),
+        _mask_passwords(file.text).splitlines(keepends=True),
         fromfile=file.path if current else "/dev/null",
         tofile=file.path,
     )
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
 
-def _masked(text: str) -> str:
+def _mask_passwords(text: str) -> str:
     return _PASSWORD.sub(r"\1***@", text)
 
 
@@ -178,7 +178,7 @@ def _is_folder(path: Path) -> bool:
     return True  # it is below a folder that is closed to this account
 
 
-def _staged(file: File, path: Path, gids: Mapping[str, int]) -> Path:
+def _write_staged_file(file: File, path: Path, gids: Mapping[str, int]) -> Path:
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as target:

@@ -10,24 +10,26 @@ from dataclasses import dataclass
 
 from aitne.core.models.check import CheckResult, CheckState
 from aitne.operations.requirements.findings import Finding
-from aitne.supervisor.identity import ProcessAccount, as_account
+from aitne.supervisor.identity import ProcessAccount, make_popen_arguments
 from aitne.supervisor.own_accounts import plain_environment
 
 COMMAND_WITHIN_S = 15.0
 
 
-def check(name: str, state: CheckState, message: str, remedy: str | None = None) -> CheckResult:
+def make_result(
+    name: str, state: CheckState, message: str, remedy: str | None = None
+) -> CheckResult:
     """Return the result of a check."""
     return CheckResult(name=name, state=state, message=message, remedy=remedy)
 
 
-def result(name: str, finding: Finding, *, stops: bool = True) -> CheckResult:
-    """Return a finding as the result of the check ``name``. Without ``stops`` a failure is a warning,
+def make_result_of_finding(name: str, finding: Finding, *, is_blocking: bool = True) -> CheckResult:
+    """Return a finding as the result of the check ``name``. Without ``is_blocking`` a failure is a warning,
     because it can be corrected after the files were written.
     """
-    failed = finding.state is CheckState.FAILED and not stops
+    failed = finding.state is CheckState.FAILED and not is_blocking
     state = CheckState.WARNING if failed else finding.state
-    return check(name, state, finding.message, finding.remedy)
+    return make_result(name, state, finding.message, finding.remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,12 @@ class Answer:
     error: str = ""
 
     @property
-    def succeeded(self) -> bool:
+    def has_succeeded(self) -> bool:
         """True if the exit status is 0."""
         return self.status == 0
 
 
-def command(
+def run_command(
     argv: Sequence[str],
     *,
     account: pwd.struct_passwd | None = None,
@@ -78,7 +80,9 @@ def command(
                 "LC_ALL": "C.UTF-8",
                 **(environment or {}),
             },
-            **as_account(ProcessAccount.of(account) if account and changed else None),
+            **make_popen_arguments(
+                ProcessAccount.from_passwd(account) if account and changed else None
+            ),
         )
     except subprocess.TimeoutExpired:
         return Answer(None, "", f"{argv[0]} did not answer within {within_s:.0f} s")
@@ -87,7 +91,7 @@ def command(
     return Answer(ended.returncode, ended.stdout, ended.stderr.strip())
 
 
-def account_named(name: str) -> pwd.struct_passwd | None:
+def find_account(name: str) -> pwd.struct_passwd | None:
     """Return the Unix account of this machine; None if there is none."""
     try:
         return pwd.getpwnam(name)

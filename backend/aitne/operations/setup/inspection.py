@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from aitne.core.models.check import CheckResult, CheckState
 from aitne.operations.setup import machine, network
 from aitne.operations.setup.answers import Answers
-from aitne.operations.setup.checks import check
+from aitne.operations.setup.checks import make_result
 from aitne.operations.setup.slurm import SlurmSite
 
 
-def inspect(answers: Answers, root: str) -> Iterator[CheckResult]:
+def run_inspection(answers: Answers, root: str) -> Iterator[CheckResult]:
     """Yield the results of all checks, as they become known. Nothing is changed.
 
     ``root`` is the folder below which files are written; another one than ``/`` is not this machine.
     """
     if root != "/":
-        yield check(
+        yield make_result(
             "machine",
             CheckState.SKIPPED,
             f"This machine is not inspected: the files are for the system in {root}.",
         )
         return
-    yield from machine.checks(answers)
-    yield from network.checks(answers)
+    yield from machine.check_machine(answers)
+    yield from network.check_network(answers)
     if answers.scheduler == "slurm":
-        yield from SlurmSite(answers).checks()
+        yield from SlurmSite(answers).run_checks()

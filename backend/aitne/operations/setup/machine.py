@@ -12,11 +12,16 @@ from pathlib import Path
 
 from aitne.core.errors import SetupError
 from aitne.core.models.check import CheckResult, CheckState
-from aitne.operations.requirements.machine import check_clock, check_space, folders_of
+from aitne.operations.requirements.machine import check_clock, check_space, list_folders
 from aitne.operations.setup import rendering
 from aitne.operations.setup.answers import Answers
-from aitne.operations.setup.checks import account_named, check, command, result
-from aitne.operations.upgrade.trust import changeable_by_others
+from aitne.operations.setup.checks import (
+    find_account,
+    make_result,
+    make_result_of_finding,
+    run_command,
+)
+from aitne.operations.upgrade.trust import describe_other_writers
 from aitne.supervisor import preflight
 
 OK, WARNING, FAILED = CheckState.OK, CheckState.WARNING, CheckState.FAILED
@@ -33,7 +38,7 @@ _LISTENS = "0A"
 """State of a listening socket in ``/proc/net/tcp``."""
 
 
-def uid_range() -> tuple[int, int]:
+def read_uid_range() -> tuple[int, int]:
     """Return the lowest and the highest uid of users' accounts that ``login.defs`` names."""
     values = {"UID_MIN": 1_000, "UID_MAX": 60_000}
     try:
@@ -47,7 +52,7 @@ def uid_range() -> tuple[int, int]:
     return values["UID_MIN"], values["UID_MAX"]
 
 
-def proxy_group() -> str:
+def find_proxy_group() -> str:
     """Return the group of the reverse proxy's account on this distribution."""
     for name in ("www-data", "nginx", "caddy"):
         try:
@@ -57,23 +62,23 @@ def proxy_group() -> str:
     return "www-data"
 
 
-def checks(answers: Answers) -> Iterator[CheckResult]:
+def check_machine(answers: Answers) -> Iterator[CheckResult]:
     """Yield the results of all checks of this machine. Nothing is changed."""
-    yield result("clock", check_clock())
-    yield _programs(answers)
-    yield _account(answers)
-    yield _uids(answers)
+    yield make_result_of_finding("clock", check_clock())
+    yield _check_programs(answers)
+    yield _check_account(answers)
+    yield _check_uids(answers)
     if answers.scheduler == "slurm":
-        yield _shared_folder(answers.slurm.software_dir)
-    yield _data_dir(answers)
-    yield result("folders", check_space(folders_of(answers)), stops=False)
+        yield _check_shared_folder(answers.slurm.software_dir)
+    yield _check_data_dir(answers)
+    yield make_result_of_finding("folders", check_space(list_folders(answers)), is_blocking=False)
     if answers.has_proxy:
-        yield _proxy_group(answers.proxy.group)
+        yield _check_proxy_group(answers.proxy.group)
     if answers.proxy.server in rendering.PROXY_FILES:
-        yield _proxy(answers)
-    yield from _ports(answers)
+        yield _check_proxy(answers)
+    yield from _check_ports(answers)
     if answers.enable and not Path("/run/systemd/system").is_dir():
-        yield check(
+        yield make_result(
             "systemd",
             FAILED,
             "systemd does not run on this machine, so that no unit can be started.",
@@ -81,7 +86,7 @@ def checks(answers: Answers) -> Iterator[CheckResult]:
         )
 
 
-def _programs(answers: Answers) -> CheckResult:
+def _check_programs(answers: Answers) -> CheckResult:
     needed = ["aitne", "aitne-broker"] if answers.scheduler == "slurm" else ["aitne"]
     folder = answers.programs
     remedy = (
@@ -90,73 +95,77 @@ def _programs(answers: Answers) -> CheckResult:
     )
     missing = [name for name in needed if not os.access(folder / name, os.X_OK)]
     if missing:
-        return check("programs", FAILED, f"{folder} has no {' and no '.join(missing)}.", remedy)
-    problem = changeable_by_others(folder / needed[-1])
+        return make_result(
+            "programs", FAILED, f"{folder} has no {' and no '.join(missing)}.", remedy
+        )
+    problem = describe_other_writers(folder / needed[-1])
     if problem is not None:
-        return check("programs", WARNING, f"{problem}, and root runs the programs.", _PROTECT)
-    return check("programs", OK, f"The programs in {folder} belong to root.")
+        return make_result("programs", WARNING, f"{problem}, and root runs the programs.", _PROTECT)
+    return make_result("programs", OK, f"The programs in {folder} belong to root.")
 
 
-def _account(answers: Answers) -> CheckResult:
+def _check_account(answers: Answers) -> CheckResult:
     name = answers.account
-    account = account_named(name)
+    account = find_account(name)
     create = f"`useradd --system --user-group --home-dir {answers.data_dir} --shell /usr/sbin/nologin {name}`"
     if account is None:
         if answers.create_account:
-            return check("account", OK, f"The account {name} will be created.")
-        return check(
+            return make_result("account", OK, f"The account {name} will be created.")
+        return make_result(
             "account",
             FAILED,
             f"There is no Unix account {name} for the platform's own processes.",
             f"Set create_account = true, or run {create}.",
         )
     if account.pw_uid == 0:
-        return check("account", FAILED, f"{name} is root.", f"Choose a system account: {create}.")
+        return make_result(
+            "account", FAILED, f"{name} is root.", f"Choose a system account: {create}."
+        )
     try:
         grp.getgrnam(name)
     except KeyError:
-        return check(
+        return make_result(
             "account",
             FAILED,
             f"There is no group {name}, which reads the settings and the broker's socket.",
             f"`groupadd --system {name}; usermod --append --groups {name} {name}`",
         )
     if answers.accounts.min_uid <= account.pw_uid <= answers.accounts.max_uid:
-        return check(
+        return make_result(
             "account",
             FAILED if answers.scheduler == "local" else WARNING,
             f"{name} has the uid {account.pw_uid}, in the range of users, so that jobs may run as it.",
             f"Choose a system account: {create}.",
         )
-    return check("account", OK, f"The account {name} has the uid {account.pw_uid}.")
+    return make_result("account", OK, f"The account {name} has the uid {account.pw_uid}.")
 
 
-def _uids(answers: Answers) -> CheckResult:
-    low, high = uid_range()
+def _check_uids(answers: Answers) -> CheckResult:
+    low, high = read_uid_range()
     chosen = answers.accounts
-    source = _directory()
+    source = _find_account_source()
     message = (
         f"Jobs run as accounts with a uid from {chosen.min_uid} to {chosen.max_uid}; login.defs names "
         f"{low} to {high}, and accounts come from {source}."
     )
     if chosen.min_uid < low:
-        return check(
+        return make_result(
             "accounts",
             WARNING,
             f"{message} Uids below {low} are those of system accounts.",
             f"Set accounts.min_uid = {low}.",
         )
     if source != "local files" and chosen.max_uid <= high:
-        return check(
+        return make_result(
             "accounts",
             WARNING,
             f"{message} Directories often assign higher uids.",
             "Compare `id -u USER` of some users with accounts.max_uid.",
         )
-    return check("accounts", OK, message)
+    return make_result("accounts", OK, message)
 
 
-def _directory() -> str:
+def _find_account_source() -> str:
     """Return the source of accounts beside local files, from ``nsswitch.conf``."""
     try:
         lines = NSSWITCH.read_text(errors="replace").splitlines()
@@ -167,7 +176,7 @@ def _directory() -> str:
     return " and ".join(names) or "local files"
 
 
-def file_system(path: Path) -> str:
+def find_file_system_type(path: Path) -> str:
     """Return the type of the file system that contains ``path``, or its nearest existing parent."""
     target = next(folder for folder in (path, *path.parents) if folder.exists()).resolve()
     kind, longest = "unknown", -1
@@ -184,15 +193,15 @@ def file_system(path: Path) -> str:
     return kind
 
 
-def _shared_folder(folder: Path) -> CheckResult:
-    kind = file_system(folder)
-    problem = changeable_by_others(folder) if folder.is_dir() else None
+def _check_shared_folder(folder: Path) -> CheckResult:
+    kind = find_file_system_type(folder)
+    problem = describe_other_writers(folder) if folder.is_dir() else None
     if problem is not None:
         message = f"{problem}, and programs there run in the jobs of all users."
-        return check("shared", WARNING, message, _PROTECT)
+        return make_result("shared", WARNING, message, _PROTECT)
     if NETWORK_FILE_SYSTEMS.fullmatch(kind):
-        return check("shared", OK, f"{folder} is on a network file system ({kind}).")
-    return check(
+        return make_result("shared", OK, f"{folder} is on a network file system ({kind}).")
+    return make_result(
         "shared",
         WARNING,
         f"{folder} is on {kind}, a file system of this machine.",
@@ -200,57 +209,57 @@ def _shared_folder(folder: Path) -> CheckResult:
     )
 
 
-def _data_dir(answers: Answers) -> CheckResult:
+def _check_data_dir(answers: Answers) -> CheckResult:
     folder = answers.data_dir
     try:
         owner = folder.stat().st_uid
     except FileNotFoundError:
-        return check("data_dir", OK, f"The data directory {folder} will be created.")
+        return make_result("data_dir", OK, f"The data directory {folder} will be created.")
     except OSError as error:
-        return check("data_dir", UNKNOWN, f"{folder}: {error.strerror}.", "Run it as root.")
-    account = account_named(answers.account)
+        return make_result("data_dir", UNKNOWN, f"{folder}: {error.strerror}.", "Run it as root.")
+    account = find_account(answers.account)
     owners = {0} if answers.scheduler == "local" else set()
     if account is None or owner not in owners | {account.pw_uid}:
-        return check(
+        return make_result(
             "data_dir",
             FAILED,
             f"The data directory {folder} exists and does not belong to {answers.account}.",
             f"`chown -R {answers.account}: {folder}` if it is the platform's, or choose another data_dir.",
         )
-    kind = file_system(folder)
+    kind = find_file_system_type(folder)
     if answers.database is None and NETWORK_FILE_SYSTEMS.fullmatch(kind):
-        return check(
+        return make_result(
             "data_dir",
             WARNING,
             f"The data directory {folder} is on {kind}, where SQLite loses locks.",
             "Choose a local disk, or a PostgreSQL database.",
         )
-    return check("data_dir", OK, f"The data directory {folder} belongs to {answers.account}.")
+    return make_result("data_dir", OK, f"The data directory {folder} belongs to {answers.account}.")
 
 
-def _proxy_group(name: str) -> CheckResult:
+def _check_proxy_group(name: str) -> CheckResult:
     try:
         grp.getgrnam(name)
     except KeyError:
-        return check(
+        return make_result(
             "proxy.group",
             FAILED,
             f"There is no group {name}.",
             "Install the proxy first, or set proxy.group to the group of its account.",
         )
-    return check("proxy.group", OK, f"The group {name} reaches the portal's socket.")
+    return make_result("proxy.group", OK, f"The group {name} reaches the portal's socket.")
 
 
-def _proxy(answers: Answers) -> CheckResult:
+def _check_proxy(answers: Answers) -> CheckResult:
     """Let the proxy itself check the configuration that would be written."""
     server = answers.proxy.server
     program = shutil.which(server, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
-        return check(
+        return make_result(
             "proxy", FAILED, f"{server} is not installed.", f"Debian: `apt-get install {server}`."
         )
     if os.geteuid() != 0:
-        return check(
+        return make_result(
             "proxy",
             UNKNOWN,
             f"Only root can let {server} check its configuration.",
@@ -259,7 +268,7 @@ def _proxy(answers: Answers) -> CheckResult:
     with tempfile.TemporaryDirectory(prefix="aitne-setup-") as name:
         folder = Path(name)
         site = folder / "site"
-        site.write_text(rendering.proxy(answers))
+        site.write_text(rendering.render_proxy(answers))
         if server == "nginx":
             main = folder / "nginx.conf"
             main.write_text(f"pid {folder}/pid;\nevents {{}}\nhttp {{ include {site}; }}\n")
@@ -267,16 +276,16 @@ def _proxy(answers: Answers) -> CheckResult:
         else:
             argv = [program, "validate", "--config", str(site), "--adapter", "caddyfile"]
         home = {"HOME": name, "XDG_DATA_HOME": name, "XDG_CONFIG_HOME": name}
-        answer = command(argv, environment=home)
-    if answer.succeeded:
-        return check("proxy", OK, f"{server} accepts the configuration.")
+        answer = run_command(argv, environment=home)
+    if answer.has_succeeded:
+        return make_result("proxy", OK, f"{server} accepts the configuration.")
     noise = ("warn", "test failed", "test is successful")
     lines = [
         line
         for line in answer.error.splitlines()
         if not any(words in line.lower() for words in noise)
     ]
-    return check(
+    return make_result(
         "proxy",
         FAILED,
         f"{server} refuses the configuration: {lines[-1][:500] if lines else answer.status}",
@@ -284,29 +293,33 @@ def _proxy(answers: Answers) -> CheckResult:
     )
 
 
-def _ports(answers: Answers) -> Iterator[CheckResult]:
-    state = command(["systemctl", "is-active", "aitne.service"]).output.strip()
-    taken = list(_ports_of_proxy(answers.proxy.server))
+def _check_ports(answers: Answers) -> Iterator[CheckResult]:
+    state = run_command(["systemctl", "is-active", "aitne.service"]).output.strip()
+    taken = list(_list_proxy_ports(answers.proxy.server))
     if state not in ("active", "activating", "reloading"):
         try:
             preflight.check_ports(answers)
         except SetupError as error:
-            taken.append(check("ports", FAILED, error.message, "`ss -ltnp` shows the program."))
-    yield from taken or [check("ports", OK, "The ports of the platform are free for it.")]
+            taken.append(
+                make_result("ports", FAILED, error.message, "`ss -ltnp` shows the program.")
+            )
+    yield from taken or [make_result("ports", OK, "The ports of the platform are free for it.")]
 
 
-def _ports_of_proxy(server: str) -> Iterator[CheckResult]:
+def _list_proxy_ports(server: str) -> Iterator[CheckResult]:
     if server not in rendering.PROXY_FILES:
         return
-    listening = _listening()
+    listening = _read_listening_ports()
     if listening is None:
-        yield check("ports", UNKNOWN, "/proc/net/tcp cannot be read.", "Check with `ss -ltn`.")
+        yield make_result(
+            "ports", UNKNOWN, "/proc/net/tcp cannot be read.", "Check with `ss -ltn`."
+        )
         return
     for port in (80, 443):
         inodes = listening.get(port)
-        program = _owner(inodes) if inodes else server
+        program = _find_socket_owner(inodes) if inodes else server
         if program != server:
-            yield check(
+            yield make_result(
                 "ports",
                 UNKNOWN if program is None else FAILED,
                 f"Port {port} is used by {program or 'a program that only root can name'}.",
@@ -314,7 +327,7 @@ def _ports_of_proxy(server: str) -> Iterator[CheckResult]:
             )
 
 
-def _listening() -> dict[int, set[str]] | None:
+def _read_listening_ports() -> dict[int, set[str]] | None:
     """Return the listening TCP ports with the inodes of their sockets; None: not readable."""
     ports: dict[int, set[str]] = {}
     for name in ("tcp", "tcp6"):
@@ -331,7 +344,7 @@ def _listening() -> dict[int, set[str]] | None:
     return ports
 
 
-def _owner(inodes: set[str]) -> str | None:
+def _find_socket_owner(inodes: set[str]) -> str | None:
     """Return the name of the program that has one of these sockets open; None: only root may know."""
     links = {f"socket:[{inode}]" for inode in inodes}
     for process in Path("/proc").iterdir():

@@ -12,9 +12,14 @@ from urllib.parse import urlsplit
 from aitne.core.errors import SetupError, StoreUnavailable
 from aitne.core.models.check import CheckResult, CheckState
 from aitne.core.users.settings import is_loopback
-from aitne.operations.requirements.network import check_certificates, check_names, urls_of
+from aitne.operations.requirements.network import check_certificates, check_names, list_urls
 from aitne.operations.setup.answers import Answers
-from aitne.operations.setup.checks import account_named, check, command, result
+from aitne.operations.setup.checks import (
+    find_account,
+    make_result,
+    make_result_of_finding,
+    run_command,
+)
 from aitne.services.platform.certificates import CertificateFiles, check_certificate
 
 OK, WARNING, FAILED = CheckState.OK, CheckState.WARNING, CheckState.FAILED
@@ -22,15 +27,15 @@ UNKNOWN, SKIPPED = CheckState.UNKNOWN, CheckState.SKIPPED
 _DATABASE_WITHIN_S = 20.0
 
 
-def checks(answers: Answers) -> Iterator[CheckResult]:
+def check_network(answers: Answers) -> Iterator[CheckResult]:
     """Yield the results of all checks. Nothing is changed."""
-    yield result("dns", check_names(urls_of(answers)), stops=False)
-    yield from _port_of_urls(answers)
-    yield from _certificates(answers)
-    yield _database(answers)
+    yield make_result_of_finding("dns", check_names(list_urls(answers)), is_blocking=False)
+    yield from _check_url_ports(answers)
+    yield from _check_certificates(answers)
+    yield _check_database(answers)
 
 
-def _port_of_urls(answers: Answers) -> Iterator[CheckResult]:
+def _check_url_ports(answers: Answers) -> Iterator[CheckResult]:
     """Yield a warning for each URL with another port than the platform's, which listens itself."""
     if answers.has_proxy:
         return
@@ -41,7 +46,7 @@ def _port_of_urls(answers: Answers) -> Iterator[CheckResult]:
         parts = urlsplit(url)
         used = parts.port or (443 if parts.scheme == "https" else 80)
         if used != port:
-            yield check(
+            yield make_result(
                 name,
                 WARNING,
                 f"Browsers connect to port {used} for {url}, and the platform listens on {port}.",
@@ -49,24 +54,24 @@ def _port_of_urls(answers: Answers) -> Iterator[CheckResult]:
             )
 
 
-def _certificates(answers: Answers) -> Iterator[CheckResult]:
+def _check_certificates(answers: Answers) -> Iterator[CheckResult]:
     source = answers.certificates.source
     if answers.proxy.server == "other":
-        yield check(
+        yield make_result(
             "certificates",
             SKIPPED,
             "The reverse proxy of the site has the certificates.",
         )
     elif source == "none":
         state = OK if is_loopback(answers.portal_host) else WARNING
-        yield check(
+        yield make_result(
             "certificates",
             state,
             "Browsers reach the platform by http, which anyone in the network can read.",
             None if state is OK else "Choose https with certificates (docs/howto/tls.md).",
         )
     elif source == "platform":
-        yield check(
+        yield make_result(
             "certificates",
             OK,
             "The platform's own CA issues the certificates; browsers must trust it (docs/howto/tls.md).",
@@ -77,37 +82,37 @@ def _certificates(answers: Answers) -> Iterator[CheckResult]:
     ):
         if paths is not None:
             files = CertificateFiles(*paths)
-            yield _certificate(answers, f"certificates.{name}", files, hosts)
+            yield _check_certificate(answers, f"certificates.{name}", files, hosts)
 
 
-def _certificate(
+def _check_certificate(
     answers: Answers, name: str, files: CertificateFiles, hosts: tuple[str, ...]
 ) -> CheckResult:
     paths = (files.certificate, files.key)
     for path in paths:
-        if os.geteuid() != 0 and not os.access(path, os.R_OK) and _exists(path):
-            return check(
+        if os.geteuid() != 0 and not os.access(path, os.R_OK) and _may_exist(path):
+            return make_result(
                 name, UNKNOWN, f"{path} cannot be read by this account.", "Run it as root."
             )
     found = check_certificates(
         lambda: check_certificate(files, hosts, section="[certificates]"), "[certificates]"
     )
     if found.state is not OK:
-        return result(name, found)
-    account = account_named(answers.account)
+        return make_result_of_finding(name, found)
+    account = find_account(answers.account)
     if not answers.has_proxy and account is not None and os.geteuid() == 0:
         for path in paths:
-            if not command(["test", "-r", str(path)], account=account).succeeded:
-                return check(
+            if not run_command(["test", "-r", str(path)], account=account).has_succeeded:
+                return make_result(
                     name,
                     FAILED,
                     f"{answers.account}, which serves TLS, cannot read {path}.",
                     f"`chgrp {answers.account} {path}; chmod g+r {path}`",
                 )
-    return check(name, OK, f"{files.certificate} is valid for {', '.join(hosts)}.")
+    return make_result(name, OK, f"{files.certificate} is valid for {', '.join(hosts)}.")
 
 
-def _exists(path: Path) -> bool:
+def _may_exist(path: Path) -> bool:
     """Return True if the file exists, or may exist in a folder that is closed to this account."""
     try:
         path.stat()
@@ -118,35 +123,35 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _database(answers: Answers) -> CheckResult:
+def _check_database(answers: Answers) -> CheckResult:
     if answers.database is None:
-        return check("database", OK, "SQLite in the data directory, for one portal machine.")
-    account = account_named(answers.account)
+        return make_result("database", OK, "SQLite in the data directory, for one portal machine.")
+    account = find_account(answers.account)
     if account is None:
-        return check(
+        return make_result(
             "database",
             UNKNOWN,
             f"The database is reached as {answers.account}, which does not exist yet.",
             "Run this command again after the account was created.",
         )
     if os.geteuid() not in (0, account.pw_uid):
-        return check(
+        return make_result(
             "database",
             UNKNOWN,
             f"Only root can connect to the database as {answers.account}.",
             "Run it as root.",
         )
     # As the account itself: PostgreSQL may recognize the account by the UNIX socket.
-    answer = command(
+    answer = run_command(
         [sys.executable, "-P", "-m", __name__],
         account=account,
         stdin=answers.database,
         within_s=_DATABASE_WITHIN_S,
     )
-    if answer.succeeded:
-        return check("database", OK, answer.output.strip())
+    if answer.has_succeeded:
+        return make_result("database", OK, answer.output.strip())
     lines = answer.error.splitlines()
-    return check(
+    return make_result(
         "database",
         FAILED,
         lines[-1] if lines else "The database does not answer.",
@@ -157,10 +162,10 @@ def _database(answers: Answers) -> CheckResult:
 def main() -> int:
     """Connect to the database whose URL is on standard input and print its release."""
     # Only this process needs the database's driver.
-    from aitne.store.probe import probe
+    from aitne.store.probe import probe_postgres
 
     try:
-        sys.stdout.write(asyncio.run(probe(sys.stdin.read())))
+        sys.stdout.write(asyncio.run(probe_postgres(sys.stdin.read())))
     except (SetupError, StoreUnavailable) as error:
         sys.stderr.write(f"{error.message}\n")
         return 1

@@ -15,14 +15,14 @@ from aitne.operations.setup.answers import Answers
 from aitne.operations.setup.applying import (
     FileChange,
     FileState,
-    below,
-    compare,
-    groups_of,
+    compare_files,
+    get_path_below,
+    list_missing_folders,
     make_folder,
-    missing_folders,
-    write,
+    read_group_ids,
+    write_files,
 )
-from aitne.operations.setup.checks import account_named, command
+from aitne.operations.setup.checks import find_account, run_command
 from aitne.operations.setup.slurm import SlurmSite
 
 Say = Callable[[str], None]
@@ -58,16 +58,16 @@ class SetupPlan:
         self.root = root
         files = [
             file
-            for file in rendering.files(answers)
-            if source is None or not _same_file(below(root, file.path), source)
+            for file in rendering.render_files(answers)
+            if source is None or not _is_same_file(get_path_below(root, file.path), source)
         ]
-        self.changes = compare(files, root, self._gids())
-        self.folders = missing_folders(rendering.folders(answers), root)
+        self.changes = compare_files(files, root, self._gids())
+        self.folders = list_missing_folders(rendering.list_folders(answers), root)
         self.creates_account = not self._account_exists()
         self.makes_operator = self._needs_operator()
 
     @property
-    def differing(self) -> list[FileChange]:
+    def files_to_write(self) -> list[FileChange]:
         """Files that are written: they are new, changed, or have another mode or owner."""
         return [
             change
@@ -75,17 +75,17 @@ class SetupPlan:
             if change.state in (FileState.CREATED, FileState.CHANGED) or change.wrong_mode
         ]
 
-    def sentences(self, kept: Collection[Path] = ()) -> list[str]:
+    def describe_changes(self, kept: Collection[Path] = ()) -> list[str]:
         """Return what the execution will do, in its order; ``kept`` are files that are not replaced."""
         answers = self.answers
         sentences = []
         if self.creates_account:
             sentences.append(f"Create the Unix account {answers.account}.")
         sentences += [
-            f"Create the folder {below(self.root, folder.path)} of {folder.owner}."
+            f"Create the folder {get_path_below(self.root, folder.path)} of {folder.owner}."
             for folder in self.folders
         ]
-        for change in self.differing:
+        for change in self.files_to_write:
             if change.path in kept:
                 continue
             verb = {FileState.CREATED: "Create", FileState.CHANGED: "Replace"}.get(
@@ -94,7 +94,7 @@ class SetupPlan:
             sentences.append(f"{verb} {change.path}.")
         if self.makes_operator:
             sentences.append(f"Give {answers.operator} Slurm's operator level.")
-        return [*sentences, *(f"{step.purpose}." for step in self.steps(kept))]
+        return [*sentences, *(f"{step.purpose}." for step in self.list_commands(kept))]
 
     def execute(self, say: Say, kept: Collection[Path] = ()) -> list[Path]:
         """Carry the plan out; ``kept`` are files that are not replaced.
@@ -110,7 +110,7 @@ class SetupPlan:
             prefix = () if self.root == "/" else ("--prefix", self.root)
             options = ("--system", "--user-group", "--shell", "/usr/sbin/nologin")
             home = ("--home-dir", str(answers.data_dir))
-            self._run(
+            self._run_command(
                 SetupCommand(
                     f"Create the Unix account {account}",
                     ("useradd", *prefix, *options, *home, account),
@@ -123,14 +123,14 @@ class SetupPlan:
             owned = folder.owner == account
             uid = self._uid(account) if owned else 0
             make_folder(folder, self.root, uid, gids.get(account, 0) if owned else 0)
-        steps = list(self.steps(kept))
-        written = [change for change in self.differing if change.path not in kept]
-        copies = write(written, gids)
+        steps = list(self.list_commands(kept))
+        written = [change for change in self.files_to_write if change.path not in kept]
+        copies = write_files(written, gids)
         for change in written:
             say(f"{change.path} is written.")
         if self.makes_operator:
-            answer = SlurmSite(answers).make_operator()
-            if not answer.succeeded:
+            answer = SlurmSite(answers).grant_operator_level()
+            if not answer.has_succeeded:
                 raise SetupError(
                     f"sacctmgr did not give {answers.operator} the operator level: "
                     f"{answer.error or answer.output.strip()}. The files are written, and nothing was "
@@ -140,19 +140,19 @@ class SetupPlan:
             again = (
                 "The files are written. Correct the cause, then run that command and setup again."
             )
-            self._run(step, say, again)
+            self._run_command(step, say, again)
         return copies
 
-    def steps(self, kept: Collection[Path] = ()) -> Iterator[SetupCommand]:
+    def list_commands(self, kept: Collection[Path] = ()) -> Iterator[SetupCommand]:
         """Yield the commands that follow the writing of the files."""
-        changed = {change.file.path for change in self.differing if change.path not in kept}
+        changed = {change.file.path for change in self.files_to_write if change.path not in kept}
         if self.root != "/":
             if self.answers.enable:
-                yield from self._offline()
+                yield from self._list_offline_commands()
             return
         if not Path("/run/systemd/system").is_dir():
             return
-        units = rendering.units(self.answers)
+        units = rendering.list_units(self.answers)
         if any(path.startswith(rendering.UNITS) for path in changed) or _needs_reload(units):
             yield SetupCommand("Let systemd read the units", ("systemctl", "daemon-reload"))
         if self.answers.has_proxy and (
@@ -161,9 +161,9 @@ class SetupPlan:
             argv = ("systemd-tmpfiles", "--create", rendering.TMPFILES)
             yield SetupCommand("Create the folder of the portal's socket", argv)
         if self.answers.enable:
-            yield from self._start(changed)
+            yield from self._list_start_commands(changed)
 
-    def _start(self, changed: Collection[str]) -> Iterator[SetupCommand]:
+    def _list_start_commands(self, changed: Collection[str]) -> Iterator[SetupCommand]:
         answers = self.answers
         if answers.scheduler == "slurm" and (changed or not _is_active("aitne")):
             config = (("AITNE_CONFIG", f"{rendering.CONFIG_DIR}/aitne.toml"),)
@@ -176,10 +176,10 @@ class SetupPlan:
                 config,
                 _SOFTWARE_WITHIN_S,
             )
-        for unit in rendering.units(answers):
+        for unit in rendering.list_units(answers):
             name = unit.removeprefix("aitne-") if unit != "aitne" else "aitne"
             own = {f"{rendering.CONFIG_DIR}/{name}.toml", f"{rendering.UNITS}/{unit}.service"}
-            if not command(["systemctl", "is-enabled", "--quiet", unit]).succeeded:
+            if not run_command(["systemctl", "is-enabled", "--quiet", unit]).has_succeeded:
                 yield SetupCommand(f"Enable {unit}", ("systemctl", "enable", "--quiet", unit))
             if not _is_active(unit):
                 yield SetupCommand(
@@ -192,7 +192,7 @@ class SetupPlan:
                     (),
                     _START_WITHIN_S,
                 )
-        for timer in rendering.timers(answers):
+        for timer in rendering.list_timers(answers):
             if not _is_active(timer):
                 argv = ("systemctl", "enable", "--quiet", "--now", timer)
                 yield SetupCommand(f"Enable and start {timer}", argv)
@@ -200,25 +200,29 @@ class SetupPlan:
         if rendering.PROXY_FILES.get(server) in changed:
             yield SetupCommand(f"Reload {server}", ("systemctl", "reload-or-restart", server))
 
-    def _offline(self) -> Iterator[SetupCommand]:
-        for unit in rendering.units(self.answers):
-            wants = below(self.root, f"{rendering.UNITS}/multi-user.target.wants/{unit}.service")
+    def _list_offline_commands(self) -> Iterator[SetupCommand]:
+        for unit in rendering.list_units(self.answers):
+            wants = get_path_below(
+                self.root, f"{rendering.UNITS}/multi-user.target.wants/{unit}.service"
+            )
             if not wants.is_symlink():
                 argv = ("systemctl", f"--root={self.root}", "--quiet", "enable", unit)
                 yield SetupCommand(f"Enable {unit} in {self.root}", argv)
-        for timer in rendering.timers(self.answers):
-            if not below(self.root, f"{rendering.UNITS}/timers.target.wants/{timer}").is_symlink():
+        for timer in rendering.list_timers(self.answers):
+            if not get_path_below(
+                self.root, f"{rendering.UNITS}/timers.target.wants/{timer}"
+            ).is_symlink():
                 argv = ("systemctl", f"--root={self.root}", "--quiet", "enable", timer)
                 yield SetupCommand(f"Enable {timer} in {self.root}", argv)
 
-    def _run(self, step: SetupCommand, say: Say, consequence: str) -> None:
+    def _run_command(self, step: SetupCommand, say: Say, consequence: str) -> None:
         say(f"{step.purpose} …")
-        answer = command(step.argv, environment=dict(step.environment), within_s=step.within_s)
-        if not answer.succeeded:
+        answer = run_command(step.argv, environment=dict(step.environment), within_s=step.within_s)
+        if not answer.has_succeeded:
             lines = (answer.error or answer.output).strip().splitlines()[-5:]
             if step.argv[1] in ("start", "restart"):
                 journal = ("journalctl", "--no-pager", "--output=cat", "--lines=10", "--unit")
-                say(command([*journal, step.argv[-1]]).output.rstrip())
+                say(run_command([*journal, step.argv[-1]]).output.rstrip())
             raise SetupError(
                 f"`{' '.join(step.argv)}` failed: {' '.join(lines).rstrip('.') or answer.status}. "
                 f"{consequence}"
@@ -228,48 +232,48 @@ class SetupPlan:
         answers = self.answers
         if self.root != "/" or answers.scheduler != "slurm" or not answers.slurm.create_operator:
             return False
-        level = SlurmSite(answers).operator_level()
+        level = SlurmSite(answers).read_operator_level()
         return level is not None and level.lower() not in OPERATORS
 
     def _account_exists(self) -> bool:
         if self.root == "/":
-            return account_named(self.answers.account) is not None
-        return self.answers.account in _uids_of(self.root)
+            return find_account(self.answers.account) is not None
+        return self.answers.account in _read_user_ids(self.root)
 
     def _uid(self, name: str) -> int:
-        return pwd.getpwnam(name).pw_uid if self.root == "/" else _uids_of(self.root)[name]
+        return pwd.getpwnam(name).pw_uid if self.root == "/" else _read_user_ids(self.root)[name]
 
     def _gids(self) -> dict[str, int]:
-        gids = groups_of(self.root)
-        account = account_named(self.answers.account) if self.root == "/" else None
+        gids = read_group_ids(self.root)
+        account = find_account(self.answers.account) if self.root == "/" else None
         if account is not None:
             gids.setdefault(self.answers.account, account.pw_gid)
         return gids
 
 
 def _is_active(unit: str) -> bool:
-    return command(["systemctl", "is-active", "--quiet", unit]).succeeded
+    return run_command(["systemctl", "is-active", "--quiet", unit]).has_succeeded
 
 
-def _property(unit: str, name: str) -> str:
-    return command(["systemctl", "show", f"--property={name}", "--value", unit]).output.strip()
+def _read_unit_property(unit: str, name: str) -> str:
+    return run_command(["systemctl", "show", f"--property={name}", "--value", unit]).output.strip()
 
 
 def _needs_reload(units: Collection[str]) -> bool:
     """Return True if the file of a unit has changed since systemd read it, such as by a run that failed."""
-    return any(_property(unit, "NeedDaemonReload") == "yes" for unit in units)
+    return any(_read_unit_property(unit, "NeedDaemonReload") == "yes" for unit in units)
 
 
 def _is_older(unit: str, paths: Collection[str]) -> bool:
     """Return True if the unit's main process started before one of its files was written."""
     try:
-        started = Path("/proc", _property(unit, "MainPID")).stat().st_ctime
+        started = Path("/proc", _read_unit_property(unit, "MainPID")).stat().st_ctime
         return any(Path(path).stat().st_mtime > started for path in paths)
     except OSError:
         return False
 
 
-def may_write(plan: SetupPlan) -> None:
+def check_write_permission(plan: SetupPlan) -> None:
     """Check before the first write that this account may write the files.
 
     Raises:
@@ -280,7 +284,7 @@ def may_write(plan: SetupPlan) -> None:
             "Only root writes these files: run the command with sudo, or with --dry-run. Nothing was "
             "changed."
         )
-    if plan.root != "/" and not below(plan.root, "/etc/passwd").is_file():
+    if plan.root != "/" and not get_path_below(plan.root, "/etc/passwd").is_file():
         raise SetupError(
             f"{plan.root} contains no system: it has no /etc/passwd. Nothing was changed."
         )
@@ -291,16 +295,18 @@ def may_write(plan: SetupPlan) -> None:
         )
 
 
-def _same_file(path: Path, other: Path) -> bool:
+def _is_same_file(path: Path, other: Path) -> bool:
     try:
         return path.samefile(other)
     except OSError:
         return False
 
 
-def _uids_of(root: str) -> dict[str, int]:
+def _read_user_ids(root: str) -> dict[str, int]:
     try:
-        lines: Sequence[str] = below(root, "/etc/passwd").read_text(errors="replace").splitlines()
+        lines: Sequence[str] = (
+            get_path_below(root, "/etc/passwd").read_text(errors="replace").splitlines()
+        )
     except OSError:
         return {}
     rows = (line.split(":") for line in lines)

@@ -18,11 +18,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from aitne.core.validation import explain
+from aitne.core.validation import explain_error
 from aitne.operations.setup import machine
-from aitne.operations.setup.answers import Answers, contradictions
-from aitne.operations.setup.checks import account_named
-from aitne.operations.setup.slurm import defaults as slurm_defaults
+from aitne.operations.setup.answers import Answers, list_contradictions
+from aitne.operations.setup.checks import find_account
+from aitne.operations.setup.slurm import find_defaults as slurm_defaults
 
 Values = dict[str, Any]
 """Answers by dotted name, such as ``slurm.software_dir``."""
@@ -67,7 +67,7 @@ class Question:
         is_union = get_origin(annotation) in (Union, types.UnionType)
         return not self.is_required and is_union and type(None) in get_args(annotation)
 
-    def default(self, values: Values) -> Any:
+    def get_default(self, values: Values) -> Any:
         """Return the default answer, given the earlier answers; None: there is none."""
         suggested = self.suggested(values)
         if suggested is not None:
@@ -78,90 +78,90 @@ class Question:
         return str(default) if isinstance(default, Path) else default
 
 
-def _secure(values: Values) -> bool:
+def _is_https(values: Values) -> bool:
     return str(values.get("public_url", "")).startswith("https:")
 
 
-def _slurm(values: Values) -> bool:
+def _is_slurm_chosen(values: Values) -> bool:
     return values.get("scheduler") == "slurm"
 
 
-def _source(*sources: str) -> Callable[[Values], bool]:
+def _make_source_condition(*sources: str) -> Callable[[Values], bool]:
     return lambda values: values.get("certificates.source") in sources
 
 
 def _has_certificates(values: Values) -> bool:
-    return _secure(values) and values.get("proxy.server") != "other"
+    return _is_https(values) and values.get("proxy.server") != "other"
 
 
-def _server(values: Values) -> str:
+def _find_default_server(values: Values) -> str:
     return next((name for name in ("nginx", "caddy") if shutil.which(name)), "nginx")
 
 
-def _certificates(values: Values) -> str:
+def _get_default_certificate_source(values: Values) -> str:
     return {"nginx": "files", "caddy": "acme"}.get(values.get("proxy.server", ""), "platform")
 
 
-def _address(offset: int) -> Callable[[Values], str]:
-    def address(values: Values) -> str:
-        tls = _secure(values) and values.get("proxy.server", "none") == "none"
+def _make_url_default(offset: int) -> Callable[[Values], str]:
+    def get_default_url(values: Values) -> str:
+        tls = _is_https(values) and values.get("proxy.server", "none") == "none"
         port = int(values.get("port", 8_000)) + offset
         return f"http{'s' if tls else ''}://{socket.getfqdn()}:{port}"
 
-    return address
+    return get_default_url
 
 
-def _bind(values: Values) -> str:
+def _get_default_bind(values: Values) -> str:
     local = values.get("scheduler") == "local" and values.get("proxy.server", "none") != "none"
     return "127.0.0.1" if local else "0.0.0.0"  # noqa: S104 - nodes or browsers must reach it
 
 
-def _scheduler(values: Values) -> str:
+def _find_default_scheduler(values: Values) -> str:
     return "slurm" if shutil.which("scontrol") else "local"
 
 
-def _no_account(values: Values) -> bool:
-    return account_named(str(values.get("account", "aitne"))) is None
+def _is_account_missing(values: Values) -> bool:
+    return find_account(str(values.get("account", "aitne"))) is None
 
 
 QUESTIONS = (
-    Question("scheduler", _scheduler),
+    Question("scheduler", _find_default_scheduler),
     Question("cluster"),
     Question("public_url", lambda values: f"https://{socket.getfqdn()}"),
     Question("sessions_url"),
-    Question("proxy.server", _server, _secure),
-    Question("certificates.source", _certificates, _has_certificates),
-    Question("certificates.portal", is_put=_source("files"), is_required=True),
-    Question("certificates.portal_key", is_put=_source("files"), is_required=True),
-    Question("certificates.sessions", is_put=_source("files")),
-    Question("certificates.sessions", is_put=_source("acme"), is_required=True),
+    Question("proxy.server", _find_default_server, _is_https),
+    Question("certificates.source", _get_default_certificate_source, _has_certificates),
+    Question("certificates.portal", is_put=_make_source_condition("files"), is_required=True),
+    Question("certificates.portal_key", is_put=_make_source_condition("files"), is_required=True),
+    Question("certificates.sessions", is_put=_make_source_condition("files")),
+    Question("certificates.sessions", is_put=_make_source_condition("acme"), is_required=True),
     Question(
         "certificates.sessions_key",
         is_put=lambda values: values.get("certificates.sessions") is not None,
         is_required=True,
     ),
-    Question("certificates.email", is_put=_source("acme")),
-    Question("bind", _bind),
-    Question("slurm.software_dir", is_put=_slurm),
-    Question("slurm.portal_address", _address(0), _slurm, is_required=True),
-    Question("slurm.sessions_address", _address(1), _slurm, is_required=True),
-    Question("slurm.rest_url", is_put=_slurm),
+    Question("certificates.email", is_put=_make_source_condition("acme")),
+    Question("bind", _get_default_bind),
+    Question("slurm.software_dir", is_put=_is_slurm_chosen),
+    Question("slurm.portal_address", _make_url_default(0), _is_slurm_chosen, is_required=True),
+    Question("slurm.sessions_address", _make_url_default(1), _is_slurm_chosen, is_required=True),
+    Question("slurm.rest_url", is_put=_is_slurm_chosen),
     Question(
         "slurm.jwt_key",
         is_put=lambda values: str(values.get("slurm.rest_url", "")).startswith("http"),
     ),
-    Question("slurm.test_user", is_put=_slurm),
+    Question("slurm.test_user", is_put=_is_slurm_chosen),
     Question("database"),
     Question("account"),
-    Question("create_account", is_put=_no_account),
-    Question("slurm.create_operator", is_put=_slurm),
+    Question("create_account", is_put=_is_account_missing),
+    Question("slurm.create_operator", is_put=_is_slurm_chosen),
     Question("enable"),
 )
 
 
-def inspected_defaults() -> Values:
+def find_inspected_defaults() -> Values:
     """Return the answers that follow from this machine, for questions and without a question."""
-    low, high = machine.uid_range()
+    low, high = machine.read_uid_range()
     values: Values = {"accounts.min_uid": low, "accounts.max_uid": high}
     programs = Path(sys.executable).parent
     if (programs / "aitne").exists():
@@ -170,11 +170,11 @@ def inspected_defaults() -> Values:
     values["cluster"] = slurm.get("cluster", "local")
     if "jwt_key" in slurm:
         values["slurm.jwt_key"] = slurm["jwt_key"]
-    values["proxy.group"] = machine.proxy_group()
+    values["proxy.group"] = machine.find_proxy_group()
     return values
 
 
-def flat(values: Mapping[str, Any]) -> Values:
+def flatten(values: Mapping[str, Any]) -> Values:
     """Return nested answers by their dotted names, which have two parts at most."""
     answers: Values = {}
     for name, value in values.items():
@@ -185,7 +185,7 @@ def flat(values: Mapping[str, Any]) -> Values:
     return answers
 
 
-def nested(answers: Values) -> dict[str, Any]:
+def nest(answers: Values) -> dict[str, Any]:
     """Return answers by their dotted names as the nested content of a file of answers."""
     values: dict[str, Any] = {}
     for name, value in answers.items():
@@ -195,15 +195,15 @@ def nested(answers: Values) -> dict[str, Any]:
     return values
 
 
-def problem_of(field: str, answers: Values) -> str | None:
+def find_problem(field: str, answers: Values) -> str | None:
     """Return what is wrong with the answer ``field``, given the earlier ones; None: it is valid."""
-    values = nested({**_REQUIRED, **answers})
+    values = nest({**_REQUIRED, **answers})
     try:
         complete = Answers.model_validate(values)
     except ValidationError as error:
         for part in error.errors():
             if f"{'.'.join(map(str, part['loc']))}.".startswith(f"{field}."):
-                return explain(part)
+                return explain_error(part)
         return None
-    problems = (problem for problem in contradictions(complete) if problem.field == field)
+    problems = (problem for problem in list_contradictions(complete) if problem.field == field)
     return next((problem.message for problem in problems), None)

@@ -16,8 +16,8 @@ from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.platform.own_accounts import broker_dir
 from aitne.core.settings import Settings
 from aitne.core.toml import render_toml
-from aitne.core.validation import explain
-from aitne.operations.backup.units import TIMER, backup_units
+from aitne.core.validation import explain_error
+from aitne.operations.backup.units import TIMER, make_backup_units
 from aitne.operations.setup.answers import Answers, SlurmAnswers
 
 CONFIG_DIR = "/etc/aitne"
@@ -70,7 +70,7 @@ class File:
     """Group of the file; the owner is always root."""
 
 
-def folders(answers: Answers) -> Iterator[Folder]:
+def list_folders(answers: Answers) -> Iterator[Folder]:
     """Yield the folders that the platform needs before its first start, parents first."""
     yield Folder(CONFIG_DIR, "root")
     if answers.scheduler == "slurm":
@@ -78,22 +78,22 @@ def folders(answers: Answers) -> Iterator[Folder]:
         yield Folder(str(answers.slurm.software_dir), "root")
 
 
-def units(answers: Answers) -> tuple[str, ...]:
+def list_units(answers: Answers) -> tuple[str, ...]:
     """Return the names of the units, in the order in which they are started."""
     return ("aitne-broker", "aitne") if answers.scheduler == "slurm" else ("aitne",)
 
 
-def timers(answers: Answers) -> tuple[str, ...]:
+def list_timers(answers: Answers) -> tuple[str, ...]:
     """Return the names of the timers to start: of the doctor, and of backups if they have a place."""
-    return (DOCTOR_TIMER, TIMER) if backs_up(answers) else (DOCTOR_TIMER,)
+    return (DOCTOR_TIMER, TIMER) if has_backups(answers) else (DOCTOR_TIMER,)
 
 
-def backs_up(answers: Answers) -> bool:
+def has_backups(answers: Answers) -> bool:
     """Return whether the settings name a place for regular backups."""
     return answers.backup.to is not None
 
 
-def files(answers: Answers) -> list[File]:
+def render_files(answers: Answers) -> list[File]:
     """Return all files to install for the answers: the answers themselves, the settings, systemd
     units and the proxy's configuration.
 
@@ -104,17 +104,17 @@ def files(answers: Answers) -> list[File]:
         File(ANSWERS, render_toml(_without_none(answers.given)), 0o600),
         File(
             f"{CONFIG_DIR}/aitne.toml",
-            _HEAD + render_toml(settings(answers)),
+            _HEAD + render_toml(render_settings(answers)),
             0o640,
             answers.account,
         ),
     ]
     if answers.scheduler == "slurm":
-        broker = _HEAD + render_toml(broker_settings(answers))
+        broker = _HEAD + render_toml(render_broker_settings(answers))
         rendered.append(File(f"{CONFIG_DIR}/broker.toml", broker, 0o600))
-    rendered += [File(path, _HEAD + text) for path, text in service_files(answers).items()]
-    if backs_up(answers):
-        backup = backup_units(
+    rendered += [File(path, _HEAD + text) for path, text in render_service_files(answers).items()]
+    if has_backups(answers):
+        backup = make_backup_units(
             program=answers.programs / "aitne",
             data_dir=answers.data_dir,
             user=answers.account,
@@ -125,11 +125,11 @@ def files(answers: Answers) -> list[File]:
         folder = f"d {PROXY_DIR} 2750 {answers.account} {answers.proxy.group} -\n"
         rendered.append(File(TMPFILES, _HEAD + folder))
     if answers.proxy.server in PROXY_FILES:
-        rendered.append(File(PROXY_FILES[answers.proxy.server], _HEAD + proxy(answers)))
+        rendered.append(File(PROXY_FILES[answers.proxy.server], _HEAD + render_proxy(answers)))
     return rendered
 
 
-def service_files(answers: Answers) -> dict[str, str]:
+def render_service_files(answers: Answers) -> dict[str, str]:
     """Return what a machine needs to run the platform as a service, each text by its path: the units
     of the platform, of the broker and of the daily doctor, and the rotation of the broker's audit log.
     """
@@ -145,10 +145,10 @@ def service_files(answers: Answers) -> dict[str, str]:
     sources = {f"{UNITS}/aitne-broker.service": "aitne-broker.service"} if slurm else {}
     sources |= {f"{UNITS}/aitne.service": platform, LOGROTATE: "aitne-broker.logrotate"}
     sources |= {f"{UNITS}/{name}": name for name in ("aitne-doctor.service", DOCTOR_TIMER)}
-    return {path: template(source, values) for path, source in sources.items()}
+    return {path: render_template(source, values) for path, source in sources.items()}
 
 
-def settings(answers: Answers) -> dict[str, Any]:
+def render_settings(answers: Answers) -> dict[str, Any]:
     """Return the content of ``aitne.toml``: the settings among the answers, and those that follow.
 
     Raises:
@@ -166,18 +166,18 @@ def settings(answers: Answers) -> dict[str, Any]:
         following["broker"] = {"socket": BROKER_SOCKET}
     else:
         following["accounts"] = {"mode": "own", "platform": answers.account}
-    values = _merged(given, _without_none(following))
-    _check(Settings, values)
+    values = _merge(given, _without_none(following))
+    _check_settings(Settings, values)
     return values
 
 
-def broker_settings(answers: Answers) -> dict[str, Any]:
+def render_broker_settings(answers: Answers) -> dict[str, Any]:
     """Return the content of ``broker.toml``, which agrees with ``aitne.toml``.
 
     Raises:
         InvalidInput: a setting is invalid.
     """
-    platform = settings(answers)
+    platform = render_settings(answers)
     site = {name: value for name, value in platform["slurm"].items() if "address" not in name}
     accounts = {
         name: value for name, value in platform.get("accounts", {}).items() if name != "map"
@@ -197,11 +197,11 @@ def broker_settings(answers: Answers) -> dict[str, Any]:
             "storage": platform.get("storage"),
         }
     )
-    _check(BrokerConfig, values)
+    _check_settings(BrokerConfig, values)
     return values
 
 
-def proxy(answers: Answers) -> str:
+def render_proxy(answers: Answers) -> str:
     """Return the configuration of the reverse proxy for both origins."""
     caddy = answers.proxy.server == "caddy"
     portal, sessions = answers.portal_files, answers.sessions_files
@@ -214,21 +214,23 @@ def proxy(answers: Answers) -> str:
         "sessions_key": str(sessions[1]),
         "proxy_socket": PROXY_SOCKET,
         "sessions_address": f"{f'[{host}]' if ':' in host else host}:{answers.port_of_sessions}",
-        "sessions_hsts": _YEAR + ("; includeSubDomains" if answers.user_domains else ""),
+        "sessions_hsts": _YEAR + ("; includeSubDomains" if answers.has_user_domains else ""),
     }
     if not caddy:
         assert portal is not None  # noqa: S101 - the answers were validated
         files = {"portal_certificate": str(portal[0]), "portal_key": str(portal[1])}
-        return template("nginx.conf", {**values, **files})
+        return render_template("nginx.conf", {**values, **files})
     email = answers.certificates.email
     acme = (
-        "" if portal else template("acme.Caddyfile", {"email": f"email {email}" if email else ""})
+        ""
+        if portal
+        else render_template("acme.Caddyfile", {"email": f"email {email}" if email else ""})
     )
     portal_tls = f"\ttls {portal[0]} {portal[1]}\n\n" if portal else ""
-    return template("Caddyfile", {**values, "acme": acme, "portal_tls": portal_tls})
+    return render_template("Caddyfile", {**values, "acme": acme, "portal_tls": portal_tls})
 
 
-def template(name: str, values: Mapping[str, str]) -> str:
+def render_template(name: str, values: Mapping[str, str]) -> str:
     """Return the template ``name`` with the values in place."""
     return _Template((_TEMPLATES / name).read_text(encoding="utf-8")).substitute(values)
 
@@ -246,13 +248,13 @@ def _tls(answers: Answers) -> dict[str, Any] | None:
     }
 
 
-def _merged(
+def _merge(
     given: Mapping[str, Any], following: Mapping[str, Any], prefix: str = ""
 ) -> dict[str, Any]:
     merged = dict(given)
     for name, value in following.items():
         if isinstance(value, dict) and isinstance(merged.get(name, {}), dict):
-            merged[name] = _merged(merged.get(name, {}), value, f"{prefix}{name}.")
+            merged[name] = _merge(merged.get(name, {}), value, f"{prefix}{name}.")
         elif name in merged:
             raise InvalidInput.field(
                 f"{prefix}{name}", "follows from another answer: change that one"
@@ -271,12 +273,13 @@ def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check(model: type[Settings] | type[BrokerConfig], values: Mapping[str, Any]) -> None:
+def _check_settings(model: type[Settings] | type[BrokerConfig], values: Mapping[str, Any]) -> None:
     try:
         model.model_validate(values)
     except ValidationError as error:
         problems = [
-            FieldProblem(".".join(map(str, part["loc"])), explain(part)) for part in error.errors()
+            FieldProblem(".".join(map(str, part["loc"])), explain_error(part))
+            for part in error.errors()
         ]
         sentences = "; ".join(
             f"{problem.field}: {problem.message}".removeprefix(": ") for problem in problems

@@ -15,7 +15,13 @@ from aitne.core.models.check import CheckResult, CheckState
 from aitne.operations.requirements.slurm import check_operator, check_release, check_slurmrestd
 from aitne.operations.requirements.slurm_settings import REQUIREMENTS, SlurmReport
 from aitne.operations.setup.answers import Answers
-from aitne.operations.setup.checks import Answer, account_named, check, command, result
+from aitne.operations.setup.checks import (
+    Answer,
+    find_account,
+    make_result,
+    make_result_of_finding,
+    run_command,
+)
 
 OK, WARNING, FAILED = CheckState.OK, CheckState.WARNING, CheckState.FAILED
 UNKNOWN, SKIPPED = CheckState.UNKNOWN, CheckState.SKIPPED
@@ -31,21 +37,21 @@ class SlurmSite:
         conf = answers.slurm.conf
         self._environment = {} if conf is None else {"SLURM_CONF": str(conf)}
 
-    def run(self, *argv: str, user: str | None = None, within_s: float = 15.0) -> Answer:
+    def run_command(self, *argv: str, user: str | None = None, within_s: float = 15.0) -> Answer:
         """Run one of Slurm's commands and return its end."""
-        account = None if user is None else account_named(user)
-        return command(
+        account = None if user is None else find_account(user)
+        return run_command(
             [*self._answers.slurm.command_prefix, *argv],
             account=account,
             environment=dict(self._environment),
             within_s=within_s,
         )
 
-    def checks(self) -> Iterator[CheckResult]:
+    def run_checks(self) -> Iterator[CheckResult]:
         """Yield the results of all checks. Nothing in Slurm is changed."""
-        answer = self.run("scontrol", "show", "config")
-        if not answer.succeeded:
-            yield check(
+        answer = self.run_command("scontrol", "show", "config")
+        if not answer.has_succeeded:
+            yield make_result(
                 "slurm",
                 FAILED,
                 f"Slurm does not answer: {_last_line(answer)}.",
@@ -54,19 +60,19 @@ class SlurmSite:
             )
             return
         report = SlurmReport.parse(answer.output)
-        yield result("slurm", check_release(report.config), stops=False)
-        yield from _settings(report)
-        yield self._nodes()
-        yield from self._operator(report)
-        yield self._users()
-        yield from self._rest(report)
-        yield self._shared_folder()
+        yield make_result_of_finding("slurm", check_release(report.config), is_blocking=False)
+        yield from _check_settings(report)
+        yield self._check_nodes()
+        yield from self._check_operator(report)
+        yield self._check_users()
+        yield from self._check_slurmrestd(report)
+        yield self._check_shared_folder()
 
-    def _nodes(self) -> CheckResult:
-        answer = self.run("sinfo", "--noheader", "--Node", "--format=%N|%P|%T|%G")
+    def _check_nodes(self) -> CheckResult:
+        answer = self.run_command("sinfo", "--noheader", "--Node", "--format=%N|%P|%T|%G")
         rows = [line.split("|") for line in answer.output.splitlines() if line.count("|") == 3]
-        if not answer.succeeded or not rows:
-            return check(
+        if not answer.has_succeeded or not rows:
+            return make_result(
                 "slurm.nodes",
                 WARNING,
                 f"Slurm shows no nodes: {_last_line(answer)}.",
@@ -79,38 +85,38 @@ class SlurmSite:
         names = ", ".join(partitions[:10])
         message = f"{len(nodes)} nodes, {gpus} of them with GPUs, in partitions {names}."
         if away:
-            return check(
+            return make_result(
                 "slurm.nodes",
                 WARNING,
                 f"{message} {len(away)} are down or drained: {', '.join(away[:5])}.",
                 "`sinfo -R` shows the reasons.",
             )
-        return check("slurm.nodes", OK, message)
+        return make_result("slurm.nodes", OK, message)
 
-    def _operator(self, report: SlurmReport) -> Iterator[CheckResult]:
+    def _check_operator(self, report: SlurmReport) -> Iterator[CheckResult]:
         name, operator, config = "slurm.operator", self._answers.operator, report.config
-        level = self.operator_level() if config.accounting else None
+        level = self.read_operator_level() if config.accounting else None
         if self._answers.slurm.create_operator and level is not None:
-            yield check(
+            yield make_result(
                 name, OK, f"{operator} has Slurm's operator level, or gets it with sacctmgr."
             )
         else:
-            yield result(name, check_operator(operator, config, level))
-        if config.accounting and _elsewhere(report.values):
-            yield check(
+            yield make_result_of_finding(name, check_operator(operator, config, level))
+        if config.accounting and _is_controller_elsewhere(report.values):
+            yield make_result(
                 "slurm.controller",
                 WARNING,
-                f"slurmctld runs on {_controller(report.values)}, which must know {operator} with the "
+                f"slurmctld runs on {_get_controller_host(report.values)}, which must know {operator} with the "
                 "same uid.",
                 f"Compare `id -u {operator}` on both machines.",
             )
 
-    def _users(self) -> CheckResult:
+    def _check_users(self) -> CheckResult:
         """Compare the uids of Slurm's users with the range of accounts that jobs may run as."""
         name, allowed = "slurm.users", self._answers.accounts
-        answer = self.run("sacctmgr", "-nP", "show", "user", "format=user")
-        if not answer.succeeded:
-            return check(
+        answer = self.run_command("sacctmgr", "-nP", "show", "user", "format=user")
+        if not answer.has_succeeded:
+            return make_result(
                 name,
                 UNKNOWN,
                 "slurmdbd does not list Slurm's users.",
@@ -119,80 +125,84 @@ class SlurmSite:
         users = [user for user in answer.output.split() if user != "root"][:_MOST_USERS]
         outside = []
         for user in users:
-            account = account_named(user)
+            account = find_account(user)
             if account and not allowed.min_uid <= account.pw_uid <= allowed.max_uid:
                 outside.append(f"{user} ({account.pw_uid})")
         own = {self._answers.account, self._answers.operator}
         outside = [user for user in outside if user.partition(" ")[0] not in own]
         if outside:
-            return check(
+            return make_result(
                 name,
                 WARNING,
                 f"The uids of {len(outside)} of {len(users)} users of Slurm are outside of "
                 f"{allowed.min_uid} to {allowed.max_uid}: {', '.join(outside[:5])}. They cannot start jobs.",
                 "Set accounts.min_uid and accounts.max_uid to the range of the users' uids.",
             )
-        return check(name, OK, f"The uids of {len(users)} users of Slurm are permitted.")
+        return make_result(name, OK, f"The uids of {len(users)} users of Slurm are permitted.")
 
-    def operator_level(self) -> str | None:
+    def read_operator_level(self) -> str | None:
         """Return the AdminLevel of the operator; empty: none, None: slurmdbd does not tell."""
         operator = self._answers.operator
-        answer = self.run("sacctmgr", "-nP", "show", "user", operator, "format=user,adminlevel")
-        if not answer.succeeded:
+        answer = self.run_command(
+            "sacctmgr", "-nP", "show", "user", operator, "format=user,adminlevel"
+        )
+        if not answer.has_succeeded:
             return None
         pairs = (line.partition("|") for line in answer.output.splitlines())
         return next((level for name, _, level in pairs if name == operator), "")
 
-    def make_operator(self) -> Answer:
+    def grant_operator_level(self) -> Answer:
         """Give the operator the operator level."""
         operator = self._answers.operator
-        existing = self.run("sacctmgr", "-nP", "show", "user", operator, "format=user")
+        existing = self.run_command("sacctmgr", "-nP", "show", "user", operator, "format=user")
         if operator in existing.output.split():
             change = ("modify", "user", operator, "set", "adminlevel=operator")
         else:
             change = ("add", "user", operator, "account=root", "adminlevel=operator")
-        return self.run("sacctmgr", "--immediate", *change)
+        return self.run_command("sacctmgr", "--immediate", *change)
 
-    def _rest(self, report: SlurmReport) -> Iterator[CheckResult]:
+    def _check_slurmrestd(self, report: SlurmReport) -> Iterator[CheckResult]:
         slurm = self._answers.slurm
         if slurm.rest_url is None:
-            yield check(
+            yield make_result(
                 "slurm.rest", SKIPPED, "slurmrestd is not used: jobs are submitted with sbatch."
             )
             return
-        yield result("slurm.rest", asyncio.run(check_slurmrestd(slurm.rest_url)))
+        yield make_result_of_finding("slurm.rest", asyncio.run(check_slurmrestd(slurm.rest_url)))
         if slurm.rest_url.startswith("http") and "auth/jwt" not in report.words("AuthAltTypes"):
-            yield check(
+            yield make_result(
                 "slurm.jwt",
                 FAILED,
                 "slurmrestd is reached by http, which needs auth/jwt, and AuthAltTypes has none.",
                 "Set AuthAltTypes=auth/jwt and AuthAltParameters=jwt_key=FILE in slurm.conf.",
             )
         elif slurm.jwt_key is not None:
-            yield _key(slurm.jwt_key)
+            yield _check_jwt_key(slurm.jwt_key)
 
-    def _shared_folder(self) -> CheckResult:
+    def _check_shared_folder(self) -> CheckResult:
         """Compare the inode of the folder here with that on a node, in a job of the test user."""
         user, folder = self._answers.slurm.test_user, self._answers.slurm.software_dir
         name = "shared.nodes"
         if user is None:
-            return check(
+            return make_result(
                 name,
                 SKIPPED,
                 f"No node was asked whether it sees {folder}.",
                 "Set slurm.test_user to an account that may submit jobs.",
             )
         if not folder.is_dir():
-            return check(
+            return make_result(
                 name,
                 UNKNOWN,
                 f"{folder} does not exist yet.",
                 "Run this command again after the folder was created.",
             )
         if os.geteuid() != 0:
-            return check(name, UNKNOWN, f"Only root can start a job as {user}.", "Run it as root.")
-        if account_named(user) is None:
-            return check(
+            return make_result(
+                name, UNKNOWN, f"Only root can start a job as {user}.", "Run it as root."
+            )
+        if find_account(user) is None:
+            return make_result(
                 name, FAILED, f"There is no account {user} here.", "Correct slurm.test_user."
             )
         srun = (
@@ -206,18 +216,18 @@ class SlurmSite:
         )
         # Without variables a job has no PATH.
         job = ("--job-name=aitne-setup", "--chdir=/", "/usr/bin/stat", "--format=%i", str(folder))
-        answer = self.run(*srun, *job, user=user, within_s=_NODE_WITHIN_S)
+        answer = self.run_command(*srun, *job, user=user, within_s=_NODE_WITHIN_S)
         if answer.status is None or "immediate" in answer.error or "busy" in answer.error:
-            return check(
+            return make_result(
                 name,
                 UNKNOWN,
                 f"No node was free for a job of one second: {_last_line(answer)}.",
                 "Try again, or check by hand with `srun ls`.",
             )
-        if answer.succeeded and answer.output.strip() == str(folder.stat().st_ino):
-            return check(name, OK, f"A node sees the same {folder} as this machine.")
-        reason = _last_line(answer) if not answer.succeeded else "another folder is there"
-        return check(
+        if answer.has_succeeded and answer.output.strip() == str(folder.stat().st_ino):
+            return make_result(name, OK, f"A node sees the same {folder} as this machine.")
+        reason = _last_line(answer) if not answer.has_succeeded else "another folder is there"
+        return make_result(
             name,
             FAILED,
             f"A node does not see {folder} of this machine: {reason}.",
@@ -225,12 +235,12 @@ class SlurmSite:
         )
 
 
-def defaults(run: Callable[..., Answer] = command) -> dict[str, str]:
+def find_defaults(run: Callable[..., Answer] = run_command) -> dict[str, str]:
     """Return the answers that follow from the Slurm of this machine, by name; empty: there is none."""
     if shutil.which("scontrol") is None:
         return {}
     answer = run(["scontrol", "show", "config"], within_s=5.0)
-    if not answer.succeeded:
+    if not answer.has_succeeded:
         return {}
     config = dict(config_values(answer.output))
     values = {"cluster": config.get("ClusterName", "local").lower()}
@@ -240,14 +250,14 @@ def defaults(run: Callable[..., Answer] = command) -> dict[str, str]:
     return values
 
 
-def _settings(report: SlurmReport) -> Iterator[CheckResult]:
+def _check_settings(report: SlurmReport) -> Iterator[CheckResult]:
     for requirement in REQUIREMENTS:
         name = f"slurm.{requirement.name}"
         if requirement.is_met(report):
             value = report.values.get(requirement.name, "not set")
-            yield check(name, OK, f"{requirement.name} is {value}.")
+            yield make_result(name, OK, f"{requirement.name} is {value}.")
         else:
-            yield check(
+            yield make_result(
                 name,
                 WARNING,
                 requirement.message(report),
@@ -255,39 +265,39 @@ def _settings(report: SlurmReport) -> Iterator[CheckResult]:
             )
 
 
-def _controller(config: Mapping[str, str]) -> str:
+def _get_controller_host(config: Mapping[str, str]) -> str:
     named = config.get("SlurmctldHost[0]", config.get("SlurmctldHost", ""))
     return named.partition("(")[0] or "another machine"
 
 
-def _elsewhere(config: Mapping[str, str]) -> bool:
+def _is_controller_elsewhere(config: Mapping[str, str]) -> bool:
     own = socket.gethostname()
     names = {own, own.partition(".")[0], "localhost"}
-    return _controller(config) not in names
+    return _get_controller_host(config) not in names
 
 
-def _key(path: Path) -> CheckResult:
+def _check_jwt_key(path: Path) -> CheckResult:
     try:
         facts = path.stat()
     except PermissionError:
-        return check(
+        return make_result(
             "slurm.jwt", UNKNOWN, f"{path} cannot be read by this account.", "Run it as root."
         )
     except OSError as error:
-        return check(
+        return make_result(
             "slurm.jwt",
             FAILED,
             f"The key {path} cannot be read: {error.strerror}.",
             "Correct slurm.jwt_key: `scontrol show config` names it in AuthAltParameters.",
         )
     if facts.st_mode & (stat.S_IRWXO | stat.S_IWGRP):
-        return check(
+        return make_result(
             "slurm.jwt",
             FAILED,
             f"Other accounts can read or change {path}, and act as every user.",
             f"`chmod 0600 {path}`",
         )
-    return check("slurm.jwt", OK, f"The broker reads {path}.")
+    return make_result("slurm.jwt", OK, f"The broker reads {path}.")
 
 
 def _last_line(answer: Answer) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aitne.core.errors import SetupError
 from aitne.operations.upgrade.process import start_environment
-from aitne.supervisor.identity import ProcessAccount, as_account
+from aitne.supervisor.identity import ProcessAccount, make_popen_arguments
 
 
 def create_backup(aitne: Path, data_dir: Path, folder: Path, account: ProcessAccount | None) -> str:
@@ -36,7 +36,7 @@ def _run(argv: list[str], data_dir: Path, account: ProcessAccount | None) -> str
         capture_output=True,
         text=True,
         check=False,
-        **as_account(account),
+        **make_popen_arguments(account),
     )
     if done.returncode:
         raise SetupError(

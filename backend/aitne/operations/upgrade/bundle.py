@@ -12,11 +12,11 @@ from pathlib import Path
 
 import aitne
 from aitne.core.errors import Conflict, InvalidInput, SetupError
-from aitne.host.folders import shipped
-from aitne.operations.upgrade.releases import beside, installed_extras
-from aitne.operations.upgrade.versions import of_wheel
+from aitne.host.folders import get_packaged_path
+from aitne.operations.upgrade.releases import installed_extras, make_find_links_options
+from aitne.operations.upgrade.versions import parse_wheel_version
 from aitne.supervisor import environments
-from aitne.supervisor.bundles import MANIFEST, PROXY, WHEELS, kind
+from aitne.supervisor.bundles import MANIFEST, PROXY, WHEELS, get_bundle_kind
 
 Progress = Callable[[str], None]
 
@@ -39,7 +39,7 @@ def create_bundle(output: Path, *, wheel: Path | None, progress: Progress) -> in
     extras = ",".join(installed_extras())
     requirement = f"aitne[{extras}]=={aitne.__version__}"
     if wheel is not None:
-        if str(of_wheel(wheel)) != aitne.__version__:
+        if str(parse_wheel_version(wheel)) != aitne.__version__:
             raise InvalidInput(
                 f"{wheel.name} is not of release {aitne.__version__}, which makes this bundle: its "
                 "environments may need other packages. Use the command of that release."
@@ -52,17 +52,19 @@ def create_bundle(output: Path, *, wheel: Path | None, progress: Progress) -> in
             (folder / WHEELS).mkdir(parents=True)
             pinned = [
                 "--constraint",
-                str(shipped("constraints.txt")),
-                *beside(requirement),
+                str(get_packaged_path("constraints.txt")),
+                *make_find_links_options(requirement),
                 requirement,
             ]
-            _wheels(folder / WHEELS, "the platform", pinned, progress)
+            _build_wheels(folder / WHEELS, "the platform", pinned, progress)
             for env in ("hub", "session"):
                 lock = environments.LOCKS / f"{env}.txt"
-                _wheels(folder / WHEELS, f"the {env} environment", ["-r", str(lock)], progress)
+                _build_wheels(
+                    folder / WHEELS, f"the {env} environment", ["-r", str(lock)], progress
+                )
             progress("Fetching the packages of the proxy.")
             environments.install_proxy(folder / PROXY)
-            facts = {"release": aitne.__version__, **kind()}
+            facts = {"release": aitne.__version__, **get_bundle_kind()}
             (folder / MANIFEST).write_text(json.dumps(facts, indent=1) + "\n")
             progress(f"Writing {output}.")
             packed = Path(temporary) / "packed"
@@ -77,7 +79,7 @@ def create_bundle(output: Path, *, wheel: Path | None, progress: Progress) -> in
     return output.stat().st_size
 
 
-def _wheels(folder: Path, title: str, requirements: list[str], progress: Progress) -> None:
+def _build_wheels(folder: Path, title: str, requirements: list[str], progress: Progress) -> None:
     progress(f"Fetching the packages of {title}.")
     options = ["--disable-pip-version-check", "--no-input", "--quiet", "--prefer-binary"]
     done = subprocess.run(

@@ -11,20 +11,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.host.http_status import http_status
+from aitne.host.http_status import poll_http_status
 from aitne.host.state_file import DamagedState
 from aitne.operations.upgrade import backups
-from aitne.operations.upgrade.inquiry import PlatformFacts, ask
+from aitne.operations.upgrade.inquiry import PlatformFacts, query_facts
 from aitne.operations.upgrade.process import (
     Service,
+    find_service,
     read_plan,
-    service_of,
     start_environment,
 )
 from aitne.operations.upgrade.releases import Releases
-from aitne.operations.upgrade.trust import software_is_of_root
+from aitne.operations.upgrade.trust import must_install_node_software
 from aitne.supervisor import bundles
-from aitne.supervisor.identity import ProcessAccount, acting_as, as_account
+from aitne.supervisor.identity import ProcessAccount, acting_as, make_popen_arguments
 
 HEALTHY_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.5
@@ -57,7 +57,7 @@ class ThisHost:
         self._say = say
         self._account = account
         self._service = service or Service(data_dir, None, account)
-        self.facts = ask(data_dir, account)
+        self.facts = query_facts(data_dir, account)
         """Facts of the platform's settings."""
         self.api_away_s: float | None = None
         """Longest time in seconds without an answer of the API during the last restart; None before
@@ -68,29 +68,29 @@ class ThisHost:
     def install(self, version: str, requirement: str) -> None:
         """Install a release beside the others, and let it create its environments."""
         self._releases.install(version, requirement, self._say)
-        if software_is_of_root(self._data_dir, self._account):
+        if must_install_node_software(self._data_dir, self._account):
             software = ("admin", "software", "--data-dir", str(self._data_dir))
             self._run_in(dict(os.environ), None, version, *software)
         self._run(version, "admin", "upgrade", "--prepare", "--data-dir", str(self._data_dir))
 
-    def backup(self, version: str) -> str:
+    def create_backup(self, version: str) -> str:
         """Back up the platform with the release ``version``; return the path of the backup."""
         _make_folder(self.backup_dir, self._account)
         program = self._releases.program(version)
         return backups.create_backup(program, self._data_dir, self.backup_dir, self._account)
 
-    def restore(self, version: str, path: str) -> None:
+    def restore_backup(self, version: str, path: str) -> None:
         """Restore a backup with the release ``version``."""
         program = self._releases.program(version)
         backups.restore_backup(program, path, self._data_dir, self._account)
 
     def schema_revision(self) -> str | None:
         """Return the revision of the database's schema; None if the database is empty."""
-        return self._state(datetime.now(UTC)).schema_revision
+        return self._read_facts(datetime.now(UTC)).schema_revision
 
-    def jobs_since(self, time: datetime) -> int:
+    def count_jobs_since(self, time: datetime) -> int:
         """Return the number of jobs that were accepted at or after ``time``."""
-        return self._state(time).jobs_since
+        return self._read_facts(time).jobs_since
 
     def stop(self) -> None:
         """End the platform, if it runs; its jobs and sessions continue."""
@@ -103,16 +103,16 @@ class ThisHost:
 
     def start(self) -> None:
         """Start the selected release and wait until it is ready."""
-        self._service.start(self._selected_program(), self._note_api)
-        self._note_api()
+        self._service.start(self._selected_program(), self._record_api_answer)
+        self._record_api_answer()
 
     def restart(self) -> None:
         """End the platform, if it runs, and start the selected release."""
         self._answered_at, self.api_away_s = time.monotonic(), None
-        self._service.restart(self._selected_program(), self._note_api)
-        self._note_api()
+        self._service.restart(self._selected_program(), self._record_api_answer)
+        self._record_api_answer()
 
-    def check(self, version: str) -> None:
+    def check_release(self, version: str) -> None:
         """Wait until the platform is healthy and runs the release ``version``."""
         try:
             plan = read_plan(self._data_dir, self._account)
@@ -126,9 +126,9 @@ class ThisHost:
                 f"The platform was started with {python}, not with release {version}. Let its unit start "
                 f"{self._releases.root / 'bin' / 'aitne'}."
             )
-        self.healthy(version)
+        self.wait_until_healthy(version)
 
-    def healthy(self, version: str) -> None:
+    def wait_until_healthy(self, version: str) -> None:
         """Wait until the platform is healthy; the program of release ``version`` asks it."""
         until = time.monotonic() + HEALTHY_WITHIN_S
         while True:
@@ -145,28 +145,23 @@ class ThisHost:
         """Remove other installed releases."""
         self._releases.prune(*keep)
 
-    def _state(self, since: datetime) -> PlatformFacts:
-        return ask(self._data_dir, self._account, since)
+    def _read_facts(self, since: datetime) -> PlatformFacts:
+        return query_facts(self._data_dir, self._account, since)
 
     def _selected_program(self) -> Path:
         selected = self._releases.selected
         assert selected is not None  # noqa: S101 (an upgrade selects one first)
         return self._releases.program(selected)
 
-    def _note_api(self) -> None:
-        try:
-            status = asyncio.run(
-                http_status(f"{self.facts.internal_url}/healthz", within_s=ANSWER_WITHIN_S)
-            )
-        except (OSError, TimeoutError, ValueError):
-            return
-        if status == 200:
+    def _record_api_answer(self) -> None:
+        url = f"{self.facts.internal_url}/healthz"
+        if asyncio.run(poll_http_status(url, within_s=ANSWER_WITHIN_S)) == 200:
             now = time.monotonic()
             self.api_away_s = max(self.api_away_s or 0.0, round(now - self._answered_at, 1))
             self._answered_at = now
 
     def _run(self, version: str, *arguments: str) -> None:
-        environ = start_environment(self._data_dir, self._account) | bundles.variables_in_use()
+        environ = start_environment(self._data_dir, self._account) | bundles.get_bundle_variables()
         self._run_in(environ, self._account, version, *arguments)
 
     def _run_in(
@@ -180,7 +175,7 @@ class ThisHost:
             capture_output=True,
             text=True,
             check=False,
-            **as_account(account),
+            **make_popen_arguments(account),
         )
         if done.returncode:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-8:]
@@ -189,13 +184,13 @@ class ThisHost:
             self._say(line)
 
 
-def running_service(data_dir: Path, account: ProcessAccount | None) -> Service | None:
+def find_running_service(data_dir: Path, account: ProcessAccount | None) -> Service | None:
     """Return how the platform in ``data_dir`` was started; None if it does not run.
 
     Raises:
         SetupError: an upgrade cannot restart it.
     """
-    service = service_of(data_dir, account)
+    service = find_service(data_dir, account)
     if service is not None and service.unit is not None and os.geteuid() != 0:
         raise SetupError(
             f"The platform is the unit {service.unit}, which only root restarts: run the command with "

@@ -17,9 +17,9 @@ from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.base import Strict
 from aitne.host.settings import load_settings
 from aitne.operations.upgrade.process import start_environment
-from aitne.store.database_state import database_state
-from aitne.supervisor.identity import ProcessAccount, as_account
-from aitne.supervisor.own_accounts import as_platform
+from aitne.store.database_state import read_database_state
+from aitne.supervisor.identity import ProcessAccount, make_popen_arguments
+from aitne.supervisor.own_accounts import acting_as_platform
 
 
 class PlatformFacts(Strict):
@@ -34,7 +34,7 @@ class PlatformFacts(Strict):
     """Number of jobs that were accepted at or after the time that was asked for."""
 
 
-def ask(
+def query_facts(
     data_dir: Path, account: ProcessAccount | None, since: datetime | None = None
 ) -> PlatformFacts:
     """Return facts of the platform in ``data_dir``, of its settings alone or, with a time ``since``,
@@ -53,7 +53,7 @@ def ask(
             capture_output=True,
             text=True,
             check=False,
-            **as_account(account),
+            **make_popen_arguments(account),
         )
     except OSError as error:
         raise SetupError(
@@ -68,17 +68,17 @@ def ask(
         raise SetupError(f"The settings of the platform cannot be read: {error}") from error
 
 
-def answer(data_dir: Path, since: datetime | None) -> PlatformFacts:
+def read_facts(data_dir: Path, since: datetime | None) -> PlatformFacts:
     """Return the facts in this process. Raises ``AitneError``."""
     settings = load_settings(data_dir)
     facts = PlatformFacts(
         internal_url=settings.internal_url,
-        separate_broker=settings.broker.socket is not None and not settings.own_accounts,
+        separate_broker=settings.broker.socket is not None and not settings.uses_user_accounts,
     )
     if since is None:
         return facts
-    with as_platform(settings):
-        state = asyncio.run(database_state(settings.database_url, since.astimezone(UTC)))
+    with acting_as_platform(settings):
+        state = asyncio.run(read_database_state(settings.database_url, since.astimezone(UTC)))
     return facts.model_copy(
         update={"schema_revision": state.revision, "jobs_since": state.jobs_since}
     )
@@ -87,6 +87,6 @@ def answer(data_dir: Path, since: datetime | None) -> PlatformFacts:
 if __name__ == "__main__":
     try:
         time = datetime.fromisoformat(sys.argv[2]) if len(sys.argv) > 2 else None
-        sys.stdout.write(answer(Path(sys.argv[1]), time).model_dump_json())
+        sys.stdout.write(read_facts(Path(sys.argv[1]), time).model_dump_json())
     except AitneError as error:
         sys.exit(error.message)

@@ -90,14 +90,14 @@ class UpgradeJournal(Frozen):
             ) from error
 
 
-def remove(root: Path) -> None:
+def remove_journal(root: Path) -> None:
     """Remove the journal: the upgrade has ended."""
     (root / FILE).unlink(missing_ok=True)
     _sync(root)
 
 
 @contextmanager
-def only_upgrade(root: Path) -> Iterator[None]:
+def hold_upgrade_lock(root: Path) -> Iterator[None]:
     """Hold the lock of upgrades in the ``with`` block. Raises ``Conflict`` if another upgrade
     runs.
     """

@@ -8,12 +8,12 @@ import aitne
 from aitne.core.errors import Conflict, InvalidInput
 from aitne.operations.upgrade.journal import UpgradeJournal, UpgradeStep
 from aitne.operations.upgrade.releases import Releases, installed_extras
-from aitne.operations.upgrade.steps import continued
-from aitne.operations.upgrade.versions import Version, of_wheel
+from aitne.operations.upgrade.steps import is_continued
+from aitne.operations.upgrade.versions import Version, parse_wheel_version
 from aitne.supervisor import control
 
 
-def begun(
+def choose_upgrade(
     data_dir: Path, releases: Releases, *, wheel: Path | None, version: str | None
 ) -> tuple[UpgradeJournal, Version, bool]:
     """Return the journal of the upgrade to run, its release, and whether it begins now.
@@ -27,11 +27,11 @@ def begun(
     asked: Version | None = None
     if wheel is not None:
         wheel = wheel.expanduser().absolute()
-        asked = of_wheel(wheel)
+        asked = parse_wheel_version(wheel)
     elif version is not None:
         asked = Version.parse(version)
     earlier = UpgradeJournal.read(releases.root)
-    if earlier is not None and continued(earlier, None if asked is None else str(asked)):
+    if earlier is not None and is_continued(earlier, None if asked is None else str(asked)):
         if Path(earlier.data_dir) != data_dir:
             raise Conflict(
                 f"An upgrade of the platform in {earlier.data_dir} was interrupted. Continue it first: "
@@ -51,6 +51,6 @@ def begun(
         if wheel is None
         else f"aitne[{extras}] @ {wheel.as_uri()}",
         data_dir=str(data_dir),
-        was_running=control.status(data_dir) is not None,
+        was_running=control.get_status(data_dir) is not None,
     )
     return journal, asked, True

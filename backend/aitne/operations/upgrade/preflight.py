@@ -11,11 +11,11 @@ from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.check import CheckResult, CheckState
 from aitne.core.sizes import describe_bytes
 from aitne.host.state_file import DamagedState
-from aitne.operations.upgrade.host import ThisHost, running_service
+from aitne.operations.upgrade.host import ThisHost, find_running_service
 from aitne.operations.upgrade.process import read_plan
 from aitne.operations.upgrade.releases import Releases
-from aitne.operations.upgrade.versions import Version, check_step
-from aitne.store.migrate import is_known
+from aitne.operations.upgrade.versions import Version, check_upgrade_path
+from aitne.store.migrate import is_known_revision
 from aitne.supervisor import control
 from aitne.supervisor.identity import ProcessAccount
 
@@ -25,7 +25,7 @@ BACKUP_BYTES = 100 * 1024**2
 """Free disk space in bytes that a backup needs, besides copies of the database."""
 
 
-def checks(
+def check_upgrade(
     data_dir: Path,
     account: ProcessAccount | None,
     releases: Releases,
@@ -35,23 +35,23 @@ def checks(
 ) -> list[CheckResult]:
     """Return the results of all checks before an upgrade from ``present`` to ``target``."""
     steps: tuple[tuple[str, Callable[[], str]], ...] = (
-        ("release", lambda: _release(present, target)),
-        ("installation", lambda: _installation(data_dir, account, releases)),
-        ("disk", lambda: _disk(data_dir, releases, host.backup_dir)),
-        ("database", lambda: _database(host)),
-        ("platform", lambda: _platform(data_dir, account, host, present)),
+        ("release", lambda: _check_release(present, target)),
+        ("installation", lambda: _check_installation(data_dir, account, releases)),
+        ("disk", lambda: _check_disk(data_dir, releases, host.backup_dir)),
+        ("database", lambda: _check_database(host)),
+        ("platform", lambda: _check_platform(data_dir, account, host, present)),
     )
-    return list(_results(steps))
+    return list(_run_checks(steps))
 
 
-def refuse(results: list[CheckResult]) -> None:
+def raise_if_failed(results: list[CheckResult]) -> None:
     """Raise ``SetupError`` with the messages of the checks that failed, if any did."""
     failed = [check.message for check in results if check.state is CheckState.FAILED]
     if failed:
         raise SetupError(" ".join([*failed, "Nothing has been changed."]))
 
 
-def _results(steps: tuple[tuple[str, Callable[[], str]], ...]) -> Iterator[CheckResult]:
+def _run_checks(steps: tuple[tuple[str, Callable[[], str]], ...]) -> Iterator[CheckResult]:
     for name, check in steps:
         try:
             yield CheckResult(name=name, state=CheckState.OK, message=check())
@@ -59,16 +59,16 @@ def _results(steps: tuple[tuple[str, Callable[[], str]], ...]) -> Iterator[Check
             yield CheckResult(name=name, state=CheckState.FAILED, message=error.message)
 
 
-def _release(present: str, target: Version) -> str:
-    check_step(Version.parse(present), target)
+def _check_release(present: str, target: Version) -> str:
+    check_upgrade_path(Version.parse(present), target)
     return f"From release {present} to {target}."
 
 
-def _installation(data_dir: Path, account: ProcessAccount | None, releases: Releases) -> str:
+def _check_installation(data_dir: Path, account: ProcessAccount | None, releases: Releases) -> str:
     root = releases.root
     if not os.access(root, os.W_OK):
         raise SetupError(f"{root} cannot be written. Run the command as the owner of {root}.")
-    if control.status(data_dir) is not None:
+    if control.get_status(data_dir) is not None:
         try:
             python = Path(read_plan(data_dir, account).init[0])
         except (OSError, DamagedState) as error:
@@ -81,7 +81,7 @@ def _installation(data_dir: Path, account: ProcessAccount | None, releases: Rele
     return f"Releases are installed in {root}."
 
 
-def _disk(data_dir: Path, releases: Releases, backup_dir: Path) -> str:
+def _check_disk(data_dir: Path, releases: Releases, backup_dir: Path) -> str:
     database = data_dir / "aitne.db"
     copies = 3 * database.stat().st_size if database.exists() else 0
     for folder, needed in ((releases.root, RELEASE_BYTES), (backup_dir, BACKUP_BYTES + copies)):
@@ -95,9 +95,9 @@ def _disk(data_dir: Path, releases: Releases, backup_dir: Path) -> str:
     return "The disks have room for the release and the backup."
 
 
-def _database(host: ThisHost) -> str:
+def _check_database(host: ThisHost) -> str:
     revision = host.schema_revision()
-    if revision is not None and not is_known(revision):
+    if revision is not None and not is_known_revision(revision):
         raise SetupError(
             f"The database has the schema {revision} of a newer release. Install that release again, or "
             "restore a backup from before its installation."
@@ -105,12 +105,14 @@ def _database(host: ThisHost) -> str:
     return f"The database answers; its schema is {revision}."
 
 
-def _platform(data_dir: Path, account: ProcessAccount | None, host: ThisHost, present: str) -> str:
-    service = running_service(data_dir, account)
+def _check_platform(
+    data_dir: Path, account: ProcessAccount | None, host: ThisHost, present: str
+) -> str:
+    service = find_running_service(data_dir, account)
     if service is None:
         return "The platform does not run; it is not started."
     try:
-        host.healthy(present)
+        host.wait_until_healthy(present)
     except SetupError as error:
         raise SetupError(
             f"The platform is not healthy before the upgrade: {error.message}"

@@ -8,21 +8,21 @@ from datetime import UTC, datetime
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.store.database_state import database_state
-from aitne.store.migrate import is_known
+from aitne.store.database_state import read_database_state
+from aitne.store.migrate import is_known_revision
 from aitne.supervisor import control
-from aitne.supervisor.own_accounts import as_platform
+from aitne.supervisor.own_accounts import acting_as_platform
 
 
-def prepare(settings: Settings, progress: Callable[[str], None]) -> None:
+def prepare_release(settings: Settings, progress: Callable[[str], None]) -> None:
     """Check that this release can use the settings and the database, and create its environments.
 
     Raises:
         SetupError: it cannot.
     """
-    with as_platform(settings):
-        state = asyncio.run(database_state(settings.database_url, datetime.now(UTC)))
-    if state.revision is not None and not is_known(state.revision):
+    with acting_as_platform(settings):
+        state = asyncio.run(read_database_state(settings.database_url, datetime.now(UTC)))
+    if state.revision is not None and not is_known_revision(state.revision):
         raise SetupError(
             f"The database has the schema {state.revision}, which the new release does not know: the "
             "installed release is newer."

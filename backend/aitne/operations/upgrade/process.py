@@ -18,7 +18,7 @@ from aitne.host import settings_source
 from aitne.host.settings_source import SourceKind
 from aitne.host.state_file import DamagedState
 from aitne.supervisor import control
-from aitne.supervisor.identity import ProcessAccount, acting_as, as_account
+from aitne.supervisor.identity import ProcessAccount, acting_as, make_popen_arguments
 from aitne.supervisor.own_accounts import plain_environment
 from aitne.supervisor.plan import SupervisorPlan, plan_dir
 
@@ -44,11 +44,11 @@ class Service:
             SetupError: it does not end.
         """
         if self.unit is not None:
-            _systemctl("stop", self.unit)
-        elif control.status(self.data_dir) is not None:
-            control.down(self.data_dir, keep_jobs=True)
+            _run_systemctl("stop", self.unit)
+        elif control.get_status(self.data_dir) is not None:
+            control.stop_platform(self.data_dir, keep_jobs=True)
         until = time.monotonic() + GONE_WITHIN_S
-        while control.status(self.data_dir) is not None:
+        while control.get_status(self.data_dir) is not None:
             if time.monotonic() > until:
                 raise SetupError(
                     f"The platform in {self.data_dir} does not end. Check its log, "
@@ -56,8 +56,8 @@ class Service:
                 )
             time.sleep(LOOK_EVERY_S)
 
-    def start(self, program: Path, waiting: Callable[[], None]) -> None:
-        """Start the platform and wait until it is ready; ``waiting`` is called repeatedly
+    def start(self, program: Path, report_waiting: Callable[[], None]) -> None:
+        """Start the platform and wait until it is ready; ``report_waiting`` is called repeatedly
         meanwhile.
 
         Args:
@@ -66,17 +66,17 @@ class Service:
         Raises:
             SetupError: it does not start.
         """
-        with self._starting(program) as process:
-            _wait(process, waiting)
+        with self._start_process(program) as process:
+            _wait_for_process(process, report_waiting)
 
-    def restart(self, program: Path, waiting: Callable[[], None]) -> None:
+    def restart(self, program: Path, report_waiting: Callable[[], None]) -> None:
         """End the platform, leave its jobs running, and start it. The arguments and errors are
         those of ``start``.
         """
-        with self._starting(program, replaces=True) as process:
-            _wait(process, waiting)
+        with self._start_process(program, replaces=True) as process:
+            _wait_for_process(process, report_waiting)
 
-    def _starting(self, program: Path, *, replaces: bool = False) -> subprocess.Popen[str]:
+    def _start_process(self, program: Path, *, replaces: bool = False) -> subprocess.Popen[str]:
         if self.unit is not None:
             # A unit without ExecReload= is restarted.
             verb = "reload-or-restart" if replaces else "start"
@@ -92,11 +92,11 @@ class Service:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            **as_account(None if self.unit is not None else self.account),
+            **make_popen_arguments(None if self.unit is not None else self.account),
         )
 
 
-def service_of(data_dir: Path, account: ProcessAccount | None) -> Service | None:
+def find_service(data_dir: Path, account: ProcessAccount | None) -> Service | None:
     """Return how the platform that runs in ``data_dir`` was started; None if it does not run.
     ``account`` is that of commands for it.
 
@@ -104,7 +104,7 @@ def service_of(data_dir: Path, account: ProcessAccount | None) -> Service | None
         SetupError: it runs in the foreground of a terminal, or the process that answers is not its
             supervisor.
     """
-    status = control.status(data_dir)
+    status = control.get_status(data_dir)
     if status is None:
         return None
     pid = int(status["supervisor_pid"])
@@ -113,14 +113,14 @@ def service_of(data_dir: Path, account: ProcessAccount | None) -> Service | None
         _require_account(pid, account)
     if control.is_detached(pid):
         return Service(data_dir, None, account)
-    unit = _unit(Path(f"/proc/{pid}/cgroup").read_text())
+    unit = _parse_unit(Path(f"/proc/{pid}/cgroup").read_text())
     if unit is None:
         raise SetupError(
             "The platform runs in the foreground of a terminal, from where an upgrade cannot restart "
             "it. Start it with `aitne up --detach`, or as a unit of systemd."
         )
     if os.geteuid() == 0:
-        require_main(unit, pid, account)
+        require_main_process(unit, pid, account)
     return Service(data_dir, unit, account)
 
 
@@ -145,10 +145,10 @@ def start_environment(data_dir: Path, account: ProcessAccount | None) -> dict[st
             return dict(os.environ)
         own = {name: value for name, value in os.environ.items() if name.startswith("AITNE_")}
         return plain_environment() | own
-    return environment_of(plan.base_env)
+    return select_start_environment(plan.base_env)
 
 
-def environment_of(base: Mapping[str, str]) -> dict[str, str]:
+def select_start_environment(base: Mapping[str, str]) -> dict[str, str]:
     """Return the variables with which `aitne up` was started, from those of its processes, which
     have all settings.
     """
@@ -158,13 +158,13 @@ def environment_of(base: Mapping[str, str]) -> dict[str, str]:
             environ[name] = base[name]
     for name, source in json.loads(base.get(settings_source.VARIABLE, "{}")).items():
         if source[0] in (SourceKind.ENVIRONMENT, SourceKind.COMMAND_LINE) and name != "data_dir":
-            value = _value(base, name.split("."))
+            value = _get_value(base, name.split("."))
             if value is not None:
                 environ["AITNE_" + name.upper().replace(".", "__")] = value
     return environ
 
 
-def _value(base: Mapping[str, str], path: list[str]) -> str | None:
+def _get_value(base: Mapping[str, str], path: list[str]) -> str | None:
     text = base.get(f"AITNE_{path[0].upper()}")
     if text is None or len(path) == 1:
         return text
@@ -176,7 +176,7 @@ def _value(base: Mapping[str, str], path: list[str]) -> str | None:
     return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
 
 
-def _wait(process: subprocess.Popen[str], waiting: Callable[[], None]) -> None:
+def _wait_for_process(process: subprocess.Popen[str], report_waiting: Callable[[], None]) -> None:
     messages = deque[str](maxlen=8)
 
     def read() -> None:
@@ -186,7 +186,7 @@ def _wait(process: subprocess.Popen[str], waiting: Callable[[], None]) -> None:
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     while process.poll() is None:
-        waiting()
+        report_waiting()
         time.sleep(LOOK_EVERY_S)
     # The detached supervisor does not inherit the pipe, so it is closed now.
     reader.join()
@@ -194,7 +194,7 @@ def _wait(process: subprocess.Popen[str], waiting: Callable[[], None]) -> None:
         raise SetupError(f"The platform does not start: {' '.join(messages)}")
 
 
-def _unit(cgroup: str) -> str | None:
+def _parse_unit(cgroup: str) -> str | None:
     """Return the unit of systemd in the text of ``/proc/PID/cgroup``; None if there is none."""
     for line in cgroup.splitlines():
         path = line.rpartition(":")[2].strip().split("/")
@@ -204,7 +204,7 @@ def _unit(cgroup: str) -> str | None:
     return None
 
 
-def require_main(unit: str, pid: int, account: ProcessAccount | None) -> None:
+def require_main_process(unit: str, pid: int, account: ProcessAccount | None) -> None:
     """Check that ``pid`` is the main process of a unit or its child, and that the main process belongs
     to the account. Raises ``SetupError``.
     """
@@ -243,7 +243,7 @@ def _status(pid: int) -> dict[str, str]:
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
-def _systemctl(verb: str, unit: str) -> None:
+def _run_systemctl(verb: str, unit: str) -> None:
     try:
         done = subprocess.run(
             ["systemctl", verb, unit],

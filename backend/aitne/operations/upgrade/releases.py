@@ -120,13 +120,13 @@ class Releases:
             for name in PROGRAMS:
                 program = self.root / "bin" / name
                 if program.exists() and not program.is_symlink():
-                    _link(program, f"../current/bin/{name}")
+                    _replace_link(program, f"../current/bin/{name}")
         except OSError as error:
-            raise self._not_writable(error) from error
+            raise self._make_not_writable_error(error) from error
 
     def select(self, version: str) -> None:
         """Make a release the one that is started from now on. Raises ``OSError``."""
-        _link(self._current, f"releases/{version}")
+        _replace_link(self._current, f"releases/{version}")
 
     def install(self, version: str, requirement: str, progress: Progress) -> None:
         """Install a release beside the others, unless it is complete; its dependencies have the
@@ -148,7 +148,7 @@ class Releases:
             shutil.rmtree(folder, ignore_errors=True)
             folder.parent.mkdir(exist_ok=True)
         except OSError as error:
-            raise self._not_writable(error) from error
+            raise self._make_not_writable_error(error) from error
         progress(f"Installing release {version} in {folder}.")
         base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
         python = folder / "bin" / "python"
@@ -159,7 +159,7 @@ class Releases:
             for file in folder.glob("lib/python*/site-packages/aitne/_data/constraints.txt")
             for option in ("--constraint", str(file))
         ]
-        _install(python, [*pinned, *beside(requirement), requirement])
+        _install(python, [*pinned, *make_find_links_options(requirement), requirement])
         found = _run([str(python), "-P", "-c", "import aitne; print(aitne.__version__)"]).strip()
         if found != version:
             raise SetupError(
@@ -171,7 +171,7 @@ class Releases:
         """Remove the installed releases other than those named, the root's own, and those from which
         processes run, such as the runners of jobs and a broker that was not restarted.
         """
-        used = _programs_that_run()
+        used = _list_running_programs()
         for folder in (self.root / "releases").iterdir():
             own = f"{folder}{os.sep}"
             if folder.name in keep or any(own in program for program in used):
@@ -180,14 +180,14 @@ class Releases:
                 (folder / COMPLETE).unlink()
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _not_writable(self, error: OSError) -> SetupError:
+    def _make_not_writable_error(self, error: OSError) -> SetupError:
         return SetupError(
             f"{error.filename or self.root} cannot be written: {error.strerror}. Run the command as "
             f"the owner of {self.root}."
         )
 
 
-def beside(requirement: str) -> list[str]:
+def make_find_links_options(requirement: str) -> list[str]:
     """Return the options of pip with which the folder of a wheel is searched for the training runtime's;
     none if the requirement is not a file.
     """
@@ -205,7 +205,7 @@ def _is_installed(name: str, extras: str | None) -> bool:
     return name != RUNTIME or named <= _complete_extras(installed)
 
 
-def _programs_that_run() -> list[str]:
+def _list_running_programs() -> list[str]:
     """Return the command lines and executables of all processes that this account may see."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -216,7 +216,7 @@ def _programs_that_run() -> list[str]:
     return found
 
 
-def _link(path: Path, target: str) -> None:
+def _replace_link(path: Path, target: str) -> None:
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)
@@ -224,7 +224,7 @@ def _link(path: Path, target: str) -> None:
 
 
 def _install(python: Path, arguments: Sequence[str]) -> None:
-    prepared = uv.install_command(str(python), arguments, compiled=True)
+    prepared = uv.make_install_command(str(python), arguments, compiled=True)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", *arguments]
     _run(*(prepared or (pip, dict(os.environ))))
 

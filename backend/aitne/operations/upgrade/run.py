@@ -11,9 +11,9 @@ from typing import Protocol
 from aitne.core.errors import InvalidInput
 from aitne.core.models.check import CheckResult
 from aitne.operations.upgrade import preflight
-from aitne.operations.upgrade.host import ThisHost, running_service
-from aitne.operations.upgrade.journal import only_upgrade
-from aitne.operations.upgrade.plan import begun
+from aitne.operations.upgrade.host import ThisHost, find_running_service
+from aitne.operations.upgrade.journal import hold_upgrade_lock
+from aitne.operations.upgrade.plan import choose_upgrade
 from aitne.operations.upgrade.releases import Releases, own_root
 from aitne.operations.upgrade.steps import Upgrade
 from aitne.supervisor import bundles
@@ -52,7 +52,7 @@ class FinishedUpgrade:
 class UpgradeConsole(Protocol):
     """Messages and questions of an upgrade."""
 
-    def tell(self, step: str, message: str) -> None:
+    def show_step(self, step: str, message: str) -> None:
         """Tell what a step does."""
 
     def show_checks(self, results: Sequence[CheckResult]) -> None:
@@ -74,32 +74,36 @@ def run_upgrade(request: UpgradeRequest, console: UpgradeConsole) -> FinishedUpg
         SetupError: a check or a step has failed.
     """
     releases = Releases(own_root())
-    with only_upgrade(releases.root), bundles.used(request.bundle):
+    with hold_upgrade_lock(releases.root), bundles.use_bundle(request.bundle):
         wheel = request.wheel
         if request.bundle is not None and wheel is None:
-            wheel = bundles.wheel_of(request.bundle)
+            wheel = bundles.get_wheel(request.bundle)
         data_dir, account = request.data_dir, request.account
-        journal, target, fresh = begun(data_dir, releases, wheel=wheel, version=request.version)
+        journal, target, fresh = choose_upgrade(
+            data_dir, releases, wheel=wheel, version=request.version
+        )
         if fresh and request.discard_jobs:
             raise InvalidInput(
                 "--discard-jobs decides about an upgrade that has halted, and none has."
             )
-        say: Callable[[str], None] = lambda line: console.tell(journal.step, line)  # noqa: E731
+        say: Callable[[str], None] = lambda line: console.show_step(journal.step, line)  # noqa: E731
         host = ThisHost(
             data_dir,
             account,
             releases,
             request.backup_to or data_dir.with_name(f"{data_dir.name}-backups"),
             say,
-            running_service(data_dir, account),
+            find_running_service(data_dir, account),
         )
         results: list[CheckResult] = []
         if fresh:
-            results = preflight.checks(data_dir, account, releases, host, journal.present, target)
+            results = preflight.check_upgrade(
+                data_dir, account, releases, host, journal.present, target
+            )
             console.show_checks(results)
         if request.dry_run:
             return None
-        preflight.refuse(results)
+        preflight.raise_if_failed(results)
         console.confirm(
             f"Upgrade the platform in {data_dir} from {journal.present} to {journal.target}?"
             if fresh
@@ -107,7 +111,7 @@ def run_upgrade(request: UpgradeRequest, console: UpgradeConsole) -> FinishedUpg
         )
         releases.adopt(journal.present)
         with console.guard():
-            Upgrade(host, releases.root, console.tell, discard_jobs=request.discard_jobs).run(
+            Upgrade(host, releases.root, console.show_step, discard_jobs=request.discard_jobs).run(
                 journal
             )
     return FinishedUpgrade(journal.target, host.api_away_s, host.facts.separate_broker)

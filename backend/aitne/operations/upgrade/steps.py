@@ -22,16 +22,16 @@ class UpgradeHost(Protocol):
     def install(self, version: str, requirement: str) -> None:
         """Install a release beside the others, with everything that it needs to start."""
 
-    def backup(self, version: str) -> str:
+    def create_backup(self, version: str) -> str:
         """Back up the platform with the release ``version``; return the path of the backup."""
 
-    def restore(self, version: str, path: str) -> None:
+    def restore_backup(self, version: str, path: str) -> None:
         """Restore a backup with the release ``version``. The platform does not run."""
 
     def schema_revision(self) -> str | None:
         """Return the revision of the database's schema; None if the database is empty."""
 
-    def jobs_since(self, time: datetime) -> int:
+    def count_jobs_since(self, time: datetime) -> int:
         """Return the number of jobs that were accepted at or after ``time``."""
 
     def stop(self) -> None:
@@ -46,7 +46,7 @@ class UpgradeHost(Protocol):
     def restart(self) -> None:
         """End the platform, if it runs, and start the selected release; wait until it is ready."""
 
-    def check(self, version: str) -> None:
+    def check_release(self, version: str) -> None:
         """Wait until the platform is healthy and runs the release ``version``."""
 
     def prune(self, *keep: str) -> None:
@@ -84,7 +84,7 @@ class Upgrade:
             UpgradeStep.CHECK: self._check,
             UpgradeStep.STOP: self._stop,
             UpgradeStep.RESTORE: self._restore,
-            UpgradeStep.RETURN: self._return,
+            UpgradeStep.RETURN: self._return_to_earlier_release,
             UpgradeStep.HALT: self._halt,
         }
 
@@ -106,14 +106,14 @@ class Upgrade:
             )
         while True:
             try:
-                self._write(journal)
+                self._write_journal(journal)
                 following = self._actions[journal.step](journal)
             except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - the earlier release must run
-                following = self._after(journal, error)
+                following = self._decide_after_failure(journal, error)
             if following is None:
                 break
             journal = following
-        journals.remove(self._root)
+        journals.remove_journal(self._root)
         if journal.failure is not None:
             raise RolledBack(
                 f"Release {journal.target} did not work, and {journal.present} is in use again. "
@@ -122,7 +122,7 @@ class Upgrade:
         if journal.step is UpgradeStep.CHECK:
             self._prune(journal)
 
-    def _write(self, journal: UpgradeJournal) -> None:
+    def _write_journal(self, journal: UpgradeJournal) -> None:
         try:
             journal.write(self._root)
         except OSError:
@@ -130,7 +130,7 @@ class Upgrade:
             if journal.step not in ROLLBACK:
                 raise
 
-    def _after(
+    def _decide_after_failure(
         self, journal: UpgradeJournal, error: Exception | KeyboardInterrupt | SystemExit
     ) -> UpgradeJournal:
         """Return the state from which the upgrade goes on after a step has raised ``error``. Raises
@@ -138,27 +138,27 @@ class Upgrade:
         """
         if journal.step in (UpgradeStep.SWITCH, UpgradeStep.CHECK):
             self._cause = error
-            failure = {"step": UpgradeStep.STOP, "failure": _described(error)}
+            failure = {"step": UpgradeStep.STOP, "failure": _describe_error(error)}
             return journal.model_copy(update=failure)
         if journal.step in ROLLBACK:
             if journal.step in self._repeated:
                 raise SetupError(
                     f"The return to release {journal.present} has failed at the step {journal.step}: "
-                    f"{_described(error)} Correct the cause and run `aitne admin upgrade`, which continues it."
+                    f"{_describe_error(error)} Correct the cause and run `aitne admin upgrade`, which continues it."
                 ) from error
             self._repeated.add(journal.step)
             self._progress(
-                journal.step, f"The step {journal.step} is repeated: {_described(error)}"
+                journal.step, f"The step {journal.step} is repeated: {_describe_error(error)}"
             )
             return journal
         if journal.step is not UpgradeStep.HALT:
-            journals.remove(self._root)
+            journals.remove_journal(self._root)
             unchanged = f"Nothing that runs has changed: release {journal.present} is in use."
             if not isinstance(error, Exception):
-                self._progress(journal.step, f"{_described(error)} {unchanged}")
+                self._progress(journal.step, f"{_describe_error(error)} {unchanged}")
             elif not isinstance(error, AitneError):
                 raise SetupError(
-                    f"The step {journal.step} has failed: {_described(error)} {unchanged}"
+                    f"The step {journal.step} has failed: {_describe_error(error)} {unchanged}"
                 ) from error
         raise error
 
@@ -167,7 +167,7 @@ class Upgrade:
             self._host.prune(journal.present, journal.target)
         except Exception as error:  # noqa: BLE001 - the new release is healthy all the same
             self._progress(
-                UpgradeStep.CHECK, f"Earlier releases were not removed: {_described(error)}"
+                UpgradeStep.CHECK, f"Earlier releases were not removed: {_describe_error(error)}"
             )
 
     def _install(self, journal: UpgradeJournal) -> UpgradeJournal:
@@ -178,7 +178,7 @@ class Upgrade:
     def _backup(self, journal: UpgradeJournal) -> UpgradeJournal:
         self._progress(UpgradeStep.BACKUP, "Backing up the platform.")
         revision, began = self._host.schema_revision(), datetime.now(UTC)
-        path = self._host.backup(journal.present)
+        path = self._host.create_backup(journal.present)
         self._progress(UpgradeStep.BACKUP, f"The backup is {path}.")
         backup = {"backup": path, "backup_at": began, "schema_revision": revision}
         return journal.model_copy(update={"step": UpgradeStep.SWITCH, **backup})
@@ -196,7 +196,7 @@ class Upgrade:
 
     def _check(self, journal: UpgradeJournal) -> None:
         self._progress(UpgradeStep.CHECK, "Checking the health of the platform.")
-        self._host.check(journal.target)
+        self._host.check_release(journal.target)
 
     def _stop(self, journal: UpgradeJournal) -> UpgradeJournal:
         self._progress(
@@ -208,29 +208,29 @@ class Upgrade:
     def _restore(self, journal: UpgradeJournal) -> UpgradeJournal:
         if self._host.schema_revision() != journal.schema_revision:
             assert journal.backup is not None and journal.backup_at is not None  # noqa: S101, PT018
-            jobs = self._host.jobs_since(journal.backup_at)
+            jobs = self._host.count_jobs_since(journal.backup_at)
             if jobs and not self._discard_jobs:
                 return journal.model_copy(update={"step": UpgradeStep.HALT})
             self._progress(UpgradeStep.RESTORE, f"Restoring the backup {journal.backup}.")
-            self._host.restore(journal.present, journal.backup)
+            self._host.restore_backup(journal.present, journal.backup)
         return journal.model_copy(update={"step": UpgradeStep.RETURN})
 
-    def _return(self, journal: UpgradeJournal) -> None:
+    def _return_to_earlier_release(self, journal: UpgradeJournal) -> None:
         self._progress(UpgradeStep.RETURN, f"Returning to release {journal.present}.")
         self._host.stop()
         self._host.select(journal.present)
         if journal.was_running:
             self._host.start()
-            self._host.check(journal.present)
+            self._host.check_release(journal.present)
 
     def _halt(self, journal: UpgradeJournal) -> None:
         assert journal.backup_at is not None  # noqa: S101
-        jobs = self._host.jobs_since(journal.backup_at)
+        jobs = self._host.count_jobs_since(journal.backup_at)
         try:
             self._host.start()
             state = f"Release {journal.target} is running."
         except Exception as error:  # noqa: BLE001 - the administrator must decide all the same
-            state = f"Release {journal.target} does not start: {_described(error)}"
+            state = f"Release {journal.target} does not start: {_describe_error(error)}"
         raise Halted(
             f"Release {journal.target} is not healthy: {journal.failure} It has migrated the database "
             f"and {jobs} {'job was' if jobs == 1 else 'jobs were'} accepted since the backup "
@@ -240,7 +240,7 @@ class Upgrade:
         )
 
 
-def continued(journal: UpgradeJournal, target: str | None) -> bool:
+def is_continued(journal: UpgradeJournal, target: str | None) -> bool:
     """Return whether an upgrade in progress is to be continued, and not begun anew; ``target`` is
     the release that was asked for now, if any.
 
@@ -258,7 +258,7 @@ def continued(journal: UpgradeJournal, target: str | None) -> bool:
     )
 
 
-def _described(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Return a sentence about an error."""
     if isinstance(error, AitneError):
         return error.message

@@ -12,12 +12,12 @@ import stat
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.host.settings import config_path, load_settings
+from aitne.host.settings import find_config_path, load_settings
 from aitne.supervisor.identity import ProcessAccount
 from aitne.supervisor.plan import FILE, plan_dir
 
 
-def account_of(data_dir: Path) -> ProcessAccount | None:
+def find_command_account(data_dir: Path) -> ProcessAccount | None:
     """Return the account to which the data directory belongs, if this process is root and commands
     for the platform must run under that account; None: they run as this process does. Root itself
     acts only for a platform of root, or one whose settings of root say ``accounts.mode = "own"``.
@@ -36,10 +36,10 @@ def account_of(data_dir: Path) -> ProcessAccount | None:
                 f"{parent} belongs to another account than {data_dir}, and could be replaced by it. Move "
                 "the data directory, for example to /var/lib/aitne."
             )
-    config, plan = config_path(data_dir), plan_dir(data_dir) / FILE
+    config, plan = find_config_path(data_dir), plan_dir(data_dir) / FILE
     if owner.st_uid == 0:
         for path in (config, plan):
-            problem = changeable_by_others(path)
+            problem = describe_other_writers(path)
             if problem is not None:
                 raise SetupError(
                     f"{problem}, and so {path}, which tells root what to start. Give the data directory "
@@ -48,10 +48,10 @@ def account_of(data_dir: Path) -> ProcessAccount | None:
         return None
     if (
         config.exists()
-        and changeable_by_others(config) is None
-        and load_settings(data_dir).own_accounts
+        and describe_other_writers(config) is None
+        and load_settings(data_dir).uses_user_accounts
     ):
-        problem = changeable_by_others(plan)
+        problem = describe_other_writers(plan)
         if problem is not None:
             raise SetupError(f"{problem}, and so {plan}, which tells root what to start.")
         return None
@@ -62,19 +62,19 @@ def account_of(data_dir: Path) -> ProcessAccount | None:
     return ProcessAccount(owner.st_uid, owner.st_gid, os.getgrouplist(name, owner.st_gid))
 
 
-def software_is_of_root(data_dir: Path, account: ProcessAccount | None) -> bool:
+def must_install_node_software(data_dir: Path, account: ProcessAccount | None) -> bool:
     """Return whether this process is root, acts as ``account`` for the platform in ``data_dir``, and has
     to install the software of the nodes itself: the folder belongs to root, and is named by settings
     that only root can change. Raises ``SetupError``.
     """
-    config = config_path(data_dir)
-    if account is None or not config.exists() or changeable_by_others(config) is not None:
+    config = find_config_path(data_dir)
+    if account is None or not config.exists() or describe_other_writers(config) is not None:
         return False
     folder = load_settings(data_dir).slurm.software_dir
     return folder is not None and folder.is_dir() and folder.stat().st_uid == 0
 
 
-def changeable_by_others(path: Path) -> str | None:
+def describe_other_writers(path: Path) -> str | None:
     """Return who else than root can change or replace the file ``path``, as part of a sentence; None:
     only root can.
     """
@@ -87,7 +87,7 @@ def changeable_by_others(path: Path) -> str | None:
                 continue
             writable = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
             # In a folder with the sticky bit others cannot replace what exists, but create what does not.
-            below = place if each == place else _child(each, place)
+            below = place if each == place else _get_child(each, place)
             replaceable = writable and not (
                 each != place and facts.st_mode & stat.S_ISVTX and below.exists()
             )
@@ -96,5 +96,5 @@ def changeable_by_others(path: Path) -> str | None:
     return None
 
 
-def _child(folder: Path, path: Path) -> Path:
+def _get_child(folder: Path, path: Path) -> Path:
     return folder / path.relative_to(folder).parts[0]

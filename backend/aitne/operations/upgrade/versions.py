@@ -36,7 +36,7 @@ class Version:
         return f"{self.major}.{self.minor}.{self.patch}"
 
 
-def of_wheel(path: Path) -> Version:
+def parse_wheel_version(path: Path) -> Version:
     """Return the release in the name of a wheel of the platform. Raises ``InvalidInput``."""
     match = _WHEEL.fullmatch(path.name)
     if match is None or not zipfile.is_zipfile(path):
@@ -47,7 +47,7 @@ def of_wheel(path: Path) -> Version:
     return Version.parse(match["version"])
 
 
-def check_step(present: Version, target: Version) -> None:
+def check_upgrade_path(present: Version, target: Version) -> None:
     """Check that the platform can be upgraded from ``present`` to ``target`` in one step.
 
     Raises:

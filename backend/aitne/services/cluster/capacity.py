@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from aitne.core.cluster.gpu_forecast import GpuCapacity, capacity
+from aitne.core.cluster.gpu_forecast import GpuCapacity, forecast_gpus
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.platform.fresh import TtlCache
@@ -46,15 +46,18 @@ class CapacityService:
         self._clock = clock
         self._seen = TtlCache(self._read, fresh_s)
 
-    async def look(self) -> Capacity:
+    async def get_capacity(self) -> Capacity:
         """Return the number of free GPUs, and the times at which more become free."""
         return await self._seen.get()
 
     async def _read(self) -> Capacity:
-        look = await self._cluster.look()
-        held_gpus, awaited = await self._store.gpus_held(), await self._store.gpus_awaited()
+        look = await self._cluster.get_snapshot()
+        held_gpus, awaited = (
+            await self._store.list_allocated_gpus(),
+            await self._store.list_pending_gpus(),
+        )
         return Capacity(
-            gpus=capacity(look.cluster.nodes, held_gpus, awaited, self._clock()),
+            gpus=forecast_gpus(look.cluster.nodes, held_gpus, awaited, self._clock()),
             as_of=look.as_of,
             stale=look.stale,
         )

@@ -15,8 +15,8 @@ from aitne.core.models.node import Cluster, Node, NodeState, Partition, Schedule
 from aitne.core.models.user import Actor
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.settings import Settings
-from aitne.core.users.policy import PolicyAction, require
-from aitne.services.cluster.load import INTERVALS, LOAD_FRESH_S, LoadHistory, load_history
+from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.services.cluster.load import INTERVALS, LOAD_FRESH_S, LoadHistory, make_load_history
 from aitne.services.cluster.queues import (
     QUEUES_FRESH_S,
     WAIT_BOUNDS_S,
@@ -122,20 +122,20 @@ class ClusterService:
         self._clock = clock
         self._seen = TtlCache(self._read, fresh_s)
         self._loads: dict[tuple[LoadPeriod, str | None], TtlCache[LoadHistory]] = {}
-        self._queued = TtlCache(store.queues, QUEUES_FRESH_S)
+        self._queued = TtlCache(store.count_queued_jobs, QUEUES_FRESH_S)
         self._waits = {
             period: TtlCache(partial(self._read_waits, period), fresh_s)
             for period, fresh_s in WAITS_FRESH_S.items()
         }
 
-    async def look(self) -> ClusterSnapshot:
+    async def get_snapshot(self) -> ClusterSnapshot:
         """Return the nodes, partitions and state of the scheduler as the controller last stored
         them.
         """
         return await self._seen.get()
 
     async def _read(self) -> ClusterSnapshot:
-        cluster = await self._store.cluster()
+        cluster = await self._store.get_cluster()
         if power_w := self._cpu_power_w():
             nodes = (
                 node.model_copy(update={"cpu_power_w": round(power_w[node.name])})
@@ -146,19 +146,19 @@ class ClusterService:
             cluster = cluster.model_copy(update={"nodes": tuple(nodes)})
         as_of = cluster.seen_at or max((node.seen_at for node in cluster.nodes), default=None)
         patience_s = max(_STALE_AT_LEAST_S, _STALE_POLLS * self._settings.poll_interval_s)
-        status = await self._store.scheduler()
+        status = await self._store.find_scheduler_status()
         silent = status is not None and not status.responding
         old = as_of is None or self._clock() - as_of > timedelta(seconds=patience_s)
         return ClusterSnapshot(cluster=cluster, scheduler=status, as_of=as_of, stale=silent or old)
 
-    async def load(self, period: LoadPeriod, partition: str | None = None) -> LoadHistory:
+    async def get_load(self, period: LoadPeriod, partition: str | None = None) -> LoadHistory:
         """Return the load of the partition, or of the cluster if it is None, over the last day,
         week or month; intervals in which the scheduler did not answer are absent.
 
         Raises ``NotFound`` if there is no such partition.
         """
         if partition is not None:
-            cluster = (await self.look()).cluster
+            cluster = (await self.get_snapshot()).cluster
             # Only partitions that exist have a cache, so their number is bounded.
             if all(part.name != partition for part in cluster.partitions):
                 raise NotFound("partition", partition)
@@ -169,8 +169,8 @@ class ClusterService:
 
     async def _read_load(self, period: LoadPeriod, partition: str | None) -> LoadHistory:
         length, step = INTERVALS[period]
-        sums = await self._store.load_since(self._clock() - length, partition)
-        return load_history(sums, step)
+        sums = await self._store.list_load_since(self._clock() - length, partition)
+        return make_load_history(sums, step)
 
     async def queues(self, period: LoadPeriod) -> QueueReport:
         """Return the queue of each partition, with the wait times of the jobs that started in the
@@ -181,7 +181,7 @@ class ClusterService:
 
     async def _read_waits(self, period: LoadPeriod) -> tuple[datetime, Sequence[WaitSums]]:
         since = self._clock() - INTERVALS[period][0]
-        return since, await self._store.waits_since(since, WAIT_BOUNDS_S)
+        return since, await self._store.sum_waits_since(since, WAIT_BOUNDS_S)
 
     async def drain(self, actor: Actor, name: str, reason: str) -> Node:
         """Drain the node: it starts no new jobs, and running jobs continue.
@@ -193,13 +193,13 @@ class ClusterService:
             NotSupported: the scheduler cannot drain nodes.
             SchedulerRejected, SchedulerUnavailable: the scheduler refuses or does not answer.
         """
-        scheduler, node = await self._target(actor, name)
+        scheduler, node = await self._get_scheduler_and_node(actor, name)
         reason_text = " ".join(reason.split())
         if not reason_text:
             raise InvalidInput.field("reason", "a reason is required", value=reason)
         await scheduler.drain(name, f"{reason_text} ({actor.name})")
-        await self._store.note_node(name, "drain", actor=actor.name, reason=reason_text)
-        await self._note("node.drained", actor, name, reason_text)
+        await self._store.record_node_action(name, "drain", actor=actor.name, reason=reason_text)
+        await self._add_event("node.drained", actor, name, reason_text)
         return node
 
     async def resume(self, actor: Actor, name: str) -> Node:
@@ -207,13 +207,13 @@ class ClusterService:
 
         Raises the same errors as ``drain``.
         """
-        scheduler, node = await self._target(actor, name)
+        scheduler, node = await self._get_scheduler_and_node(actor, name)
         await scheduler.resume(name)
-        await self._store.note_node(name, "resume", actor=actor.name, reason=None)
-        await self._note("node.resumed", actor, name, None)
+        await self._store.record_node_action(name, "resume", actor=actor.name, reason=None)
+        await self._add_event("node.resumed", actor, name, None)
         return node
 
-    async def history(
+    async def list_node_events(
         self, actor: Actor, name: str, *, cursor: str | None, limit: int
     ) -> Page[NodeEvent]:
         """Return a page of the node's history, newest first: its states, and which administrators
@@ -222,9 +222,9 @@ class ClusterService:
         Raises:
             NotFound: there is no such node, and no history of one with this name.
         """
-        require(PolicyAction.CLUSTER_READ, actor, "node", name)
-        page = await self._store.node_history(name, cursor=cursor, limit=limit)
-        if not page.total and all(node.name != name for node in await self._store.nodes()):
+        require_permission(PolicyAction.CLUSTER_READ, actor, "node", name)
+        page = await self._store.list_node_events(name, cursor=cursor, limit=limit)
+        if not page.total and all(node.name != name for node in await self._store.list_nodes()):
             raise NotFound("node", name)
         return page
 
@@ -234,13 +234,14 @@ class ClusterService:
 
         Raises ``NotAllowed`` if the actor is not an administrator.
         """
-        require(PolicyAction.NODE_ADMINISTER, actor, "node", "any")
-        return await self._store.last_drains()
+        require_permission(PolicyAction.NODE_ADMINISTER, actor, "node", "any")
+        return await self._store.list_last_drains()
 
-    async def _target(self, actor: Actor, name: str) -> tuple[Scheduler, Node]:
-        require(PolicyAction.NODE_ADMINISTER, actor, "node", name)
+    async def _get_scheduler_and_node(self, actor: Actor, name: str) -> tuple[Scheduler, Node]:
+        require_permission(PolicyAction.NODE_ADMINISTER, actor, "node", name)
         node = next(
-            (candidate for candidate in await self._store.nodes() if candidate.name == name), None
+            (candidate for candidate in await self._store.list_nodes() if candidate.name == name),
+            None,
         )
         if node is None:
             raise NotFound("node", name)
@@ -250,7 +251,7 @@ class ClusterService:
             )
         return self._scheduler, node
 
-    async def _note(self, kind: str, actor: Actor, name: str, reason: str | None) -> None:
+    async def _add_event(self, kind: str, actor: Actor, name: str, reason: str | None) -> None:
         await self._store.add_event(kind, {"node": name, "by": actor.name, "reason": reason})
 
 
@@ -300,7 +301,7 @@ def _gpus(nodes: Sequence[Node]) -> tuple[GpuSum, ...]:
         for gpu in node.gpus:
             total[gpu.type] += gpu.total
             used[gpu.type] += gpu.used
-            free[gpu.type] += max(0, gpu.total - gpu.used) if node.state.usable else 0
+            free[gpu.type] += max(0, gpu.total - gpu.used) if node.state.is_usable else 0
     return tuple(
         GpuSum(type=kind, total=total[kind], used=used[kind], free=free[kind])
         for kind in sorted(total, key=lambda kind: kind or "")

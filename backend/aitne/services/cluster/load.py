@@ -33,7 +33,7 @@ class LoadHistory(Frozen):
     )
 
 
-def load_history(sums: Sequence[LoadSums], interval: timedelta) -> LoadHistory:
+def make_load_history(sums: Sequence[LoadSums], interval: timedelta) -> LoadHistory:
     """Return the means over intervals, each weighted by the number of its samples."""
     interval_s = int(interval.total_seconds())
     grouped: dict[int, list[LoadSums]] = defaultdict(list)

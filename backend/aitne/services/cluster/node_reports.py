@@ -60,17 +60,17 @@ class NodeReports:
         from before the last boot, or has an older version of Python.
         """
         if report.topology is not None:
-            await self._keep(job, report)
+            await self._store_description(job, report)
         if not self._used or report.boot_id is None or report.python is None:
             return False
         if not _runs_there(job, report):
             return False
-        stored = await self._topologies.reported(report.node)
+        stored = await self._topologies.find_reported_node(report.node)
         if _confirms(stored, job.owner, report.python):
             await self._confirm(job.owner, report.node, report.python)
         return self._is_due(stored, report.boot_id, report.python)
 
-    async def _keep(self, job: Job, report: AgentReport) -> None:
+    async def _store_description(self, job: Job, report: AgentReport) -> None:
         """Store the description of the node in the report.
 
         A description that is invalid or not needed is ignored. If it differs from the description
@@ -85,13 +85,13 @@ class NodeReports:
             return
         new = _content(node, report.node, job.owner)
         async with self._lock:
-            stored = await self._store.topology(TopologyOrigin.NODES, report.node)
+            stored = await self._store.find_topology(TopologyOrigin.NODES, report.node)
             if self._is_due(stored, node.boot_id, node.python):
                 await self._store_new(report.node, stored, new)
 
     async def _confirm(self, owner: str, node: str, python: str) -> None:
         async with self._lock:
-            stored = await self._store.topology(TopologyOrigin.NODES, node)
+            stored = await self._store.find_topology(TopologyOrigin.NODES, node)
             if stored is not None and _confirms(stored, owner, python):
                 content = {**(stored.content or {}), PYTHON_CONFIRMED: True}
                 await self._store.save_topology(TopologyOrigin.NODES, node, content)
@@ -102,7 +102,7 @@ class NodeReports:
         before = None if stored is None else stored.content
         second_user = before is not None and before["owner"] != new["owner"]
         if before is not None and second_user:
-            both = _agreed(before, new)
+            both = _merge_descriptions(before, new)
             if both is None:
                 log.warning(
                     "Jobs of %s and %s describe the node %s differently",
@@ -111,7 +111,7 @@ class NodeReports:
                     name,
                 )
                 problem = _DIFFERS.format(node=name)
-                await self._store.note_topology_problem(TopologyOrigin.NODES, name, problem)
+                await self._store.record_topology_problem(TopologyOrigin.NODES, name, problem)
                 return
             new = both
         if before is not None and before["python"] == new["python"]:
@@ -162,7 +162,7 @@ def _content(node: ReportedNode, name: str, owner: str) -> dict[str, Any]:
     }
 
 
-def _agreed(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any] | None:
+def _merge_descriptions(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any] | None:
     """Merge the descriptions of a node by the jobs of two users; None if they contradict each
     other.
 

@@ -75,24 +75,24 @@ class ClusterTopologies:
         self._known = KnownTopology(Topology())
         self._fresh = TtlCache(self._read, fresh_s)
 
-    async def current(self) -> Topology:
+    async def get_topology(self) -> Topology:
         """Return the topology of the cluster. It is the same object until a source changes."""
         return (await self._fresh.get()).topology
 
-    async def known(self) -> KnownTopology:
+    async def get_known_topology(self) -> KnownTopology:
         """Return the topology of the cluster with its sources. It is the same object until a source
         changes.
         """
         return await self._fresh.get()
 
-    async def reported(self, node: str) -> StoredTopology | None:
+    async def find_reported_node(self, node: str) -> StoredTopology | None:
         """Return the description of a node that jobs have reported; None if no job has reported
         one.
         """
         await self._fresh.get()
         return self._rows.stored.get((TopologyOrigin.NODES, node))
 
-    async def pythons(self, owner: str) -> Mapping[str, str]:
+    async def get_python_versions(self, owner: str) -> Mapping[str, str]:
         """Return the version of Python on each node, by name. Included are versions that a job of
         ``owner`` or jobs of two users have reported.
         """
@@ -106,12 +106,12 @@ class ClusterTopologies:
         }
 
     async def _read(self) -> KnownTopology:
-        rows = await self._store.topologies_after(self._rows.version)
+        rows = await self._store.list_topologies_after(self._rows.version)
         if rows:
-            self._known = await asyncio.to_thread(self._combined, rows)
+            self._known = await asyncio.to_thread(self._merge_rows, rows)
         return self._known
 
-    def _combined(self, rows: Sequence[StoredTopology]) -> KnownTopology:
+    def _merge_rows(self, rows: Sequence[StoredTopology]) -> KnownTopology:
         for row in rows:
             key = (row.origin, row.name)
             self._rows.stored[key] = row
@@ -119,30 +119,30 @@ class ClusterTopologies:
             if row.content is not None:
                 self._rows.parts[key] = part_from_record(row.content)
             self._rows.version = row.version
-        return combined(self._rows.stored, self._rows.parts, self._order)
+        return merge_topologies(self._rows.stored, self._rows.parts, self._order)
 
-    async def conf(self) -> str | None:
+    async def format_topology_conf(self) -> str | None:
         """Return the switches in the format of ``topology.conf``, for jobs. None: no source
         describes the network, or only the scheduler does, which jobs can query themselves.
         """
-        known = await self.known()
+        known = await self.get_known_topology()
         tree = known.topology.tree
         if tree is None or not known.network_from - {TopologyOrigin.SCHEDULER}:
             return None
         return format_conf(tree)
 
-    async def view(self, actor: Actor) -> ClusterTopology:
+    async def get_visible_topology(self, actor: Actor) -> ClusterTopology:
         """Return the switches and nodes of the cluster for ``actor``. Nodes that run jobs of the
         actor are marked.
         """
-        known = await self.known()
-        cluster = (await self._cluster.look()).cluster
-        jobs = await self._store.live_jobs(owner=actor.name)
+        known = await self.get_known_topology()
+        cluster = (await self._cluster.get_snapshot()).cluster
+        jobs = await self._store.list_live_jobs(owner=actor.name)
         mine = {name for job in jobs for name in job.nodes}
         return await asyncio.to_thread(_view, known, cluster, mine)
 
 
-def combined(
+def merge_topologies(
     stored: Mapping[tuple[TopologyOrigin, str], StoredTopology],
     parts: Mapping[tuple[TopologyOrigin, str], TopologyPart],
     order: Sequence[TopologyOrigin],
@@ -247,7 +247,7 @@ def _node(
 ) -> TopologyNode:
     switch = None if tree is None else tree.find_leaf(node.name)
     gpus = sum(gpu.total for gpu in node.gpus)
-    free = sum(max(0, gpu.total - gpu.used) for gpu in node.gpus) if node.state.usable else 0
+    free = sum(max(0, gpu.total - gpu.used) for gpu in node.gpus) if node.state.is_usable else 0
     return TopologyNode(
         name=node.name,
         switch=switch,

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from aitne.core.errors import InvalidInput, NotFound
 from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.store.topologies import TopologyStore
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.parts import TopologyPart, combine_parts
@@ -41,14 +41,14 @@ class TopologyImports:
             NotAllowed: the actor is not an administrator.
             InvalidInput: the file is invalid or contradicts another import. Nothing is stored then.
         """
-        require(PolicyAction.NODE_ADMINISTER, actor, "topology", name)
+        require_permission(PolicyAction.NODE_ADMINISTER, actor, "topology", name)
         others = [
             row
-            for row in await self._store.topologies_after(0)
+            for row in await self._store.list_topologies_after(0)
             if row.origin is TopologyOrigin.IMPORT and row.name != name and row.content is not None
         ]
         try:
-            part = await asyncio.to_thread(self._read, name, text, node)
+            part = await asyncio.to_thread(self._parse_file, name, text, node)
             parts = [part_from_record(row.content) for row in others if row.content is not None]
             await asyncio.to_thread(combine_parts, [*parts, part])
         except TopologyError as error:
@@ -63,15 +63,15 @@ class TopologyImports:
             NotAllowed: the actor is not an administrator.
             NotFound: nothing with this name was imported or reported.
         """
-        require(PolicyAction.NODE_ADMINISTER, actor, "topology", name)
+        require_permission(PolicyAction.NODE_ADMINISTER, actor, "topology", name)
         for origin in (TopologyOrigin.IMPORT, TopologyOrigin.NODES):
-            stored = await self._store.topology(origin, name)
+            stored = await self._store.find_topology(origin, name)
             if stored is not None and stored.content is not None:
                 await self._store.save_topology(origin, name, None)
                 return
         raise NotFound("topology", name)
 
-    def _read(self, name: str, text: str, node: str | None) -> TopologyPart:
+    def _parse_file(self, name: str, text: str, node: str | None) -> TopologyPart:
         """Parse the content of a file; ``name`` becomes the source of its entries. Raises
         ``TopologyError`` if it is invalid.
         """

@@ -35,7 +35,7 @@ class SubmissionOutcome:
     """
 
 
-def accepted(item: OutboxItem, job: Job, scheduler_id: str) -> SubmissionOutcome:
+def make_accepted_outcome(item: OutboxItem, job: Job, scheduler_id: str) -> SubmissionOutcome:
     """Return the outcome of a submission that the scheduler has accepted.
 
     The scheduler ID is stored whatever the state of the job, because its agent may report before
@@ -46,7 +46,7 @@ def accepted(item: OutboxItem, job: Job, scheduler_id: str) -> SubmissionOutcome
     )
 
 
-def move_of(
+def make_transition(
     job: Job,
     to: JobState,
     changes: JobChanges,

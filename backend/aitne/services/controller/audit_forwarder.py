@@ -40,14 +40,14 @@ class AuditForwarder:
         self._leader = leader
         self._receiver = receiver
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Forward entries until cancelled. Raises ``StaleEpoch`` if another controller is the
         leader.
         """
         failing = False
         while True:
             try:
-                more = await self.step()
+                more = await self.forward_batch()
             except DeliveryFailed as error:
                 if not failing:
                     log.warning("%s The entries wait in the database.", error.message)
@@ -61,21 +61,21 @@ class AuditForwarder:
             if not more:
                 await asyncio.sleep(EVERY_S)
 
-    async def step(self) -> bool:
+    async def forward_batch(self) -> bool:
         """Forward one batch; return whether there may be more.
 
         Raises:
             DeliveryFailed: the receiver cannot be reached.
             StaleEpoch, Conflict: another controller leads.
         """
-        since = await self._store.cursor(CURSOR)
-        entries = await self._store.audit_after(since, AuditFilter(), limit=_BATCH)
+        since = await self._store.get_event_cursor(CURSOR)
+        entries = await self._store.list_audit_entries_after(since, AuditFilter(), limit=_BATCH)
         if not entries:
             return False
-        lines = [entry.line() for entry in entries]
+        lines = [entry.to_line() for entry in entries]
         await asyncio.to_thread(self._receiver.send, lines)
         until = entries[-1].id
-        await self._store.tell(
+        await self._store.add_notifications(
             (), cursor=CURSOR, since=since, until=until, epoch=self._leader.epoch
         )
         return len(entries) == _BATCH

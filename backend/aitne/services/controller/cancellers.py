@@ -13,7 +13,7 @@ from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.services.controller.live import LiveJob, LiveJobs
-from aitne.services.controller.runs import records_by_job, run_of
+from aitne.services.controller.runs import make_run, records_by_job
 from aitne.store.jobs import JobStore
 
 log = logging.getLogger(__name__)
@@ -33,16 +33,16 @@ async def with_cancellers(
     the completed records is returned. The accounts of all such jobs are read from accounting in one
     query.
     """
-    jobs = _unexpected(news)
+    jobs = _list_unexpected_cancellations(news)
     if not jobs:
         return news
     # The copies may lack a cancel request of the platform, which would explain the records.
-    live.put(await store.get_jobs([job.id for job in jobs]))
-    jobs = _unexpected(news)[:MOST]
+    live.update(await store.find_jobs([job.id for job in jobs]))
+    jobs = _list_unexpected_cancellations(news)[:MOST]
     if not jobs:
         return news
     try:
-        records_found = await scheduler.find([run_of(job) for job in jobs])
+        records_found = await scheduler.find_records([make_run(job) for job in jobs])
     except SchedulerUnavailable as error:
         log.warning("The accounts that cancelled %d jobs are unknown: %s", len(jobs), error.message)
         return news
@@ -50,7 +50,7 @@ async def with_cancellers(
     return [(entry, by_job.get(entry.job.id) or records) for entry, records in news]
 
 
-def _unexpected(news: News) -> list[Job]:
+def _list_unexpected_cancellations(news: News) -> list[Job]:
     """List the jobs that the scheduler shows as cancelled although the platform did not cancel
     them. ``news`` are pairs of a live job and its records in the scheduler's latest answer.
     """

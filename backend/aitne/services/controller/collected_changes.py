@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
-from aitne.core.jobs.states import JobState, retries
+from aitne.core.jobs.states import JobState, permits_retry
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.node import Cluster
 from aitne.core.platform.metric_names import RECONCILE
 from aitne.core.ports.files import ProgramOutcome
 from aitne.services.controller.counts import ControllerCounters
-from aitne.services.controller.dependents import explained, is_unexplained
-from aitne.services.controller.failed_nodes import excluding
+from aitne.services.controller.dependents import is_unexplained, with_dependency_messages
+from aitne.services.controller.failed_nodes import with_excluded_nodes
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 from aitne.store import Store
@@ -43,19 +43,19 @@ class CollectedChanges:
         return bool(self._moves or self._again)
 
     @property
-    def jobs(self) -> set[UUID]:
+    def job_ids(self) -> set[UUID]:
         """Return the IDs of the jobs that change."""
         return {move.job_id for move in self._moves} | {job.id for job, *_ in self._again}
 
-    def move(self, job: Job, state: JobState, changes: JobChanges) -> None:
+    def collect_state(self, job: Job, state: JobState, changes: JobChanges) -> None:
         """Collect the new state of a job."""
         self._moves.append(TransitionRequest(job.id, state, changes, version=job.version))
 
-    def repeat(self, job: Job, state: JobState, changes: JobChanges) -> None:
+    def collect_retry(self, job: Job, state: JobState, changes: JobChanges) -> None:
         """Collect the end of a job's attempt, after which the next attempt begins."""
         self._again.append((job, state, changes))
 
-    def end(
+    def collect_end(
         self,
         job: Job,
         state: JobState,
@@ -72,12 +72,12 @@ class CollectedChanges:
         policy = job.spec.retry
         # Restarts by the scheduler count as retries, too.
         runs = job.attempt + (changes.restart_count or job.restart_count)
-        if changes.reason is None or not retries(changes.reason, policy.on, runs, policy.max):
-            self.move(job, state, changes)
+        if changes.reason is None or not permits_retry(changes.reason, policy.on, runs, policy.max):
+            self.collect_state(job, state, changes)
             return
         self._counts.add(RECONCILE, "retried")
         log.info("Job %s ended with reason %s and is retried.", job.id, changes.reason)
-        self.repeat(job, state, excluding(job, changes, cluster, agent))
+        self.collect_retry(job, state, with_excluded_nodes(job, changes, cluster, agent))
 
     async def write(self) -> bool:
         """Write the collected changes to the database, many rows in one transaction.
@@ -99,11 +99,11 @@ class CollectedChanges:
             ended = dependents[start : start + WRITE]
             jobs = [job for _, job in ended]
             outdated |= await self._apply(
-                await explained([move for move, _ in ended], jobs, self._store)
+                await with_dependency_messages([move for move, _ in ended], jobs, self._store)
             )
         for job, state, changes in again:
             try:
-                changed = await self._store.retry(
+                changed = await self._store.retry_job(
                     job.id, state, changes, attempt=job.attempt, epoch=epoch
                 )
             except StaleEpoch:
@@ -111,17 +111,17 @@ class CollectedChanges:
             except (Conflict, NotFound) as error:
                 log.info("Job %s was not retried: %s", job.id, error.message)
             else:
-                self._live.put([changed])
+                self._live.update([changed])
         return outdated
 
     async def _apply(self, moves: Sequence[TransitionRequest]) -> bool:
         outdated = False
         for start in range(0, len(moves), WRITE):
             some = moves[start : start + WRITE]
-            applied = await self._store.apply(some, epoch=self._leader.epoch)
+            applied = await self._store.apply_transitions(some, epoch=self._leader.epoch)
             outdated |= any(
-                job is None and move.to is not None and move.to.terminal
+                job is None and move.to is not None and move.to.is_terminal
                 for move, job in zip(some, applied, strict=True)
             )
-            self._live.put(applied)
+            self._live.update(applied)
         return outdated

@@ -26,7 +26,7 @@ from aitne.core.ports.scheduler import Scheduler
 from aitne.core.sessions.names import server_name, session_url
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
-from aitne.services.controller.runs import run_of
+from aitne.services.controller.runs import make_run
 from aitne.store import Store
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class SessionConnector:
         """Connect every session that is running but not ready yet."""
         self.interrupted = False
         for entry in list(self._live):
-            self._consider(entry.job)
+            self._connect_if_waiting(entry.job)
 
     async def on_event(self, event: Event) -> None:
         """Start to connect the session, or to remove it from JupyterHub, as the state in the event
@@ -79,9 +79,9 @@ class SessionConnector:
             return
         state = event.data.get("state")
         if state == JobState.RUNNING:
-            self._consider(await self._store.get_job(event.job_id))
+            self._connect_if_waiting(await self._store.get_job(event.job_id))
         elif event.ends_job:
-            self._spawn(event.job_id, self._forget(await self._store.get_job(event.job_id)))
+            self._spawn(event.job_id, self._remove_server(await self._store.get_job(event.job_id)))
 
     async def close(self) -> None:
         """Cancel all connections in progress; the next leader resumes them."""
@@ -89,7 +89,7 @@ class SessionConnector:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def _consider(self, job: Job) -> None:
+    def _connect_if_waiting(self, job: Job) -> None:
         waiting = job.type is JobType.SESSION and job.state is JobState.RUNNING and job.address
         if waiting and job.id not in self._tasks:
             self._spawn(job.id, self._connect(job))
@@ -99,9 +99,9 @@ class SessionConnector:
             running.cancel()
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[job_id] = task
-        task.add_done_callback(lambda completed: self._finished(job_id, completed))
+        task.add_done_callback(lambda completed: self._handle_task_end(job_id, completed))
 
-    def _finished(self, job_id: UUID, task: asyncio.Task[None]) -> None:
+    def _handle_task_end(self, job_id: UUID, task: asyncio.Task[None]) -> None:
         if self._tasks.get(job_id) is task:
             del self._tasks[job_id]
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -115,9 +115,9 @@ class SessionConnector:
                 if not await self._start_server(job):
                     return
         except TimeoutError:
-            await self._give_up(job, f"it did not answer within {app.readiness.timeout_s} s.")
+            await self._fail_session(job, f"it did not answer within {app.readiness.timeout_s} s.")
             return
-        await self._move(
+        await self._transition(
             job,
             JobState.READY,
             JobChanges(
@@ -149,15 +149,15 @@ class SessionConnector:
                 refusals += 1
                 log.warning("The Hub did not start session %s: %s", job.id, error.message)
                 if refusals == REFUSALS:
-                    await self._give_up(job, error.message)
+                    await self._fail_session(job, error.message)
                     return False
             await asyncio.sleep(HUB_RETRY_S)
             if (await self._store.get_job(job.id)).state is not JobState.RUNNING:
                 return False
 
-    async def _give_up(self, job: Job, reason: str) -> None:
-        await self._cancel(job.id)
-        await self._move(
+    async def _fail_session(self, job: Job, reason: str) -> None:
+        await self._cancel_session(job.id)
+        await self._transition(
             job,
             JobState.FAILED,
             JobChanges(
@@ -168,7 +168,7 @@ class SessionConnector:
             ),
         )
 
-    async def _cancel(self, job_id: UUID) -> None:
+    async def _cancel_session(self, job_id: UUID) -> None:
         """Cancel the session in the scheduler.
 
         Waits for the scheduler ID if necessary, because the agent may report before the ID is
@@ -177,13 +177,13 @@ class SessionConnector:
         while (job := await self._store.get_job(job_id)).state is JobState.RUNNING:
             try:
                 if job.scheduler_id is not None:
-                    await self._scheduler.cancel(run_of(job))
+                    await self._scheduler.cancel(make_run(job))
                     return
             except SchedulerUnavailable as silent:
                 log.warning("Session %s cannot be ended yet: %s", job.id, silent.message)
             await asyncio.sleep(HUB_RETRY_S)
 
-    async def _forget(self, job: Job) -> None:
+    async def _remove_server(self, job: Job) -> None:
         for _ in range(FORGET_TRIES):
             try:
                 await self._hub.remove_server(job.owner, server_name(job.id))
@@ -194,9 +194,9 @@ class SessionConnector:
         # The Hub's own poll of the job removes the route too; until then it is only stale.
         log.warning("The Hub was not notified that session %s has ended.", job.id)
 
-    async def _move(self, job: Job, to: JobState, changes: JobChanges) -> None:
+    async def _transition(self, job: Job, to: JobState, changes: JobChanges) -> None:
         try:
-            await self._store.transition(
+            await self._store.transition_job(
                 job.id, to, changes, attempt=job.attempt, epoch=self._leader.epoch
             )
         except StaleEpoch:

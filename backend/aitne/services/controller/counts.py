@@ -43,7 +43,7 @@ class ControllerCounters:
         of_metric = self._counters.setdefault(metric.name, {})
         of_metric[label] = of_metric.get(label, 0.0) + amount
 
-    def note(self, metric: Metric, value: float) -> None:
+    def set_value(self, metric: Metric, value: float) -> None:
         """Set the current value of a metric that has no labels."""
         self._counters[metric.name] = {"": value}
 
@@ -85,71 +85,71 @@ class CountedScheduler(Scheduler):
 
     @override
     async def submit(self, request: SubmitRequest) -> str:
-        with self._counted("submit"):
+        with self._count_call("submit"):
             return await self._scheduler.submit(request)
 
     @override
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        with self._counted("forecast"):
+        with self._count_call("forecast"):
             return await self._scheduler.forecast(request)
 
     @override
-    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        with self._counted("find"):
-            return await self._scheduler.find(runs)
+    async def find_records(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+        with self._count_call("find"):
+            return await self._scheduler.find_records(runs)
 
     @override
     async def poll(self) -> Sequence[SchedulerJob]:
-        with self._counted("poll"):
+        with self._count_call("poll"):
             return await self._scheduler.poll()
 
     @override
     async def cancel(self, run: Run) -> None:
-        with self._counted("cancel"):
+        with self._count_call("cancel"):
             await self._scheduler.cancel(run)
 
     @override
     async def hold(self, run: Run) -> None:
-        with self._counted("hold"):
+        with self._count_call("hold"):
             await self._scheduler.hold(run)
 
     @override
     async def release(self, run: Run) -> None:
-        with self._counted("release"):
+        with self._count_call("release"):
             await self._scheduler.release(run)
 
     @override
     async def throttle(self, run: Run, max_parallel: int | None) -> None:
-        with self._counted("throttle"):
+        with self._count_call("throttle"):
             await self._scheduler.throttle(run, max_parallel)
 
     @override
     async def extend(self, run: Run, time_limit_s: int) -> None:
-        with self._counted("extend"):
+        with self._count_call("extend"):
             await self._scheduler.extend(run, time_limit_s)
 
     @override
-    async def cluster(self) -> Cluster:
-        with self._counted("cluster"):
-            return await self._scheduler.cluster()
+    async def read_cluster(self) -> Cluster:
+        with self._count_call("cluster"):
+            return await self._scheduler.read_cluster()
 
     @override
     async def drain(self, node: str, reason: str) -> None:
-        with self._counted("drain"):
+        with self._count_call("drain"):
             await self._scheduler.drain(node, reason)
 
     @override
     async def resume(self, node: str) -> None:
-        with self._counted("resume"):
+        with self._count_call("resume"):
             await self._scheduler.resume(node)
 
     @override
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         # Sends no request to the scheduler, so it is not counted.
-        await self._scheduler.changed()
+        await self._scheduler.wait_for_change()
 
     @contextmanager
-    def _counted(self, command: str) -> Iterator[None]:
+    def _count_call(self, command: str) -> Iterator[None]:
         self._counts.add(SCHEDULER_RPC, command)
         began = time.perf_counter()
         try:

@@ -52,13 +52,13 @@ class NotificationDispatcher:
         self._clock = clock
         self._channels = channels
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Send due deliveries until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._prune())
-            group.create_task(self.run())
+            group.create_task(self.send_due_deliveries())
 
-    async def run(self, *, until_idle: bool = False) -> None:
+    async def send_due_deliveries(self, *, until_idle: bool = False) -> None:
         """Send due deliveries; with ``until_idle``, return once none is due."""
         in_hand: set[int] = set()
         async with asyncio.TaskGroup() as group:
@@ -73,7 +73,7 @@ class NotificationDispatcher:
                 fresh = [delivery for delivery in items or () if delivery.id not in in_hand]
                 for delivery in fresh:
                     in_hand.add(delivery.id)
-                    group.create_task(self._one(delivery, in_hand))
+                    group.create_task(self._deliver(delivery, in_hand))
                 if fresh:
                     continue
                 if until_idle and not in_hand:
@@ -82,11 +82,11 @@ class NotificationDispatcher:
                     await asyncio.sleep(PAUSE_S)
                 await self._store.wait_for_change(0.02 if until_idle else FOLLOW_S)
 
-    async def _one(self, delivery: Delivery, in_hand: set[int]) -> None:
+    async def _deliver(self, delivery: Delivery, in_hand: set[int]) -> None:
         try:
             status = await self._send(delivery)
         except DeliveryFailed as error:
-            await self._failed(delivery, error)
+            await self._handle_failure(delivery, error)
         else:
             await self._store.finish_delivery(
                 delivery, DeliveryState.SENT, epoch=self._leader.epoch, status=status
@@ -95,7 +95,7 @@ class NotificationDispatcher:
 
     async def _send(self, delivery: Delivery) -> int:
         channel = self._channels.get(delivery.channel)
-        if channel is None or not channel.available:
+        if channel is None or not channel.is_available:
             raise DeliveryFailed(f"This site has no {delivery.channel} any more.", again=False)
         person = await self._person(delivery)
         try:
@@ -122,7 +122,7 @@ class NotificationDispatcher:
         """
         try:
             user = await self._store.get_user(delivery.owner)
-            hook = await self._store.webhook(delivery.target) if delivery.target else None
+            hook = await self._store.get_webhook(delivery.target) if delivery.target else None
         except NotFound as error:
             raise DeliveryFailed("The recipient no longer exists.", again=False) from error
         tested = delivery.message.get("kind") == TEST
@@ -131,9 +131,9 @@ class NotificationDispatcher:
             name=user.name, mail=user.mail, webhooks=(hook,) if usable and hook is not None else ()
         )
 
-    async def _failed(self, delivery: Delivery, error: DeliveryFailed) -> None:
+    async def _handle_failure(self, delivery: Delivery, error: DeliveryFailed) -> None:
         channel = self._channels.get(delivery.channel)
-        patience = timedelta(seconds=0.0 if channel is None else channel.patience_s)
+        patience = timedelta(seconds=0.0 if channel is None else channel.retry_period_s)
         again = error.again and delivery.message.get("kind") != TEST
         if again and self._clock() < delivery.created_at + patience:
             state = DeliveryState.WAITING

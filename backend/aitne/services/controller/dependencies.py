@@ -41,7 +41,7 @@ class Dependencies:
     """Scheduler IDs of the jobs that the scheduler has to wait for, by kind of dependency."""
 
 
-def named(job: Job) -> Iterator[tuple[str, UUID]]:
+def list_dependencies(job: Job) -> Iterator[tuple[str, UUID]]:
     """Yield the kind of each dependency of the job and the ID of the job that it names.
 
     For a single task of an array that is submitted again, an ``aftercorr`` dependency yields the
@@ -55,22 +55,22 @@ def named(job: Job) -> Iterator[tuple[str, UUID]]:
                 yield kind, job_id
 
 
-def judge(job: Job, jobs: Mapping[UUID, Job]) -> Dependencies:
+def evaluate_dependencies(job: Job, jobs: Mapping[UUID, Job]) -> Dependencies:
     """Evaluate the dependencies of ``job`` and return what it has to wait for.
 
     ``jobs`` contains the jobs that it depends on, by ID. A dependency on a job that is missing from
     it counts as one on a job that no longer exists.
     """
     dependencies = Dependencies()
-    for kind, job_id in named(job):
+    for kind, job_id in list_dependencies(job):
         other = jobs.get(job_id)
         by_success, by_failure = _SATISFIED_BY[kind]
-        if other is None or other.state.terminal:
+        if other is None or other.state.is_terminal:
             completed = other is not None and other.state is JobState.COMPLETED
             if by_success if completed else by_failure:
                 continue
             only = "" if by_success else " if that did not complete"
-            why = _why(other, jobs)
+            why = _describe_end(other, jobs)
             return Dependencies(never=f"It was to run after job {job_id}{only}, which {why}.")
         # The scheduler would wait for this attempt only, and a retry is another one.
         if other.scheduler_id is None or other.spec.retry.max:
@@ -80,22 +80,24 @@ def judge(job: Job, jobs: Mapping[UUID, Job]) -> Dependencies:
     return dependencies
 
 
-async def with_culprits(jobs: Mapping[UUID, Job], store: Store) -> dict[UUID, Job]:
+async def with_causing_jobs(jobs: Mapping[UUID, Job], store: Store) -> dict[UUID, Job]:
     """Return the jobs, which others depend on, together with those because of which some of them
     never ran.
     """
     known = dict(jobs)
     while len(known) < len(jobs) + _MOST_CULPRITS:
         never_ran = [job for job in known.values() if job.reason is _DEPENDENCY_FAILED]
-        needed = {job_id for job in never_ran for _, job_id in named(job)} - known.keys()
-        found = await store.get_jobs(needed)
+        needed = {
+            job_id for job in never_ran for _, job_id in list_dependencies(job)
+        } - known.keys()
+        found = await store.find_jobs(needed)
         if not found:
             break
         known |= {job.id: job for job in found}
     return known
 
 
-def _why(other: Job | None, jobs: Mapping[UUID, Job]) -> str:
+def _describe_end(other: Job | None, jobs: Mapping[UUID, Job]) -> str:
     """Return how a job ended that another one depends on, as the end of a sentence; if it never
     ran, because of which job.
     """
@@ -105,18 +107,18 @@ def _why(other: Job | None, jobs: Mapping[UUID, Job]) -> str:
     for _ in range(len(jobs)):
         if culprit.reason is not _DEPENDENCY_FAILED:
             break
-        above = (jobs.get(job_id) for _, job_id in named(culprit))
-        ended = [job for job in above if job is not None and job.state.terminal]
+        above = (jobs.get(job_id) for _, job_id in list_dependencies(culprit))
+        ended = [job for job in above if job is not None and job.state.is_terminal]
         failed = [job for job in ended if job.state is not JobState.COMPLETED]
         if not ended:
             break
         culprit = (failed or ended)[0]
     if culprit is other:
-        return _ended(other)
-    return f"did not run because job {culprit.id} {_ended(culprit)}"
+        return _format_end_state(other)
+    return f"did not run because job {culprit.id} {_format_end_state(culprit)}"
 
 
-def _ended(job: Job) -> str:
+def _format_end_state(job: Job) -> str:
     if job.signal:
         return f"ended {job.state} by signal {job.signal}"
     return f"ended {job.state}" + (f" with exit code {job.exit_code}" if job.exit_code else "")

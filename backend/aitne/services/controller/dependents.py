@@ -10,7 +10,11 @@ from uuid import UUID
 
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
-from aitne.services.controller.dependencies import judge, named, with_culprits
+from aitne.services.controller.dependencies import (
+    evaluate_dependencies,
+    list_dependencies,
+    with_causing_jobs,
+)
 from aitne.store import Store
 from aitne.store.transitions import TransitionRequest
 
@@ -25,7 +29,7 @@ def is_unexplained(move: TransitionRequest) -> bool:
     return changes is not None and changes.reason is _FAILED and changes.message is None
 
 
-async def explained(
+async def with_dependency_messages(
     moves: Sequence[TransitionRequest], jobs: Sequence[Job], store: Store
 ) -> list[TransitionRequest]:
     """Return the changes with messages that name the job that caused them.
@@ -40,9 +44,9 @@ async def explained(
         job.id: job.model_copy(update={"state": JobState.CANCELLED, "reason": _FAILED})
         for job in jobs
     }
-    needed = {job_id for job in jobs for _, job_id in named(job)} - ending.keys()
-    stored = await store.get_jobs(needed)
-    known = await with_culprits({job.id: job for job in stored} | ending, store)
+    needed = {job_id for job in jobs for _, job_id in list_dependencies(job)} - ending.keys()
+    stored = await store.find_jobs(needed)
+    known = await with_causing_jobs({job.id: job for job in stored} | ending, store)
     return [
         replace(
             move, changes=(move.changes or JobChanges()).model_copy(update=_message(job, known))
@@ -53,8 +57,8 @@ async def explained(
 
 def _message(job: Job, known: Mapping[UUID, Job]) -> dict[str, str]:
     """Return the field with the message; empty if the job depends on none."""
-    never = judge(job, known).never
-    first = next((job_id for _, job_id in named(job)), None)
+    never = evaluate_dependencies(job, known).never
+    first = next((job_id for _, job_id in list_dependencies(job)), None)
     if first is None:
         return {}
     if never is None or never.endswith("is gone."):

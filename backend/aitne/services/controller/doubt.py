@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from aitne.core.errors import NotAllowed, Unavailable
 from aitne.core.models.job import Job
-from aitne.core.together import together
+from aitne.core.together import run_concurrently
 from aitne.services.controller.missing import MissingRunResolver, RunVerdict
 
 log = logging.getLogger(__name__)
@@ -44,20 +44,22 @@ class StaleStateCheck:
         # What happened before this process started is unknown.
         self._look_at: datetime | None = clock() + timedelta(seconds=LOOK_AFTER_S)
 
-    def silent(self) -> None:
+    def postpone_search(self) -> None:
         """Schedule a search, or postpone a scheduled one, because the scheduler does not answer. It
         may have restarted and lost the ends of jobs.
         """
         self._look_at = self._clock() + timedelta(seconds=LOOK_AFTER_S)
 
-    def sign(self) -> None:
+    def schedule_search(self) -> None:
         """Schedule a search, unless one is scheduled already, because the scheduler has no record
         of a live job, or reports an ended job as live.
         """
         if self._look_at is None:
-            self.silent()
+            self.postpone_search()
 
-    async def over(self, running: Callable[[], Iterable[Job]]) -> list[tuple[Job, RunVerdict]]:
+    async def find_ended(
+        self, running: Callable[[], Iterable[Job]]
+    ) -> list[tuple[Job, RunVerdict]]:
         """If a search is due, return those jobs of ``running`` that have ended, each with its final
         state. Otherwise return an empty list without reading any folder.
         """
@@ -71,7 +73,7 @@ class StaleStateCheck:
         async def look(job: Job) -> None:
             async with slots:
                 try:
-                    verdict = await self._missing.judge_by_record(
+                    verdict = await self._missing.resolve_from_agent_outcome(
                         job, now - timedelta(seconds=TOLD_AFTER_S)
                     )
                 except (Unavailable, NotAllowed) as error:
@@ -81,5 +83,5 @@ class StaleStateCheck:
                 log.info("Job %s has ended, though the scheduler says that it runs.", job.id)
                 verdicts.append((job, verdict))
 
-        await together(map(look, running()))
+        await run_concurrently(map(look, running()))
         return verdicts

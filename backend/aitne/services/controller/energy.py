@@ -39,22 +39,22 @@ class EnergyWatch:
         self._asked_at: datetime | None = None
         self._silent = False
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Store the energy of ended jobs every five minutes until cancelled. Returns at once if
         there is no accounting.
         """
         if self._accounting is None:
             return
         while True:
-            await self.look(self._accounting)
+            await self.store_energy(self._accounting)
             await asyncio.sleep(EVERY_S)
 
-    async def look(self, accounting: Accounting) -> None:
+    async def store_energy(self, accounting: Accounting) -> None:
         """Store the energy of the jobs that ended since the last call."""
         now = self._clock()
         since = now - FIRST if self._asked_at is None else self._asked_at - LATE
         try:
-            found = await accounting.energy(since, now)
+            found = await accounting.read_energy(since, now)
         except NotSupported:
             return  # a cluster without accounting, or a broker of an earlier release
         except AitneError as error:

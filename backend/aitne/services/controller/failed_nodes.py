@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from aitne.core.cluster.capacity import able
+from aitne.core.cluster.capacity import select_capable_nodes
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.node import Cluster, NodeState
@@ -15,7 +15,7 @@ MOST_EXCLUDED = 64
 """Maximum number of nodes that a job excludes because of earlier failures."""
 
 
-def killed_agent(job: Job, record: SchedulerJob, agent_record: ProgramOutcome | None) -> bool:
+def is_agent_killed(job: Job, record: SchedulerJob, agent_record: ProgramOutcome | None) -> bool:
     """Return whether the agent on the first node of a distributed job was killed (SIGKILL), so that
     it has written no outcome file. The agent never sends this signal to itself.
     """
@@ -27,7 +27,7 @@ def killed_agent(job: Job, record: SchedulerJob, agent_record: ProgramOutcome | 
     )
 
 
-def _failed(
+def _list_failed_nodes(
     job: Job, changes: JobChanges, cluster: Cluster, agent_record: ProgramOutcome | None
 ) -> tuple[str, ...]:
     """Return the nodes whose failure ended a run, as far as they are known; empty if no failed node
@@ -50,7 +50,7 @@ def _failed(
     return tuple(down) if down or len(nodes) > 1 else tuple(nodes)
 
 
-def excluding(
+def with_excluded_nodes(
     job: Job, changes: JobChanges, cluster: Cluster, agent_record: ProgramOutcome | None = None
 ) -> JobChanges:
     """Add the nodes on which the next attempt must not run to the changes at the end of a run, and
@@ -60,7 +60,7 @@ def excluding(
     until enough nodes are left for the job. ``agent_record`` is the content of the agent's outcome
     file, which the job's owner can change; it can only exclude nodes of the run.
     """
-    failed = _failed(job, changes, cluster, agent_record)
+    failed = _list_failed_nodes(job, changes, cluster, agent_record)
     if not failed:
         return changes
     required = set(job.spec.placement.node_names)
@@ -72,7 +72,7 @@ def excluding(
     ][-MOST_EXCLUDED:]
     usable = {
         node.name
-        for node in able(job.spec.resources, cluster.nodes)
+        for node in select_capable_nodes(job.spec.resources, cluster.nodes)
         if job.partition is None or job.partition in node.partitions
     } - set(job.spec.placement.excluded_names)
     while known and names and len(usable - set(names)) < job.spec.resources.nodes:

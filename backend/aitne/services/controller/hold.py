@@ -20,7 +20,7 @@ from aitne.core.models.node import Node, NodeState
 from aitne.core.ports.scheduler import Scheduler
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
-from aitne.services.platform.maintenance import held_because
+from aitne.services.platform.maintenance import find_hold_reason
 from aitne.store import Store
 from aitne.store.transitions import TransitionRequest
 
@@ -53,17 +53,17 @@ class SubmissionHold:
         self._leader = leader
         self._clock = clock
 
-    async def why(self) -> str | None:
+    async def find_hold_reason(self) -> str | None:
         """Return why no job may be submitted now; None if jobs may be submitted.
 
         A reason is also stored as the message of all pending jobs that are not submitted yet.
         """
-        reason = held_because(await self._store.maintenance(), self._clock())
+        reason = find_hold_reason(await self._store.find_maintenance(), self._clock())
         if reason is not None:
-            await self._tell(reason)
+            await self._store_reason(reason)
         return reason
 
-    async def _tell(self, reason: str) -> None:
+    async def _store_reason(self, reason: str) -> None:
         moves = [
             TransitionRequest(entry.job.id, None, JobChanges(message=reason), since=_WAITING)
             for entry in self._live
@@ -73,7 +73,7 @@ class SubmissionHold:
         ]
         for start in range(0, len(moves), AT_ONCE):
             some = moves[start : start + AT_ONCE]
-            self._live.put(await self._store.apply(some, epoch=self._leader.epoch))
+            self._live.update(await self._store.apply_transitions(some, epoch=self._leader.epoch))
 
 
 class NodeHold:
@@ -85,22 +85,22 @@ class NodeHold:
         self._clock = clock
         self._cannot = False
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Check every few seconds until cancelled; return if the scheduler cannot drain nodes."""
         while not self._cannot:
-            await self.look()
+            await self.update_nodes()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def look(self) -> None:
+    async def update_nodes(self) -> None:
         """Drain the nodes during a maintenance, otherwise resume the nodes that were drained for
         one.
 
         Errors of the scheduler are logged.
         """
-        window = await self._store.maintenance()
-        nodes = await self._store.nodes()
+        window = await self._store.find_maintenance()
+        nodes = await self._store.list_nodes()
         try:
-            if window is not None and window.on(self._clock()):
+            if window is not None and window.is_in_progress(self._clock()):
                 await self._drain(window, nodes)
             else:
                 await self._resume(nodes)
@@ -115,7 +115,7 @@ class NodeHold:
         if not names:
             return
         # A node that was resumed during the maintenance was resumed on purpose.
-        drains = await self._store.last_drains()
+        drains = await self._store.list_last_drains()
         reason = f"{MARK}: {window.message}" if window.message else MARK
         for name in names:
             last = drains.get(name)
@@ -126,7 +126,9 @@ class NodeHold:
             except SchedulerRejected as error:
                 log.warning("Node %s is not drained: %s", name, error.message)
                 continue
-            await self._store.note_node(name, "drain", actor=window.created_by, reason=reason)
+            await self._store.record_node_action(
+                name, "drain", actor=window.created_by, reason=reason
+            )
 
     async def _resume(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
@@ -137,6 +139,6 @@ class NodeHold:
             except SchedulerRejected as error:
                 log.warning("Node %s is not resumed: %s", node.name, error.message)
                 continue
-            await self._store.note_node(
+            await self._store.record_node_action(
                 node.name, "resume", actor="aitne", reason="The maintenance is over."
             )

@@ -74,25 +74,25 @@ class GpuWatch:
         self._window = timedelta(seconds=settings.gpu_window)
         self._due: dict[UUID, datetime] = {}
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Check GPU utilization periodically until cancelled."""
         while True:
-            await self.look()
+            await self.check_jobs()
             await asyncio.sleep(
                 min(LOOK_EVERY_S, self._window.total_seconds() * CHECK_INTERVAL_FRACTION)
             )
 
-    async def look(self) -> None:
+    async def check_jobs(self) -> None:
         """Check the GPU utilization of the jobs whose next check is due."""
         now = self._clock()
-        concerned = [entry.job for entry in self._live if self._concerned(entry.job, now)]
+        concerned = [entry.job for entry in self._live if self._is_concerned(entry.job, now)]
         self._due = {job.id: self._due.get(job.id, now) for job in concerned}
         for job in concerned:
             if self._due[job.id] <= now:
                 self._due[job.id] = now + self._window * CHECK_INTERVAL_FRACTION
-                await self._judge(job, now)
+                await self._check_job(job, now)
 
-    def _concerned(self, job: Job, now: datetime) -> bool:
+    def _is_concerned(self, job: Job, now: datetime) -> bool:
         return (
             job.state in (JobState.RUNNING, JobState.READY)
             and job.spec.resources.gpu.count > 0
@@ -100,35 +100,35 @@ class GpuWatch:
             and now - job.started_at >= self._window
         )
 
-    async def _judge(self, job: Job, now: datetime) -> None:
+    async def _check_job(self, job: Job, now: datetime) -> None:
         since = now - self._window
-        samples = await self._store.samples(job.id, since=since, limit=MOST_SAMPLES)
+        samples = await self._store.list_samples(job.id, since=since, limit=MOST_SAMPLES)
         mean = mean_utilization(samples, self._window.total_seconds())
         try:
             if mean is not None and mean < self._below:
                 if job.gpu_idle_since is None:
-                    await self._set(job, samples[0].time)
-                    await self._tell(job, mean)
+                    await self._set_idle_since(job, samples[0].time)
+                    await self._notify_owner(job, mean)
             elif job.gpu_idle_since is not None:
-                await self._set(job, None)
+                await self._set_idle_since(job, None)
         except StaleEpoch:
             raise
         except (Conflict, NotFound) as error:
             log.info("Job %s is left unchanged: %s", job.id, error.message)
             self._due[job.id] = now
 
-    async def _set(self, job: Job, since: datetime | None) -> None:
+    async def _set_idle_since(self, job: Job, since: datetime | None) -> None:
         changes = JobChanges(gpu_idle_since=since)
-        await self._store.transition(
+        await self._store.transition_job(
             job.id, job.state, changes, version=job.version, epoch=self._leader.epoch
         )
 
-    async def _tell(self, job: Job, mean: float) -> None:
+    async def _notify_owner(self, job: Job, mean: float) -> None:
         """Store the event that notifies the job's owner of the idle GPUs, at most once for each
         job. Owners of sessions are warned of inactivity instead.
         """
         if job.type is JobType.SESSION or any(
-            event.kind == GPU_IDLE for event in await self._store.job_events(job.id)
+            event.kind == GPU_IDLE for event in await self._store.list_job_events(job.id)
         ):
             return
         data = {"utilization": round(mean, 4), "window_s": round(self._window.total_seconds())}

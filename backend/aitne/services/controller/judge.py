@@ -22,7 +22,7 @@ from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.node import Cluster, NodeState
 from aitne.core.ports.files import ProgramOutcome
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.services.controller.failed_nodes import killed_agent
+from aitne.services.controller.failed_nodes import is_agent_killed
 from aitne.services.jobs.render import max_requeues
 
 _INTERNAL_CODES = frozenset(
@@ -75,16 +75,16 @@ PRIORITY_NOISE = 0.1
 """Minimum relative change of a priority that is stored if nothing else has changed."""
 
 
-def may_explain(job: Job, record: SchedulerJob) -> bool:
+def needs_agent_outcome(job: Job, record: SchedulerJob) -> bool:
     """Return whether the agent's outcome file must be read to learn why a run ended that the
     scheduler's record shows as ended.
     """
     if record.state is JobState.COMPLETED:
         return job.session_id is not None
-    return record.state is JobState.FAILED and of_the_agent(job, record.exit_code)
+    return record.state is JobState.FAILED and may_be_agent_exit_code(job, record.exit_code)
 
 
-def of_the_agent(job: Job, exit_code: int | None) -> bool:
+def may_be_agent_exit_code(job: Job, exit_code: int | None) -> bool:
     """Return whether the agent itself may have ended with ``exit_code``, so that its outcome file
     must be read to find out how the run ended.
 
@@ -98,7 +98,7 @@ def of_the_agent(job: Job, exit_code: int | None) -> bool:
     return exit_code in _AGENTS_CODES
 
 
-def outcome(
+def make_end_changes(
     job: Job,
     record: SchedulerJob,
     now: datetime,
@@ -107,7 +107,7 @@ def outcome(
 ) -> JobChanges:
     """Return the changes to store for a run that has ended according to the scheduler's record.
 
-    ``agent_record`` is the content of the agent's outcome file, needed only if ``of_the_agent``
+    ``agent_record`` is the content of the agent's outcome file, needed only if ``may_be_agent_exit_code``
     returns True for the exit code. ``cluster`` is used for the reasons that the scheduler gives for
     failed nodes.
     """
@@ -129,20 +129,20 @@ def outcome(
         )
     elif reason is TerminationReason.NODE_FAILED:
         exit_code = None  # Slurm reports 0 for a script whose end it has not seen
-        nodes = named(record.nodes or job.nodes, cluster)
+        nodes = format_nodes(record.nodes or job.nodes, cluster)
         message = f"{nodes} failed while it ran; the job is not the cause."
     elif reason is TerminationReason.CANCELLED:
         message = record.pending_reason or _CANCELLED
     elif reason is not None and record.pending_reason:
         message = record.pending_reason
     elif reason is TerminationReason.COMPLETED and agent_record and agent_record.message:
-        message = _sentence(agent_record.message)
-    if reason is TerminationReason.FAILED and killed_agent(job, record, agent_record):
+        message = _format_sentence(agent_record.message)
+    if reason is TerminationReason.FAILED and is_agent_killed(job, record, agent_record):
         reason = TerminationReason.NODE_FAILED
         where = next(iter(record.nodes or job.nodes), "its first node")
         message = f"The agent on {where} was killed, and the ranks with it."
     elif reason is TerminationReason.FAILED and record.exit_code is not None:
-        own_end = _own_end(job, record.exit_code, agent_record)
+        own_end = _find_agent_end(job, record.exit_code, agent_record)
         if own_end is not None:
             reason, message = own_end
             exit_code = None if exit_code in _INTERNAL_CODES else exit_code
@@ -163,7 +163,7 @@ def outcome(
     )
 
 
-def _own_end(
+def _find_agent_end(
     job: Job, exit_code: int, agent_record: ProgramOutcome | None
 ) -> tuple[TerminationReason, str] | None:
     """Return the termination reason and message if the agent itself ended the run or did not start
@@ -176,27 +176,27 @@ def _own_end(
         agent_record is not None
         and agent_record.reason
         and agent_record.message
-        and _may_say(agent_record.reason, exit_code)
+        and _is_plausible_reason(agent_record.reason, exit_code)
     ):
-        return agent_record.reason, _sentence(agent_record.message)
+        return agent_record.reason, _format_sentence(agent_record.message)
     if job.type is JobType.SESSION and exit_code == EXIT_NEVER_ANSWERED:
         return TerminationReason.START_FAILED, "The app did not answer in time; see the log."
     return None
 
 
-def _sentence(message: str) -> str:
+def _format_sentence(message: str) -> str:
     # The file belongs to the job's owner: no more than a sentence is taken from it.
     sentence = " ".join(message.split())
     return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
-def _may_say(reason: TerminationReason, exit_code: int) -> bool:
+def _is_plausible_reason(reason: TerminationReason, exit_code: int) -> bool:
     if reason is TerminationReason.PREEMPTED:
         return exit_code == EXIT_PREEMPTED
     return reason in _AGENTS_REASONS
 
 
-def named(nodes: Sequence[str], cluster: Cluster | None) -> str:
+def format_nodes(nodes: Sequence[str], cluster: Cluster | None) -> str:
     """Return a text with the names of the nodes of a run and, for each unusable node, the
     scheduler's reason. ``cluster`` None: no reasons are known.
     """
@@ -211,7 +211,7 @@ def named(nodes: Sequence[str], cluster: Cluster | None) -> str:
     return f"Node {words[0]}" if len(words) == 1 else f"One of its nodes ({', '.join(words)})"
 
 
-def progress(
+def make_progress_changes(
     job: Job, record: SchedulerJob, now: datetime, cancelled_at: datetime | None = None
 ) -> tuple[JobState, JobChanges]:
     """Return the current state of a live job according to the scheduler's record, and the fields of
@@ -223,7 +223,7 @@ def progress(
     values: dict[str, object] = {}
     state = record.state
     ending = job.cancel_requested_at is not None  # its message names the requester
-    if record.restart_count > job.restart_count and job.state.active:
+    if record.restart_count > job.restart_count and job.state.is_active:
         # It was queued between two polls; the next poll reports its present state.
         state = JobState.QUEUED
     elif state is JobState.RUNNING and job.state in (
@@ -244,11 +244,11 @@ def progress(
 
     if record.restart_count != job.restart_count:
         values["restart_count"] = record.restart_count
-    if record.nodes and record.nodes != job.nodes and not _lost_nodes(job, record):
+    if record.nodes and record.nodes != job.nodes and not _has_lost_nodes(job, record):
         values["nodes"] = record.nodes
     if record.partition and record.partition != job.partition:
         values["partition"] = record.partition
-    if state.active:
+    if state.is_active:
         if record.started_at and record.started_at != job.allocated_at:
             values["allocated_at"] = record.started_at
         if record.started_at and record.time_limit_s:
@@ -274,9 +274,9 @@ def progress(
         if _start_moved(stored, expected, now) or (too_late and stored is not None):
             values["expected_start_at"] = expected
     # Priorities change slightly with every poll: alone they justify no update of each waiting job.
-    if (values or state is not job.state or _moved(job.priority, record.priority)) and (
-        record.priority != job.priority
-    ):
+    if (
+        values or state is not job.state or _has_priority_changed(job.priority, record.priority)
+    ) and (record.priority != job.priority):
         values["priority"] = record.priority
     if values or state is not job.state:
         values["scheduler_record"] = dict(record.raw)
@@ -295,7 +295,7 @@ def _start_moved(stored: datetime | None, expected: datetime | None, now: dateti
     return abs(expected - stored) > noise
 
 
-def _moved(before: int | None, now: int | None) -> bool:
+def _has_priority_changed(before: int | None, now: int | None) -> bool:
     if before is None or now is None:
         return before is not now
     return abs(now - before) >= PRIORITY_NOISE * max(abs(before), 1)
@@ -315,7 +315,7 @@ def state_from_agent(job: Job, agent_record: ProgramOutcome) -> tuple[JobState, 
         state, reason = JobState.CANCELLED, job.reason or TerminationReason.CANCELLED
     elif agent_record.exit_code == 0:
         state, reason, values["message"] = JobState.COMPLETED, TerminationReason.COMPLETED, None
-    elif (agent_end := _own_end(job, agent_record.exit_code, agent_record)) is not None:
+    elif (agent_end := _find_agent_end(job, agent_record.exit_code, agent_record)) is not None:
         reason, values["message"] = agent_end
         state = STATE_OF_REASON[reason]
         if agent_record.exit_code in _INTERNAL_CODES:
@@ -326,22 +326,22 @@ def state_from_agent(job: Job, agent_record: ProgramOutcome) -> tuple[JobState, 
     return state, JobChanges.model_validate({**values, "reason": reason})
 
 
-def lost_first_node(
+def make_lost_node_changes(
     job: Job, record: SchedulerJob, now: datetime, cluster: Cluster | None
 ) -> JobChanges | None:
     """Return the changes to store for a session that has lost its first node, on which its app ran;
     None if that node is still allocated. A session survives the loss of other nodes.
     """
-    if not _lost_nodes(job, record) or job.nodes[0] in record.nodes:
+    if not _has_lost_nodes(job, record) or job.nodes[0] in record.nodes:
         return None
     return JobChanges(
         reason=TerminationReason.NODE_FAILED,
-        message=f"{named(job.nodes[:1], cluster)} failed while it ran; the job is not the cause.",
+        message=f"{format_nodes(job.nodes[:1], cluster)} failed while it ran; the job is not the cause.",
         ended_at=now,
     )
 
 
-def _lost_nodes(job: Job, record: SchedulerJob) -> bool:
+def _has_lost_nodes(job: Job, record: SchedulerJob) -> bool:
     """Return whether the scheduler has removed failed nodes from the allocation of a session. The
     session's database row still names them.
     """
@@ -349,9 +349,9 @@ def _lost_nodes(job: Job, record: SchedulerJob) -> bool:
     return runs and bool(record.nodes) and set(record.nodes) < set(job.nodes)
 
 
-def started_again(job: Job, record: SchedulerJob) -> bool:
+def has_restarted(job: Job, record: SchedulerJob) -> bool:
     """Return whether the scheduler has restarted the job since its last record."""
-    return record.restart_count > job.restart_count and not record.state.terminal
+    return record.restart_count > job.restart_count and not record.state.is_terminal
 
 
 def too_many_starts(job: Job, record: SchedulerJob) -> bool:
@@ -362,4 +362,4 @@ def too_many_starts(job: Job, record: SchedulerJob) -> bool:
     most = max_requeues(job)
     if most is None or job.spec.slurm.requeue is True:
         return False
-    return record.restart_count > most and not record.state.terminal
+    return record.restart_count > most and not record.state.is_terminal

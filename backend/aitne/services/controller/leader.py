@@ -20,7 +20,7 @@ RENEW_S = 1.5
 
 
 class Leader:
-    """State of this controller as leader or follower: ``acquire`` waits for the lease and ``keep``
+    """State of this controller as leader or follower: ``acquire`` waits for the lease and ``renew_lease``
     renews it. Updates pass ``epoch``, so that the store rejects them once another controller is the
     leader.
     """
@@ -45,7 +45,7 @@ class Leader:
         """Wait until this controller has acquired the lease and is the leader."""
         while True:
             try:
-                lease = await self._take()
+                lease = await self._take_lease()
             except StoreUnavailable as error:
                 log.warning("The lease cannot be acquired yet: %s", error.message)
                 lease = None
@@ -55,7 +55,7 @@ class Leader:
                 return
             await asyncio.sleep(RENEW_S / 3)
 
-    async def keep(self) -> None:
+    async def renew_lease(self) -> None:
         """Renew the lease until it is lost, then raise ``StaleEpoch``.
 
         A short outage of the database does not end the leadership: each update is checked against
@@ -64,7 +64,7 @@ class Leader:
         while True:
             await asyncio.sleep(RENEW_S)
             try:
-                lease = await self._take()
+                lease = await self._take_lease()
             except StoreUnavailable as error:
                 log.warning("The lease cannot be renewed now: %s", error.message)
                 continue
@@ -72,16 +72,16 @@ class Leader:
                 self._epoch = None
                 raise StaleEpoch("Another controller is the leader now.")
 
-    async def _take(self) -> Lease | None:
-        return await self._store.take_lease(
+    async def _take_lease(self) -> Lease | None:
+        return await self._store.acquire_lease(
             LEASE, self.holder, duration_s=DURATION_S, counters=self._counts.snapshot()
         )
 
     async def release(self) -> None:
         """Release the lease, so that the next controller need not wait for it to expire."""
         self._epoch = None
-        await self.drop(self.holder)
+        await self.end_lease(self.holder)
 
-    async def drop(self, holder: str) -> None:
+    async def end_lease(self, holder: str) -> None:
         """End the lease of the controller ``holder``; does nothing if it is not the leader."""
-        await self._store.drop_lease(LEASE, holder)
+        await self._store.release_lease(LEASE, holder)

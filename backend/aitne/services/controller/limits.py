@@ -15,7 +15,7 @@ from aitne.core.models.event import Event
 from aitne.core.models.limits import HeldLimit, HeldLimits, LimitUsage, ProjectLayers
 from aitne.core.ports.accounting import Accounting
 from aitne.core.ports.scheduler import LimitHolder, Scheduler
-from aitne.core.projects.limits import held_to, tightest
+from aitne.core.projects.limits import cap_member_limits, combine_limits
 from aitne.services.controller.leader import Leader
 from aitne.services.projects.balance import month_of, months_between
 from aitne.store import Store
@@ -61,28 +61,28 @@ class LimitWatch:
         if event.kind.startswith("project."):
             self._changed.set()
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Store the limits and their use periodically until cancelled.
 
         Returns at once if the scheduler adapter enforces no limits and there is no accounting.
         """
         if self._holder is not None:
-            await self._give(self._holder)
+            await self._give_limits(self._holder)
         if self._accounting is None:
             return
         while True:
-            worth_asking = await self._look(self._accounting)
+            worth_asking = await self._store_usage(self._accounting)
             await asyncio.sleep(EVERY_S if worth_asking else RETRY_S)
 
     # --- limits that the scheduler itself holds --------------------------------------------------
 
-    async def _give(self, holder: LimitHolder) -> None:
+    async def _give_limits(self, holder: LimitHolder) -> None:
         limits, read_at = await self.limits(), self._clock()
         saved: LimitUsage | None = None
         saved_at = read_at
         while True:
             try:
-                usage = await holder.hold_limits(limits)
+                usage = await holder.set_limits(limits)
             except Unavailable as error:
                 self._warn(error.message)
                 await asyncio.sleep(EVERY_S)
@@ -90,7 +90,7 @@ class LimitWatch:
             self._silent = False
             now = self._clock()
             if usage != saved or now - saved_at > timedelta(seconds=EVERY_S):
-                await self._store.save_in_use(usage, now, epoch=self._leader.epoch)
+                await self._store.save_limit_usage(usage, now, epoch=self._leader.epoch)
                 saved, saved_at = usage, now
             try:
                 async with asyncio.timeout(USE_EVERY_S):
@@ -106,8 +106,10 @@ class LimitWatch:
         """Return the limits of all projects and members that are in force. Entries with a limit of
         GPU-hours also contain the GPU time that is already used.
         """
-        layers = await self._store.limit_layers()
-        entries = [entry for name in sorted(layers) for entry in _entries(name, layers[name])]
+        layers = await self._store.list_limit_layers()
+        entries = [
+            entry for name in sorted(layers) for entry in _make_limit_entries(name, layers[name])
+        ]
         counted = {entry.project for entry in entries if entry.limits.gpu_hours is not None}
         if not counted:
             return HeldLimits(entries=tuple(entries))
@@ -131,7 +133,7 @@ class LimitWatch:
         now = self._clock()
         rows = [p for p in await self._store.list_projects(visible_to=None) if p.name in projects]
         first = month_of(min((project.created_at for project in rows), default=now))
-        stored = await self._store.usage_months(months_between(first, month_of(now)))
+        stored = await self._store.list_usage_months(months_between(first, month_of(now)))
         used: Counter[tuple[str, str | None]] = Counter()
         for month in stored.values():
             for row in month.rows:
@@ -142,15 +144,15 @@ class LimitWatch:
 
     # --- limits that accounting holds ------------------------------------------------------------
 
-    async def _look(self, accounting: Accounting) -> bool:
+    async def _store_usage(self, accounting: Accounting) -> bool:
         try:
-            usage = await accounting.in_use()
+            usage = await accounting.read_limit_usage()
         except (Unavailable, NotSupported, NotAllowed, SchedulerRejected) as error:
             self._warn(error.message)
             # The values of the last answer stay in the store.
             return isinstance(error, Unavailable)
         self._silent = False
-        await self._store.save_in_use(usage, self._clock(), epoch=self._leader.epoch)
+        await self._store.save_limit_usage(usage, self._clock(), epoch=self._leader.epoch)
         return True
 
     def _warn(self, message: str) -> None:
@@ -159,9 +161,9 @@ class LimitWatch:
         self._silent = True
 
 
-def _entries(project: str, layers: ProjectLayers) -> Iterator[HeldLimit]:
-    in_force = tightest(layers.granted, layers.own)
-    if not in_force.empty:
+def _make_limit_entries(project: str, layers: ProjectLayers) -> Iterator[HeldLimit]:
+    in_force = combine_limits(layers.granted, layers.own)
+    if not in_force.is_empty:
         yield HeldLimit(project=project, limits=in_force)
     for user, limits in sorted(layers.members.items()):
-        yield HeldLimit(project=project, user=user, limits=held_to(in_force, limits))
+        yield HeldLimit(project=project, user=user, limits=cap_member_limits(in_force, limits))

@@ -19,7 +19,7 @@ from aitne.core.models.event import Event
 from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.units import parse_array
-from aitne.services.controller.runs import Key, indices_of, key_of
+from aitne.services.controller.runs import Key, indices_of, make_record_key
 from aitne.store import Store
 
 SUBMITTED = LIVE - {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCERTAIN}
@@ -61,7 +61,7 @@ class LiveJob:
         """Last record of the job from the scheduler."""
         self.settled: Job | None = None
         """Copy of the row that has no differences from ``record``."""
-        self.put(job, tick)
+        self.update(job, tick)
 
     def covers(self, record: SchedulerJob) -> bool:
         """Return whether the scheduler's record is of exactly the tasks of the job, so that no update is
@@ -72,12 +72,12 @@ class LiveJob:
             return record.array_task_ids is not None and indices_of(record) == self.tasks
         return task is None or record.array_task_id == task
 
-    def put(self, job: Job, tick: int) -> None:
+    def update(self, job: Job, tick: int) -> None:
         """Replace the copy of the job's database row with a newer one. ``tick`` is the value of
         ``LiveJobs.tick`` at this change.
         """
         self.job = job
-        self.key: Key = key_of(job)
+        self.key: Key = make_record_key(job)
         self.changed_at = tick
         self.submitted = job.state in SUBMITTED and not job.is_array
         self.tasks: frozenset[int] = frozenset()
@@ -114,36 +114,36 @@ class LiveJobs:
         Called each time this controller becomes the leader, because the previous leader may have
         changed the rows.
         """
-        self._seen = await self._store.last_event_id()
+        self._seen = await self._store.get_last_event_id()
         self._entries.clear()
         self._by_key.clear()
         self._groups.clear()
         self._tasks.clear()
-        self.put(await self._store.live_jobs())
+        self.update(await self._store.list_live_jobs())
 
     async def catch_up(self) -> Sequence[Event]:
         """Update this copy with the changes in the database since the last call; return their
         events, oldest first.
         """
-        events = await self._store.events_after(self._seen)
+        events = await self._store.list_events_after(self._seen)
         changed: dict[UUID, Event] = {}
         for event in events:
             self._seen = event.id
             # Jobs from outside are not the poll's.
             if event.job_id is not None and "version" in event.data and "origin" not in event.data:
                 changed[event.job_id] = event
-        stale = [job_id for job_id in _split(events) if job_id not in self._entries]
+        stale = [job_id for job_id in _list_split_tasks(events) if job_id not in self._entries]
         for job_id, event in changed.items():
             entry = self._entries.get(job_id)
             if entry is not None and int(event.data["version"]) <= entry.job.version:
                 continue
-            if not JobState(event.data["state"]).terminal:
+            if not JobState(event.data["state"]).is_terminal:
                 stale.append(job_id)
             elif entry is not None:
                 self._drop(entry)
         if stale:
-            jobs = await self._store.get_jobs(stale)
-            self.put(jobs)
+            jobs = await self._store.find_jobs(stale)
+            self.update(jobs)
             for job_id in {*stale}.difference(job.id for job in jobs):
                 self.forget(job_id)  # a task group that its last task has left
         return events
@@ -154,7 +154,7 @@ class LiveJobs:
         if entry is not None:
             self._drop(entry)
 
-    def put(self, jobs: Iterable[Job | None]) -> None:
+    def update(self, jobs: Iterable[Job | None]) -> None:
         """Update the cached jobs after this controller has changed their rows.
 
         Jobs that have ended are removed; None and versions that are not newer are ignored. A new
@@ -167,12 +167,12 @@ class LiveJobs:
             if entry is not None and job.version <= entry.job.version:
                 continue
             self.tick += 1
-            if job.state.terminal:
+            if job.state.is_terminal:
                 if entry is not None:
                     self._drop(entry)
                 continue
-            if entry is not None and entry.key == key_of(job):
-                entry.put(job, self.tick)
+            if entry is not None and entry.key == make_record_key(job):
+                entry.update(job, self.tick)
                 continue
             if entry is not None:
                 # Another attempt: the results of the previous one do not apply to it.
@@ -209,7 +209,7 @@ class LiveJobs:
         """Return the entry of the job; None if the job has ended or is not known yet."""
         return self._entries.get(job_id)
 
-    def of(self, record: SchedulerJob) -> Sequence[LiveJob]:
+    def list_matching(self, record: SchedulerJob) -> Sequence[LiveJob]:
         """List the entries of the live jobs to which the scheduler's record may belong. A record
         that covers several tasks of an array may belong to several entries.
         """
@@ -226,7 +226,7 @@ class LiveJobs:
         return groups + [entry for index, entry in tasks.items() if index in indices]
 
 
-def _split(events: Iterable[Event]) -> Iterator[UUID]:
+def _list_split_tasks(events: Iterable[Event]) -> Iterator[UUID]:
     """Yield the IDs of the tasks that have received database rows of their own, according to the
     events.
     """

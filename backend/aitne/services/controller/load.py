@@ -27,7 +27,7 @@ class LoadSampler:
         self._leader = leader
         self._clock = clock
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Store a sample every minute until cancelled. Raises ``StaleEpoch`` if another controller
         is the leader.
         """
@@ -37,28 +37,28 @@ class LoadSampler:
 
     async def sample(self) -> None:
         """Store a sample; do nothing if the scheduler has not answered for some time."""
-        now, cluster = self._clock(), await self._store.cluster()
+        now, cluster = self._clock(), await self._store.get_cluster()
         if cluster.seen_at is None or now - cluster.seen_at > OUTDATED:
             return
         total, by_partition = 0, Counter[str]()
-        for queued in await self._store.queues():
+        for queued in await self._store.count_queued_jobs():
             total += queued.waiting
             for partition in (queued.partition or "").split(","):
                 by_partition[partition] += queued.waiting
         partitions = {
-            part.name: _load(
+            part.name: _make_load_sample(
                 (node for node in cluster.nodes if part.name in node.partitions),
                 by_partition[part.name],
                 now,
             )
             for part in cluster.partitions
         }
-        load = _load(cluster.nodes, total, now)
-        await self._store.add_load(load, partitions, epoch=self._leader.epoch)
+        load = _make_load_sample(cluster.nodes, total, now)
+        await self._store.add_load_sample(load, partitions, epoch=self._leader.epoch)
 
 
-def _load(of_nodes: Iterable[Node], waiting_jobs: int, now: datetime) -> ClusterLoad:
-    nodes = [node for node in of_nodes if node.state.usable]
+def _make_load_sample(of_nodes: Iterable[Node], waiting_jobs: int, now: datetime) -> ClusterLoad:
+    nodes = [node for node in of_nodes if node.state.is_usable]
     gpus = [gpu for node in nodes for gpu in node.gpus]
     return ClusterLoad(
         time=now,

@@ -72,7 +72,7 @@ class Controller:
         sessions_url: str,
         poll_interval_s: float,
         accounting: Accounting | None = None,
-        telling: NotificationConfig | None = None,
+        notifications: NotificationConfig | None = None,
         outside: OutsideConfig | None = None,
         retention: RetentionSettings | None = None,
         topology: TopologyConfig | None = None,
@@ -108,7 +108,7 @@ class Controller:
             store,
             scheduler,
             files,
-            renderer.place,
+            renderer.get_location,
             leader,
             clock,
             counts,
@@ -119,10 +119,16 @@ class Controller:
         self._reminder = SessionReminderWatch(store, live, clock)
         self._rank_groups = RankGroupWatch(store, live, clock)
         self._telling = NotificationTasks(
-            telling or NotificationConfig(), store, files, renderer.place, leader, live, clock
+            notifications or NotificationConfig(),
+            store,
+            files,
+            renderer.get_location,
+            leader,
+            live,
+            clock,
         )
         self._retention = RetentionWatch(
-            store, files, renderer.place, leader, clock, retention or RetentionSettings()
+            store, files, renderer.get_location, leader, clock, retention or RetentionSettings()
         )
         self._timetable = ScheduleWatch(store, clock)
         self._load = LoadSampler(store, leader, clock)
@@ -137,18 +143,18 @@ class Controller:
         while True:
             await self._leader.acquire()
             try:
-                await self._lead()
+                await self._run_as_leader()
             except* StaleEpoch:
                 log.warning("Another controller leads now; waiting.")
             except* StoreUnavailable as errors:
                 log.warning("The database does not answer: %s", errors.exceptions[0])
                 await asyncio.sleep(STORE_RETRY_S)
 
-    async def end_lead_of(self, holder: str) -> None:
+    async def end_lease_of(self, holder: str) -> None:
         """End the lease of the controller ``holder``, which is known to be dead, so that this
         controller need not wait until the lease expires.
         """
-        await self._leader.drop(holder)
+        await self._leader.end_lease(holder)
 
     async def release(self) -> None:
         """Release the lease after ``run`` was cancelled, so that another controller can become the
@@ -156,36 +162,36 @@ class Controller:
         """
         await self._leader.release()
 
-    async def _lead(self) -> None:
+    async def _run_as_leader(self) -> None:
         connector = SessionConnector(*self._connector_parts)
         try:
             await self._live.load()
             await self._restored.load()
-            await self._rank_groups.look()
+            await self._rank_groups.cancel_released()
             connector.resume()
             # Separate tasks: a submission that hangs delays neither a cancellation nor a session.
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._leader.keep())
-                group.create_task(self._follow(connector))
+                group.create_task(self._leader.renew_lease())
+                group.create_task(self._follow_changes(connector))
                 group.create_task(self._submitter.run())
                 group.create_task(self._actions.run())
-                group.create_task(self._poll())
+                group.create_task(self._poll_scheduler())
                 group.create_task(self._prune())
-                group.create_task(self._limits.watch())
-                group.create_task(self._reminder.watch())
-                group.create_task(self._telling.watch())
-                group.create_task(self._projects.watch())
-                group.create_task(self._timetable.watch())
-                group.create_task(self._node_hold.watch())
-                group.create_task(self._load.watch())
-                group.create_task(self._energy.watch())
-                group.create_task(self._outside.watch())
-                group.create_task(self._retention.watch())
-                group.create_task(self._topology.watch())
+                group.create_task(self._limits.run())
+                group.create_task(self._reminder.run())
+                group.create_task(self._telling.run())
+                group.create_task(self._projects.run())
+                group.create_task(self._timetable.run())
+                group.create_task(self._node_hold.run())
+                group.create_task(self._load.run())
+                group.create_task(self._energy.run())
+                group.create_task(self._outside.run())
+                group.create_task(self._retention.run())
+                group.create_task(self._topology.run())
         finally:
             await connector.close()
 
-    async def _follow(self, connector: SessionConnector) -> None:
+    async def _follow_changes(self, connector: SessionConnector) -> None:
         """Read the changes that other processes have written to the database, and pass them to the
         components of the controller.
         """
@@ -202,7 +208,7 @@ class Controller:
             await asyncio.sleep(FOLLOW_PAUSE_S)
             await self._store.wait_for_change(FOLLOW_S)
 
-    async def _poll(self) -> None:
+    async def _poll_scheduler(self) -> None:
         # A scheduler that reports changes is polled again at once: that is cheap.
         tells = after_cancellation = False
         while True:
@@ -212,21 +218,21 @@ class Controller:
             await asyncio.sleep(LEAST_BETWEEN_POLLS_S)
             if tells and self._poller.behind:
                 continue
-            cancelled = asyncio.ensure_future(self._cancelled())
+            cancelled = asyncio.ensure_future(self._wait_for_cancellation())
             try:
                 async with asyncio.timeout(self._poll_interval_s - LEAST_BETWEEN_POLLS_S):
-                    tells |= await self._changed(cancelled)
+                    tells |= await self._wait_for_change(cancelled)
             except TimeoutError:
                 continue
             finally:
                 after_cancellation = cancelled.done()
                 cancelled.cancel()
 
-    async def _changed(self, cancelled: asyncio.Future[None]) -> bool:
+    async def _wait_for_change(self, cancelled: asyncio.Future[None]) -> bool:
         """Wait until the scheduler reports a change, or ``cancelled`` is done. Returns whether the
         scheduler reported a change.
         """
-        reported = asyncio.ensure_future(self._scheduler.changed())
+        reported = asyncio.ensure_future(self._scheduler.wait_for_change())
         try:
             await asyncio.wait({reported, cancelled}, return_when=asyncio.FIRST_COMPLETED)
             if not reported.done():
@@ -239,7 +245,7 @@ class Controller:
             reported.cancel()
         return True
 
-    async def _cancelled(self) -> None:
+    async def _wait_for_cancellation(self) -> None:
         """Wait until a job has been cancelled in the scheduler.
 
         Returns at most once in ``BETWEEN_CANCELLATION_POLLS_S`` seconds.
@@ -253,7 +259,7 @@ class Controller:
     async def _prune(self) -> None:
         while True:
             now = self._clock()
-            await self._store.prune(
+            await self._store.delete_old_records(
                 events_before=now - KEEP_EVENTS, idempotency_before=now - KEEP_IDEMPOTENCY_KEYS
             )
             await asyncio.sleep(PRUNE_EVERY.total_seconds())

@@ -23,8 +23,8 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.node import Cluster, NodeState
 from aitne.core.ports.files import CLOSED, Fence, JobFiles, JobLocation, ProgramOutcome
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
-from aitne.services.controller.judge import named, state_from_agent
-from aitne.services.controller.runs import records_of, run_of
+from aitne.services.controller.judge import format_nodes, state_from_agent
+from aitne.services.controller.runs import make_run, select_records
 from aitne.store import Store
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class RunVerdict:
 
 @dataclass(frozen=True, slots=True)
 class FenceOwner:
-    """Result of ``MissingRunResolver.turned_away``: the scheduler's record from which the state of
+    """Result of ``MissingRunResolver.resolve_duplicate``: the scheduler's record from which the state of
     the job follows, usually the record of the run that holds the fence.
     """
 
@@ -91,7 +91,7 @@ class MissingRunResolver:
         self._place = place
         self._clock = clock
 
-    async def vanished(
+    async def resolve_missing(
         self, job: Job, since: datetime, cluster: Cluster, seen_at: datetime | None = None
     ) -> RunVerdict | None:
         """Determine how a run ended if the scheduler has no record of it, even after a separate
@@ -115,12 +115,12 @@ class MissingRunResolver:
                     ended_at=self._clock(),
                 )
                 return RunVerdict(JobState.CANCELLED, changes)
-            return self._never_began(job)
-        outcome = await self._files.outcome(place, task)
-        if outcome is not None and _by(outcome, fence):
+            return self._resolve_never_started(job)
+        outcome = await self._files.read_outcome(place, task)
+        if outcome is not None and _is_written_by(outcome, fence):
             log.info("Job %s ended while the scheduler had no record of it.", job.id)
             if outcome.interrupted and job.cancel_requested_at is None:
-                lost_at = _restart(job, cluster, seen_at)
+                lost_at = _find_restart_time(job, cluster, seen_at)
                 message = "The scheduler ended it after losing its record."
                 lost = JobChanges(
                     reason=TerminationReason.LOST,
@@ -129,7 +129,7 @@ class MissingRunResolver:
                 )
                 return RunVerdict(JobState.LOST, lost, lost_at=lost_at)
             return RunVerdict(*state_from_agent(job, outcome))
-        return await self._dead(job, since, cluster, seen_at)
+        return await self._resolve_dead(job, since, cluster, seen_at)
 
     async def lost_since_backup(self, job: Job, verdict: RunVerdict) -> RunVerdict:
         """Return the outcome of a run of which a restored platform finds no trace: the next attempt
@@ -138,10 +138,10 @@ class MissingRunResolver:
         Raises:
             SchedulerUnavailable: the scheduler does not answer.
         """
-        following = run_of(job).model_copy(
+        following = make_run(job).model_copy(
             update={"attempt": job.attempt + 1, "scheduler_id": None}
         )
-        if await self._scheduler.find([following]):
+        if await self._scheduler.find_records([following]):
             return RunVerdict(verdict.state, verdict.changes, again=True)
         message = (
             "The platform was restored from a backup, and the scheduler has no record of this job "
@@ -149,7 +149,7 @@ class MissingRunResolver:
         )
         return RunVerdict(verdict.state, verdict.changes.model_copy(update={"message": message}))
 
-    async def turned_away(
+    async def resolve_duplicate(
         self, job: Job, record: SchedulerJob, since: datetime, cluster: Cluster
     ) -> RunVerdict | FenceOwner | None:
         """Determine the state of a job whose run ended with the agent's exit code for "another run
@@ -165,12 +165,12 @@ class MissingRunResolver:
             SchedulerUnavailable: the scheduler does not answer.
         """
         place, task = self._place(job), job.array_task_id
-        fence = await self._files.fence(place, task)
+        fence = await self._files.read_fence(place, task)
         if fence is None:
             return FenceOwner(record)
         if fence.owner == CLOSED:
-            return self._never_began(job)
-        outcome = await self._files.outcome(place, task)
+            return self._resolve_never_started(job)
+        outcome = await self._files.read_outcome(place, task)
         if outcome is not None and outcome.owner == fence.owner:
             same_run = (
                 outcome.owner == record.scheduler_id and outcome.exit_code == record.exit_code
@@ -178,14 +178,14 @@ class MissingRunResolver:
             return FenceOwner(record) if same_run else RunVerdict(*state_from_agent(job, outcome))
         if fence.owner == record.scheduler_id:
             # An earlier start with the same ID: slurmctld assigned it twice after losing its state.
-            return await self._dead(job, since, cluster)
-        run = run_of(job).model_copy(update={"scheduler_id": fence.owner})
-        for other in records_of(job, await self._scheduler.find([run])):
+            return await self._resolve_dead(job, since, cluster)
+        run = make_run(job).model_copy(update={"scheduler_id": fence.owner})
+        for other in select_records(job, await self._scheduler.find_records([run])):
             if other.scheduler_id == fence.owner:
                 return FenceOwner(other)
-        return await self._dead(job, since, cluster)
+        return await self._resolve_dead(job, since, cluster)
 
-    async def broke_off(self, job: Job, record: SchedulerJob) -> RunVerdict | None:
+    async def check_reported_end(self, job: Job, record: SchedulerJob) -> RunVerdict | None:
         """Check against the agent's files whether the scheduler is right that a run has ended or
         was started too often.
 
@@ -198,20 +198,20 @@ class MissingRunResolver:
             Unavailable: the job folder cannot be read.
         """
         place, task = self._place(job), job.array_task_id
-        fence = await self._files.fence(place, task)
+        fence = await self._files.read_fence(place, task)
         had_nodes = record.nodes or record.reason is TerminationReason.START_FAILED
-        if fence is None and record.state.terminal and had_nodes and job.attempt < MOST_ATTEMPTS:
+        if fence is None and record.state.is_terminal and had_nodes and job.attempt < MOST_ATTEMPTS:
             fence = await self._files.close_fence(place, task)
         if fence is None:
             return None
         if fence.owner == CLOSED:
-            return self._never_began(job)
-        outcome = await self._files.outcome(place, task)
+            return self._resolve_never_started(job)
+        outcome = await self._files.read_outcome(place, task)
         if outcome is None or outcome.owner != fence.owner or outcome.interrupted:
             return None
         return RunVerdict(*state_from_agent(job, outcome))
 
-    async def found_no_fence(self, job: Job) -> RunVerdict | None:
+    async def resolve_unusable_folder(self, job: Job) -> RunVerdict | None:
         """Return the outcome of a run that ended with the agent's exit code for "the job folder
         cannot be used".
 
@@ -223,14 +223,16 @@ class MissingRunResolver:
         fence = await self._files.close_fence(self._place(job), job.array_task_id)
         if fence.owner != CLOSED:
             return None
-        return self._never_began(job, "Its folder could not be used on the allocated node.")
+        return self._resolve_never_started(
+            job, "Its folder could not be used on the allocated node."
+        )
 
-    async def agents_word(self, job: Job, record: SchedulerJob) -> ProgramOutcome | None:
+    async def read_agent_outcome(self, job: Job, record: SchedulerJob) -> ProgramOutcome | None:
         """Return how the run ended according to its agent's outcome file; None if there is no such
         file, it belongs to another run, or it cannot be read now.
         """
         try:
-            outcome = await self._files.outcome(self._place(job), job.array_task_id)
+            outcome = await self._files.read_outcome(self._place(job), job.array_task_id)
         except (Unavailable, NotAllowed) as error:
             log.warning("Details of the end of job %s are not known: %s", job.id, error.message)
             return None
@@ -241,7 +243,7 @@ class MissingRunResolver:
             return None
         return outcome
 
-    async def judge_by_record(self, job: Job, before: datetime) -> RunVerdict | None:
+    async def resolve_from_agent_outcome(self, job: Job, before: datetime) -> RunVerdict | None:
         """Return the final state and the changes to store for a run, from the agent's outcome file
         alone.
 
@@ -252,11 +254,11 @@ class MissingRunResolver:
             Unavailable: the job folder cannot be read.
         """
         place, task = self._place(job), job.array_task_id
-        outcome = await self._files.outcome(place, task)
+        outcome = await self._files.read_outcome(place, task)
         if outcome is None or outcome.interrupted or outcome.ended_at > before:
             return None
-        fence = await self._files.fence(place, task)
-        if fence is None or not _by(outcome, fence):
+        fence = await self._files.read_fence(place, task)
+        if fence is None or not _is_written_by(outcome, fence):
             return None
         return RunVerdict(*state_from_agent(job, outcome))
 
@@ -265,7 +267,7 @@ class MissingRunResolver:
 
         Raises ``Unavailable`` if the job folder cannot be read.
         """
-        return await self._files.fence(self._place(job), job.array_task_id) is not None
+        return await self._files.read_fence(self._place(job), job.array_task_id) is not None
 
     async def _was_cancelled(self, job: Job) -> bool:
         """Return whether the missing run is an array task that was cancelled while it was pending.
@@ -281,9 +283,9 @@ class MissingRunResolver:
         if job.array_task_id is None or job.scheduler_id is None or not waited:
             return False
         array_id = job.scheduler_id.partition("_")[0]
-        run = run_of(job)
+        run = make_run(job)
         array = run.model_copy(update={"scheduler_id": array_id})
-        records = await self._scheduler.find([array, run])
+        records = await self._scheduler.find_records([array, run])
         ours = [row for row in records if row.scheduler_id.partition("_")[0] == array_id]
         there = any(row.array_task_id == job.array_task_id for row in ours)
         # Once all of its waiting tasks are cancelled, the array's own record ends without indices.
@@ -298,7 +300,7 @@ class MissingRunResolver:
         )
         return array_there and not there
 
-    def _never_began(
+    def _resolve_never_started(
         self, job: Job, message: str = "The scheduler lost it before it started."
     ) -> RunVerdict:
         now = self._clock()
@@ -314,18 +316,18 @@ class MissingRunResolver:
         )
         return RunVerdict(JobState.LOST, lost, again=True)
 
-    async def _dead(
+    async def _resolve_dead(
         self, job: Job, since: datetime, cluster: Cluster, seen_at: datetime | None = None
     ) -> RunVerdict | None:
         now = self._clock()
-        lost_at = _restart(job, cluster, seen_at)
+        lost_at = _find_restart_time(job, cluster, seen_at)
         states = {node.name: node.state for node in cluster.nodes}
         down = [name for name in job.nodes if states.get(name) is NodeState.DOWN]
         # Until a node has answered a restarted scheduler, it counts as down there.
         if lost_at is None and job.nodes and len(down) == len(job.nodes):
             changes = JobChanges(
                 reason=TerminationReason.NODE_FAILED,
-                message=f"{named(down, cluster)} failed while it ran.",
+                message=f"{format_nodes(down, cluster)} failed while it ran.",
                 ended_at=now,
             )
             return RunVerdict(JobState.NODE_FAILED, changes)
@@ -335,7 +337,7 @@ class MissingRunResolver:
         patience = timedelta(seconds=SILENCE_AFTER_RESTART_S if answered else SILENCE_S)
         if now < since + patience:
             return None
-        if await self._store.samples(job.id, since=now - patience, limit=1):
+        if await self._store.list_samples(job.id, since=now - patience, limit=1):
             return None
         message = "The scheduler no longer knows this job, and its agent does not report."
         changes = JobChanges(
@@ -346,7 +348,7 @@ class MissingRunResolver:
         return RunVerdict(JobState.LOST, changes, lost_at=lost_at)
 
 
-def _restart(job: Job, cluster: Cluster, seen_at: datetime | None) -> datetime | None:
+def _find_restart_time(job: Job, cluster: Cluster, seen_at: datetime | None) -> datetime | None:
     """Return the time at which the scheduler has restarted since its last answer with a record of
     the job's run, at the time ``seen_at`` (None: since the run began); None if it has not, or that
     is unknown.
@@ -365,7 +367,7 @@ def _lost_message(lost_at: datetime) -> str:
     )
 
 
-def _by(outcome: ProgramOutcome, fence: Fence) -> bool:
+def _is_written_by(outcome: ProgramOutcome, fence: Fence) -> bool:
     """Return whether the outcome was written by the run that holds the fence, not by an earlier run
     of the job.
     """

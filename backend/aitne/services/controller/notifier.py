@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from aitne.core.errors import AitneError, Conflict, NotFound, StaleEpoch
 from aitne.core.jobs.failure import LOG_BYTES
-from aitne.core.jobs.log_lines import LogLine, lines_of
+from aitne.core.jobs.log_lines import LogLine, split_log_lines
 from aitne.core.models.alert import AlertStatus
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job
@@ -24,7 +24,7 @@ from aitne.core.models.notification import (
     NewNotification,
     NotificationChoices,
     NotificationContent,
-    message_of,
+    make_message,
 )
 from aitne.core.ports.channel import Channel, ChannelRecipient
 from aitne.core.ports.files import JobFiles, JobLocation
@@ -75,33 +75,35 @@ class NotificationCreator:
         self._place = place
         self._leader = leader
         self._clock = clock
-        self._channels = {name: channel for name, channel in channels.items() if channel.available}
+        self._channels = {
+            name: channel for name, channel in channels.items() if channel.is_available
+        }
         self._portal_url = portal_url
         self._logs_rest_until: datetime | None = None
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Create notifications from new events until cancelled."""
-        stored = position = await self._store.cursor(CURSOR)
+        stored = position = await self._store.get_event_cursor(CURSOR)
         while True:
             try:
-                stored, position = await self.step(stored, position)
+                stored, position = await self.process_events(stored, position)
             except StaleEpoch:
                 raise
             except Conflict as error:
                 log.warning("%s", error.message)
-                stored = position = await self._store.cursor(CURSOR)
-            if position >= await self._store.last_event_id():
+                stored = position = await self._store.get_event_cursor(CURSOR)
+            if position >= await self._store.get_last_event_id():
                 await asyncio.sleep(PAUSE_S)
                 await self._store.wait_for_change(FOLLOW_S)
 
-    async def step(self, stored: int, position: int) -> tuple[int, int]:
+    async def process_events(self, stored: int, position: int) -> tuple[int, int]:
         """Process some events after the event ID ``position``; ``stored`` is the ID up to which
         events are processed according to the database.
 
         Return the new values of ``stored`` and ``position``. Raises ``StaleEpoch`` or ``Conflict``
         if another controller is the leader.
         """
-        events = await self._store.events_after(position, limit=BATCH)
+        events = await self._store.list_events_after(position, limit=BATCH)
         if not events:
             return stored, position
         notifications: list[NewNotification] = []
@@ -119,17 +121,17 @@ class NotificationCreator:
             known_subjects |= subjects
         position = events[-1].id
         if notifications or position - stored >= BEHIND:
-            await self._store.tell(
+            await self._store.add_notifications(
                 notifications, cursor=CURSOR, since=stored, until=position, epoch=self._leader.epoch
             )
             stored = position
         return stored, position
 
     async def _notifications_of(self, event: Event) -> Sequence[NewNotification]:
-        notice, names = await self._notice(event)
+        notice, names = await self._make_content(event)
         if notice is None:
             return ()
-        people = await self._store.people(names)
+        people = await self._store.list_recipients(names)
         if event.kind in ("project.requested", _ALERT):
             people = [
                 user for user in people if user.admin and user.name != event.data.get("actor")
@@ -137,16 +139,18 @@ class NotificationCreator:
         if not people:
             return ()
         reached = [user.name for user in people]
-        choices = await self._store.choices_of_many(reached)
-        hooks = await self._store.webhooks_of_many(reached)
+        choices = await self._store.list_notification_choices(reached)
+        hooks = await self._store.list_enabled_webhooks(reached)
         notifications = []
         for user in people:
             user_hooks = tuple(hook for hook in hooks if hook.owner == user.name)
             person = ChannelRecipient(name=user.name, mail=user.mail, webhooks=user_hooks)
-            notifications.append(self._to(person, event, notice, choices.get(user.name)))
+            notifications.append(
+                self._make_notification(person, event, notice, choices.get(user.name))
+            )
         return notifications
 
-    def _to(
+    def _make_notification(
         self,
         person: ChannelRecipient,
         event: Event,
@@ -155,7 +159,7 @@ class NotificationCreator:
     ) -> NewNotification:
         choices = chosen or NotificationChoices()
         quiet = choices.quiet_until is not None and self._clock() < choices.quiet_until
-        message = message_of(
+        message = make_message(
             notice,
             owner=person.name,
             event_id=event.id,
@@ -166,7 +170,7 @@ class NotificationCreator:
             NewDelivery(channel=name, owner=person.name, target=target, message=message)
             for name, channel in self._channels.items()
             if not quiet and choices.wants(notice.kind, name)
-            for target in channel.targets(person)
+            for target in channel.list_targets(person)
         ]
         return NewNotification(
             owner=person.name,
@@ -177,7 +181,7 @@ class NotificationCreator:
             deliveries=tuple(deliveries),
         )
 
-    async def _notice(
+    async def _make_content(
         self, event: Event
     ) -> tuple[NotificationContent | None, Sequence[str] | None]:
         """Return the content of the notification about the event, and the names of its recipients.
@@ -185,34 +189,38 @@ class NotificationCreator:
         Content None means that there is no notification; recipients None means all users.
         """
         if event.kind in notices.JOB_EVENTS and event.job_id is not None:
-            return await self._of_job(event), [event.owner or ""]
+            return await self._make_job_content(event), [event.owner or ""]
         if event.kind == "project.requested":
-            return notices.of_project(event), None
+            return notices.make_project_notification(event), None
         if event.kind == "project.expiring":
-            return notices.of_project(event), await self._store.members_of(event.project or "")
+            return notices.make_project_notification(event), await self._store.list_project_members(
+                event.project or ""
+            )
         if event.kind in notices.PROJECT_EVENTS:
-            return notices.of_project(event), [str(event.data.get("user") or event.owner or "")]
+            return notices.make_project_notification(event), [
+                str(event.data.get("user") or event.owner or "")
+            ]
         if event.kind == _ANNOUNCED:
-            return await self._of_announcement(str(event.data.get("id", "")))
+            return await self._make_announcement_content(str(event.data.get("id", "")))
         if event.kind == _MAINTAINED:
-            return await self._of_maintenance(), None
+            return await self._make_maintenance_content(), None
         if event.kind == _WEBHOOK:
-            return notices.of_disabled_webhook(event), [event.owner or ""]
+            return notices.make_disabled_webhook_notification(event), [event.owner or ""]
         if event.kind == _ALERT:
-            return await self._of_alert(event), None
+            return await self._make_alert_content(event), None
         if event.kind == _ACCOUNT_SECURITY:
-            return notices.of_account_security(event), [event.owner or ""]
+            return notices.make_account_security_notification(event), [event.owner or ""]
         return None, ()
 
-    async def _of_job(self, event: Event) -> NotificationContent | None:
+    async def _make_job_content(self, event: Event) -> NotificationContent | None:
         # The users of jobs from outside have those notified by the scheduler.
-        if event.job_id is None or "origin" in event.data or not notices.may_tell(event):
+        if event.job_id is None or "origin" in event.data or not notices.may_notify_owner(event):
             return None
         try:
             job = await self._store.get_job(event.job_id)
         except NotFound:
             return None
-        notice = notices.of_job(event, job, self._clock())
+        notice = notices.make_job_notification(event, job, self._clock())
         if notice is not None and notices.wants_log(notice) and not job.is_array:
             notice = notices.with_log(notice, job, await self._last_lines(job))
         return notice
@@ -236,40 +244,42 @@ class NotificationCreator:
         except AitneError as error:
             log.info("The notification about job %s has no log: %s", job.id, error)
             return ()
-        return lines_of(chunk.data, chunk.offset)
+        return split_log_lines(chunk.data, chunk.offset)
 
-    async def _of_announcement(
+    async def _make_announcement_content(
         self, name: str
     ) -> tuple[NotificationContent | None, Sequence[str] | None]:
         try:
             announcement = await self._store.get_announcement(name)
         except NotFound:
             return None, ()
-        notice = notices.of_announcement(announcement)
-        before = await self._store.last_told(notice.kind, notice.path)
-        if not announcement.current(self._clock()) or (
+        notice = notices.make_announcement_notification(announcement)
+        before = await self._store.find_last_notified_at(notice.kind, notice.path)
+        if not announcement.is_current(self._clock()) or (
             before is not None and before >= announcement.updated_at
         ):
             return None, ()
         if not announcement.projects:
             return notice, None
         names = {
-            n for project in announcement.projects for n in await self._store.members_of(project)
+            n
+            for project in announcement.projects
+            for n in await self._store.list_project_members(project)
         }
         return notice, sorted(names)
 
-    async def _of_maintenance(self) -> NotificationContent | None:
-        window = await self._store.maintenance()
-        if window is None or window.over(self._clock()):
+    async def _make_maintenance_content(self) -> NotificationContent | None:
+        window = await self._store.find_maintenance()
+        if window is None or window.is_over(self._clock()):
             return None
-        notice = notices.of_maintenance(window)
-        return None if await self._store.last_told(notice.kind, notice.path) else notice
+        notice = notices.make_maintenance_notification(window)
+        return None if await self._store.find_last_notified_at(notice.kind, notice.path) else notice
 
-    async def _of_alert(self, event: Event) -> NotificationContent | None:
-        alert = await self._store.alert(str(event.data.get("fingerprint", "")))
+    async def _make_alert_content(self, event: Event) -> NotificationContent | None:
+        alert = await self._store.find_alert(str(event.data.get("fingerprint", "")))
         if alert is None or alert.changed_at.isoformat() != event.data.get("changed_at"):
             return None  # a later event is about its present status
-        notice = notices.of_alert(alert)
+        notice = notices.make_alert_notification(alert)
         if alert.status is AlertStatus.RESOLVED:
-            await self._store.mark_told_read(notice.kind, notice.path)
+            await self._store.mark_path_notifications_read(notice.kind, notice.path)
         return notice

@@ -94,7 +94,7 @@ class OutsideWatch:
         self._hour: datetime | None = None
         self._silent = False
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Query the scheduler periodically until cancelled; return at once if it reports no such
         jobs.
         """
@@ -103,7 +103,7 @@ class OutsideWatch:
         while True:
             begun = monotonic()
             try:
-                await self.look(self._config.jobs)
+                await self.update_jobs(self._config.jobs)
                 self._silent = False
             except (StaleEpoch, StoreUnavailable):
                 raise
@@ -115,45 +115,49 @@ class OutsideWatch:
                 self._silent = True
             await asyncio.sleep(max(EVERY_S, SHARE * (monotonic() - begun)))
 
-    async def look(self, outside: OutsideJobs) -> None:
+    async def update_jobs(self, outside: OutsideJobs) -> None:
         """Query the scheduler once for such jobs and update their database rows.
 
         Raises ``SchedulerUnavailable``; then nothing is changed.
         """
         owners = await self._owners()
-        rows = {_key_of(job): job for job in await self._store.live_outside_jobs()}
-        records = await outside.list(owners.keys() | {account for _, account in rows})
+        rows = {_key_of(job): job for job in await self._store.list_live_outside_jobs()}
+        records = await outside.list_jobs(owners.keys() | {account for _, account in rows})
         moves: list[TransitionRequest] = []
         new: list[OutsideJob] = []
         seen: set[Key] = set()
         # An ended run of the same ID must not hide the live one.
-        for record in sorted(records, key=lambda record: record.state.terminal):
+        for record in sorted(records, key=lambda record: record.state.is_terminal):
             key = (record.scheduler_id, record.account)
             job = rows.get(key)
-            if job is None or key in seen or not _may_be(record, job):
+            if job is None or key in seen or not _may_belong_to(record, job):
                 new.append(record)
                 continue
             seen.add(key)
-            move = _move(job, record, self._clock())
+            move = _make_transition(job, record, self._clock())
             if move is not None:
                 moves.append(move)
         missing = [job for key, job in rows.items() if key not in seen]
-        moves += await self._ends(outside, missing)
+        moves += await self._resolve_missing_jobs(outside, missing)
         self._absences = {key: self._absences.get(key, 0) for key in rows.keys() - seen}
         for start in range(0, len(moves), WRITE):
-            await self._store.apply(moves[start : start + WRITE], epoch=self._leader.epoch)
-        await self._add(new, owners)
+            await self._store.apply_transitions(
+                moves[start : start + WRITE], epoch=self._leader.epoch
+            )
+        await self._add_jobs(new, owners)
 
     async def _owners(self) -> dict[str, JobOwner]:
         """Return the users by Unix account. An account that several users share belongs to the
         first user in alphabetical order.
         """
         owners: dict[str, JobOwner] = {}
-        for name, owner in sorted((await self._store.job_owners()).items()):
+        for name, owner in sorted((await self._store.list_job_owners()).items()):
             owners.setdefault(self._config.accounts.get(name, name), owner)
         return owners
 
-    async def _add(self, records: Iterable[OutsideJob], owners: Mapping[str, JobOwner]) -> None:
+    async def _add_jobs(
+        self, records: Iterable[OutsideJob], owners: Mapping[str, JobOwner]
+    ) -> None:
         now = self._clock()
         if self._hour is None or now >= self._hour + timedelta(hours=1):
             self._hour, self._new = now, {}
@@ -167,14 +171,14 @@ class OutsideWatch:
                 account=record.account,
                 submitted_at=record.submitted_at,
             )
-            if record.state.terminal:
+            if record.state.is_terminal:
                 ended.append(run)
             if owner is None or run in self._ended:
                 continue
             if room.setdefault(owner.name, MOST_NEW - self._new.get(owner.name, 0)) <= 0:
                 continue
             room[owner.name] -= 1
-            jobs.append(job_of(record, owner, self._config.cluster))
+            jobs.append(make_outside_job(record, owner, self._config.cluster))
         self._ended = frozenset(ended)
         for start in range(0, len(jobs), WRITE):
             some = jobs[start : start + WRITE]
@@ -182,7 +186,9 @@ class OutsideWatch:
             for job in added:
                 self._new[job.owner] = self._new.get(job.owner, 0) + 1
 
-    async def _ends(self, outside: OutsideJobs, missing: Sequence[Job]) -> list[TransitionRequest]:
+    async def _resolve_missing_jobs(
+        self, outside: OutsideJobs, missing: Sequence[Job]
+    ) -> list[TransitionRequest]:
         """Return the final states of jobs that were missing from several answers.
 
         The state is the one in accounting, or unknown if accounting has no record.
@@ -199,23 +205,23 @@ class OutsideWatch:
         if not due:
             return []
         self._search_at |= dict.fromkeys(due, now + SEARCH_AGAIN)
-        runs = [run_of(job) for job in due.values()]
+        runs = [make_outside_run(job) for job in due.values()]
         try:
-            records = await outside.ended(runs)
+            records = await outside.find_ended_jobs(runs)
         except NotSupported:
-            return [_lost(job, now) for job in due.values()]
+            return [_make_lost_transition(job, now) for job in due.values()]
         except Unavailable as error:
             log.warning("Accounting does not report the ends of jobs: %s", error.message)
             return []
         moves = [
-            _move(due[record.scheduler_id, record.account], record, now)
+            _make_transition(due[record.scheduler_id, record.account], record, now)
             for record in records
             if (record.scheduler_id, record.account) in due
         ]
         return [move for move in moves if move is not None]
 
 
-def job_of(record: OutsideJob, owner: JobOwner, cluster: str) -> Job:
+def make_outside_job(record: OutsideJob, owner: JobOwner, cluster: str) -> Job:
     """Return the database row for a job that was not submitted through the platform; ``cluster`` is
     the name of the cluster.
     """
@@ -249,10 +255,10 @@ def job_of(record: OutsideJob, owner: JobOwner, cluster: str) -> Job:
         spec=spec,
         scheduler_record=dict(record.raw),
     )
-    return job.model_copy(update=_values(record))
+    return job.model_copy(update=_make_column_values(record))
 
 
-def run_of(job: Job) -> OutsideRun:
+def make_outside_run(job: Job) -> OutsideRun:
     """Return the ``OutsideRun`` that identifies the job, which was not submitted through the
     platform, in requests to the scheduler.
     """
@@ -267,7 +273,7 @@ def _key_of(job: Job) -> Key:
     return job.scheduler_id or "", job.account or ""
 
 
-def _may_be(record: OutsideJob, job: Job) -> bool:
+def _may_belong_to(record: OutsideJob, job: Job) -> bool:
     """Return whether the scheduler's record belongs to the job: to the same submission, or to a
     requeue of it, whose submission time is later.
     """
@@ -276,7 +282,7 @@ def _may_be(record: OutsideJob, job: Job) -> bool:
     return record.submitted_at == submitted_at or (again and record.submitted_at > submitted_at)
 
 
-def _values(record: OutsideJob) -> dict[str, Any]:
+def _make_column_values(record: OutsideJob) -> dict[str, Any]:
     """Return the values of the job's database columns that follow from the scheduler's record."""
     start, limit_s = record.started_at, record.time_limit_s
     ends_later = start is not None and limit_s is not None and not record.tasks
@@ -314,12 +320,12 @@ def _message(record: OutsideJob) -> str | None:
     return record.pending_reason if record.state is JobState.QUEUED else None
 
 
-def _move(job: Job, record: OutsideJob, now: datetime) -> TransitionRequest | None:
+def _make_transition(job: Job, record: OutsideJob, now: datetime) -> TransitionRequest | None:
     """Return the transition that makes the job's database row equal to the scheduler's record; None
     if they are equal already.
     """
-    values = _values(record)
-    if record.state.terminal:
+    values = _make_column_values(record)
+    if record.state.is_terminal:
         values["ended_at"] = record.ended_at or now
         if not record.raw:
             # Accounting has less than the queue had.
@@ -339,7 +345,7 @@ def _move(job: Job, record: OutsideJob, now: datetime) -> TransitionRequest | No
     return TransitionRequest(job.id, to, JobChanges(**changes), version=job.version)
 
 
-def _lost(job: Job, now: datetime) -> TransitionRequest:
+def _make_lost_transition(job: Job, now: datetime) -> TransitionRequest:
     changes = JobChanges(
         reason=TerminationReason.LOST,
         message="The scheduler no longer has a record of it: how it ended is not known.",

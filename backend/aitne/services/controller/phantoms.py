@@ -18,10 +18,10 @@ from aitne.core.errors import AitneError, StaleEpoch, StoreUnavailable, Unavaila
 from aitne.core.models.job import Job
 from aitne.core.platform.metric_names import RECONCILE
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob
-from aitne.core.together import together
+from aitne.core.together import run_concurrently
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.doubt import StaleStateCheck
-from aitne.services.controller.runs import indices_of, is_of, task_record
+from aitne.services.controller.runs import indices_of, may_belong_to, task_record
 from aitne.store import Store
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class OrphanedJobs:
         self._handled: dict[Key, bool] = {}
         """Orphaned jobs in the last answer; the value is True if no further action is needed."""
 
-    async def look(self, strangers: Sequence[SchedulerJob]) -> None:
+    async def cancel_orphans(self, strangers: Sequence[SchedulerJob]) -> None:
         """Examine the live records of one answer that belong to no current attempt of a live job
         (``strangers``), and cancel those that are orphaned.
         """
@@ -65,31 +65,35 @@ class OrphanedJobs:
                 due.append(record)
         if not due:
             return
-        rows = await self._rows(due)
+        rows = await self._read_rows(due)
         slots = asyncio.Semaphore(AT_ONCE)
 
         async def judge(record: SchedulerJob) -> None:
             async with slots:
-                parts = _parts(record, rows)
+                parts = _list_orphaned_parts(record, rows)
                 for part in parts:
-                    await self._judge(part, rows.get((part.job_id, part.array_task_id)))
+                    await self._cancel_if_orphaned(
+                        part, rows.get((part.job_id, part.array_task_id))
+                    )
                 if parts and all(self._handled.get(_key(part)) for part in parts):
                     self._handled[_key(record)] = True
 
-        await together(map(judge, due))
+        await run_concurrently(map(judge, due))
 
-    async def _rows(self, records: Sequence[SchedulerJob]) -> Mapping[tuple[UUID, int | None], Job]:
-        jobs = await self._store.get_jobs({record.job_id for record in records})
+    async def _read_rows(
+        self, records: Sequence[SchedulerJob]
+    ) -> Mapping[tuple[UUID, int | None], Job]:
+        jobs = await self._store.find_jobs({record.job_id for record in records})
         rows: dict[tuple[UUID, int | None], Job] = {}
         for job in jobs:
             rows[job.id, None] = job
-            for task in await self._store.array_tasks(job.id) if job.is_array else ():
+            for task in await self._store.list_array_tasks(job.id) if job.is_array else ():
                 rows[job.id, task.array_task_id] = task
         return rows
 
-    async def _judge(self, record: SchedulerJob, job: Job | None) -> None:
+    async def _cancel_if_orphaned(self, record: SchedulerJob, job: Job | None) -> None:
         # Without a row it belongs to another platform; with another account it is forged.
-        if job is None or not is_of(record, job):
+        if job is None or not may_belong_to(record, job):
             self._handled[_key(record)] = True
             return
         if not _is_over(record, job):
@@ -112,22 +116,22 @@ class OrphanedJobs:
         except AitneError as error:
             log.warning("An orphaned run of job %s cannot be cancelled: %s", job.id, error.message)
         else:
-            self._doubt.sign()
+            self._doubt.schedule_search()
             self._counts.add(RECONCILE, "phantom")
             log.info("An orphaned run of job %s was cancelled in the scheduler.", job.id)
         self._handled[_key(record)] = True
 
 
-def _parts(
+def _list_orphaned_parts(
     record: SchedulerJob, rows: Mapping[tuple[UUID, int | None], Job]
 ) -> Sequence[SchedulerJob]:
     """Return the parts of a scheduler's record to cancel: the whole record or, if other tasks of
     its array are live, one record for each task that has ended.
     """
     array = rows.get((record.job_id, None))
-    if record.array_task_ids is None or array is None or not is_of(record, array):
+    if record.array_task_ids is None or array is None or not may_belong_to(record, array):
         return (record,)
-    if array.state.terminal:
+    if array.state.is_terminal:
         return (record,)
     tasks = (task_record(record, index) for index in sorted(indices_of(record)))
     over = (
@@ -140,7 +144,7 @@ def _parts(
 
 def _is_over(record: SchedulerJob, job: Job) -> bool:
     # A later attempt than the row's began after the backup from which the database was restored.
-    return job.attempt > record.attempt or (job.state.terminal and job.attempt == record.attempt)
+    return job.attempt > record.attempt or (job.state.is_terminal and job.attempt == record.attempt)
 
 
 def _key(record: SchedulerJob) -> Key:

@@ -26,18 +26,18 @@ from aitne.core.models.node import Cluster, SchedulerStatus
 from aitne.core.platform.metric_names import RECONCILE, SCHEDULER_LAST_POLL
 from aitne.core.ports.files import JobFiles, JobLocation
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
-from aitne.core.together import together
+from aitne.core.together import run_concurrently
 from aitne.services.controller.cancellers import with_cancellers
 from aitne.services.controller.collected_changes import CollectedChanges
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.doubt import StaleStateCheck
 from aitne.services.controller.judge import (
     START_TIMEOUT,
-    lost_first_node,
-    may_explain,
-    outcome,
-    progress,
-    started_again,
+    has_restarted,
+    make_end_changes,
+    make_lost_node_changes,
+    make_progress_changes,
+    needs_agent_outcome,
     too_many_starts,
 )
 from aitne.services.controller.leader import Leader
@@ -46,10 +46,10 @@ from aitne.services.controller.missing import FenceOwner, MissingRunResolver, Ru
 from aitne.services.controller.phantoms import OrphanedJobs
 from aitne.services.controller.restored import RestoredJobs
 from aitne.services.controller.runs import (
-    best,
-    is_of,
+    choose_record,
+    make_run,
+    may_belong_to,
     records_by_job,
-    run_of,
     task_record,
 )
 from aitne.services.controller.state_loss import StateLoss
@@ -130,49 +130,49 @@ class Poller:
         # Noted before the query: an answer may only be applied to older rows.
         tick = self._live.tick
         try:
-            answer = await self._answer()
+            answer = await self._query_scheduler()
         except SchedulerUnavailable as error:
             log.warning("The scheduler does not answer: %s", error.message)
-            self._doubt.silent()
-            await self._note(responding=False, message=error.message)
+            self._doubt.postpone_search()
+            await self._store_scheduler_status(responding=False, message=error.message)
             return False
-        await self._note(responding=True, message=self._refusal())
-        self._counts.note(SCHEDULER_LAST_POLL, self._clock().timestamp())
+        await self._store_scheduler_status(responding=True, message=self._refusal())
+        self._counts.set_value(SCHEDULER_LAST_POLL, self._clock().timestamp())
         self._polls += 1
         self.behind = False
-        news, strangers = self._news(answer)
+        news, strangers = self._compare_answer(answer)
         if any(record.state is JobState.NODE_FAILED for _, records in news for record in records):
-            await self._look_at_cluster(changed=True)
-        news = await self._task_groups.judge(news, tick)
+            await self._read_cluster(changed=True)
+        news = await self._task_groups.split_groups(news, tick)
         news = await with_cancellers(self._store, self._scheduler, self._live, news)
         for entry, records in news:
             if records and entry.changed_at <= tick and entry.submitted:
-                await self._guarded(entry.job, self._apply(entry, records))
+                await self._run_safely(entry.job, self._apply_records(entry, records))
             else:
                 self.behind = True
-        await self._search(tick)
-        for job, verdict in await self._doubt.over(lambda: self._running(tick)):
-            self._judged(job, verdict)
+        await self._search_missing(tick)
+        for job, verdict in await self._doubt.find_ended(lambda: self._list_running(tick)):
+            self._collect_verdict(job, verdict)
         changed = bool(self._changes)
         if await self._changes.write():
             self.behind = True
         await self._state_lost.report()
-        await self._phantoms.look(strangers)
-        await self._look_at_cluster(changed)
+        await self._phantoms.cancel_orphans(strangers)
+        await self._read_cluster(changed)
         return True
 
-    async def _answer(self) -> Sequence[SchedulerJob]:
+    async def _query_scheduler(self) -> Sequence[SchedulerJob]:
         query = asyncio.ensure_future(self._scheduler.poll())
         try:
             answered, _ = await asyncio.wait({query}, timeout=SILENT_AFTER_S)
             if not answered:
                 message = f"it has not answered within {SILENT_AFTER_S:.0f} s."
-                await self._note(responding=False, message=message)
+                await self._store_scheduler_status(responding=False, message=message)
             return await query
         finally:
             query.cancel()
 
-    async def _note(self, *, responding: bool, message: str | None) -> None:
+    async def _store_scheduler_status(self, *, responding: bool, message: str | None) -> None:
         """Store whether the scheduler answers and accepts jobs, for other processes; written only
         when that changes.
         """
@@ -184,13 +184,13 @@ class Poller:
             since = before.since
         if since is not None:
             self._status = SchedulerStatus(responding=responding, since=since, message=message)
-            await self._store.save_scheduler(self._status, epoch=self._leader.epoch)
+            await self._store.save_scheduler_status(self._status, epoch=self._leader.epoch)
         if responding:
             self._answered_at = now
 
     # --- jobs in the answer ----------------------------------------------------------------------
 
-    def _news(
+    def _compare_answer(
         self, answer: Sequence[SchedulerJob]
     ) -> tuple[list[tuple[LiveJob, list[SchedulerJob]]], list[SchedulerJob]]:
         """Compare the answer with the live jobs.
@@ -220,9 +220,13 @@ class Poller:
         matches: dict[int, tuple[LiveJob, list[SchedulerJob]]] = {}
         strangers: list[SchedulerJob] = []
         for record in fresh:
-            entries = [entry for entry in self._live.of(record) if is_of(record, entry.job)]
+            entries = [
+                entry
+                for entry in self._live.list_matching(record)
+                if may_belong_to(record, entry.job)
+            ]
             rest = without_tasks(record, entries)
-            if rest is not None and not record.state.terminal:
+            if rest is not None and not record.state.is_terminal:
                 strangers.append(rest)
             elif not entries:
                 self._foreign[id(record)] = record
@@ -236,7 +240,7 @@ class Poller:
             entry.poll = poll
         return [*matches.values()], strangers
 
-    async def _search(self, tick: int) -> None:
+    async def _search_missing(self, tick: int) -> None:
         """Search the scheduler, with one query, for all jobs that were missing from several of its
         answers.
 
@@ -261,13 +265,13 @@ class Poller:
                     due.append(entry)
         for entry in [entry for entry in due if entry.job.is_task_group]:
             due.remove(entry)
-            await self._task_groups.take_apart(entry, tick)
+            await self._task_groups.split_missing_group(entry, tick)
         for start in range(0, len(due), SEARCH):
-            await self._look_for(due[start : start + SEARCH])
+            await self._search_entries(due[start : start + SEARCH])
 
-    async def _look_for(self, entries: Sequence[LiveJob]) -> None:
+    async def _search_entries(self, entries: Sequence[LiveJob]) -> None:
         try:
-            answer = await self._scheduler.find([run_of(entry.job) for entry in entries])
+            answer = await self._scheduler.find_records([make_run(entry.job) for entry in entries])
         except SchedulerUnavailable as error:
             log.warning("Missing jobs cannot be searched for: %s", error.message)
             # Accounting that hangs would delay every poll by its timeout.
@@ -282,13 +286,13 @@ class Poller:
                 records = by_job[entry.job.id]
                 entry.look_again_at = self._clock() + timedelta(seconds=LOOK_AGAIN_S)
                 if records:
-                    await self._guarded(entry.job, self._apply(entry, records))
+                    await self._run_safely(entry.job, self._apply_records(entry, records))
                 else:
-                    await self._guarded(entry.job, self._vanished(entry))
+                    await self._run_safely(entry.job, self._resolve_missing(entry))
 
-        await together(map(look, entries))
+        await run_concurrently(map(look, entries))
 
-    async def _guarded(self, job: Job, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_safely(self, job: Job, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except (StoreUnavailable, StaleEpoch):
@@ -297,26 +301,26 @@ class Poller:
             # An error with one job's files, account or ID must not affect other jobs.
             log.warning("Job %s is left for the next poll: %s", job.id, error.message)
 
-    def _running(self, tick: int) -> list[Job]:
+    def _list_running(self, tick: int) -> list[Job]:
         """List the jobs that are running both in this answer and in their database rows, and have
         no pending change.
         """
-        moved = self._changes.jobs
+        moved = self._changes.job_ids
         return [
             entry.job
             for entry in self._live
             if entry.poll == self._polls
-            and entry.job.state.active
+            and entry.job.state.is_active
             and entry.changed_at <= tick
             and entry.job.id not in moved
         ]
 
     # --- changes of jobs -------------------------------------------------------------------------
 
-    async def _vanished(self, entry: LiveJob) -> None:
+    async def _resolve_missing(self, entry: LiveJob) -> None:
         since = entry.missed_at or self._clock()
         job = entry.job
-        verdict = await self._missing.vanished(job, since, self._cluster, entry.seen_at)
+        verdict = await self._missing.resolve_missing(job, since, self._cluster, entry.seen_at)
         if verdict is None:
             return
         if verdict.state is JobState.LOST and self._restored.submitted_before(job):
@@ -324,97 +328,97 @@ class Poller:
             if not verdict.again:
                 # Without a retry: it may have completed.
                 self._counts.add(RECONCILE, "lost")
-                self._changes.move(job, verdict.state, verdict.changes)
+                self._changes.collect_state(job, verdict.state, verdict.changes)
                 return
-        self._judged(job, verdict)
+        self._collect_verdict(job, verdict)
 
-    def _judged(self, job: Job, verdict: RunVerdict) -> None:
-        self._doubt.sign()
-        self._state_lost.note(verdict.lost_at)
+    def _collect_verdict(self, job: Job, verdict: RunVerdict) -> None:
+        self._doubt.schedule_search()
+        self._state_lost.record_loss(verdict.lost_at)
         self._counts.add(RECONCILE, "resubmitted" if verdict.again else verdict.state.lower())
         if verdict.again:
-            self._changes.repeat(job, verdict.state, verdict.changes)
+            self._changes.collect_retry(job, verdict.state, verdict.changes)
         else:
-            self._changes.end(job, verdict.state, verdict.changes, self._cluster)
+            self._changes.collect_end(job, verdict.state, verdict.changes, self._cluster)
 
-    async def _apply(self, entry: LiveJob, records: Iterable[SchedulerJob]) -> None:
-        job, record = entry.job, best(records)
+    async def _apply_records(self, entry: LiveJob, records: Iterable[SchedulerJob]) -> None:
+        job, record = entry.job, choose_record(records)
         if record is None:
             return
-        if record.state.terminal and record.exit_code == EXIT_DUPLICATE:
+        if record.state.is_terminal and record.exit_code == EXIT_DUPLICATE:
             since = record.ended_at or self._clock()
-            judged = await self._missing.turned_away(job, record, since, self._cluster)
+            judged = await self._missing.resolve_duplicate(job, record, since, self._cluster)
             if not isinstance(judged, FenceOwner):
                 if judged is not None:
-                    self._judged(job, judged)
+                    self._collect_verdict(job, judged)
                 return
             record = judged.record
         if record.state is JobState.FAILED and record.exit_code == EXIT_NO_FENCE:
-            verdict = await self._missing.found_no_fence(job)
+            verdict = await self._missing.resolve_unusable_folder(job)
             if verdict is not None:
-                self._judged(job, verdict)
+                self._collect_verdict(job, verdict)
                 return
         broken_off = record.state in _BROKEN_OFF or record.reason is TerminationReason.START_FAILED
         # After a restoration the files may be gone: the job may have been deleted since the backup.
         files_count = not self._restored.submitted_before(job)
         if broken_off and job.cancel_requested_at is None and files_count:
-            verdict = await self._missing.broke_off(job, record)
+            verdict = await self._missing.check_reported_end(job, record)
             if verdict is not None:
-                self._judged(job, verdict)
+                self._collect_verdict(job, verdict)
                 return
-        if record.state.terminal:
+        if record.state.is_terminal:
             agent_record = None
-            if may_explain(job, record):
-                agent_record = await self._missing.agents_word(job, record)
-            changes = outcome(job, record, self._clock(), agent_record, self._cluster)
+            if needs_agent_outcome(job, record):
+                agent_record = await self._missing.read_agent_outcome(job, record)
+            changes = make_end_changes(job, record, self._clock(), agent_record, self._cluster)
             # The scheduler only knows that the agent failed; the agent's record has the reason.
             told = agent_record or changes.reason is not record.reason
             state = STATE_OF_REASON[changes.reason] if told and changes.reason else record.state
-            self._changes.end(job, state, changes, self._cluster, agent_record)
+            self._changes.collect_end(job, state, changes, self._cluster, agent_record)
             return
-        if started_again(job, record) and await self._stop_ended(job, record):
+        if has_restarted(job, record) and await self._cancel_if_ended(job, record):
             return
         if too_many_starts(job, record) and await self._missing.has_begun(job):
-            await self._stop(job, record)
+            await self._stop_repeated_start(job, record)
             return
-        if await self._never_started(job):
+        if await self._cancel_if_never_started(job):
             return
-        if (lost := lost_first_node(job, record, self._clock(), self._cluster)) is not None:
-            await self._scheduler.cancel(run_of(job))
-            self._changes.end(job, JobState.NODE_FAILED, lost, self._cluster)
+        if (lost := make_lost_node_changes(job, record, self._clock(), self._cluster)) is not None:
+            await self._scheduler.cancel(make_run(job))
+            self._changes.collect_end(job, JobState.NODE_FAILED, lost, self._cluster)
             return
         session = None if job.session_id is None else self._live.get(job.session_id)
         ends = None if session is None else session.job.expires_at
-        state, changes = progress(job, record, self._clock(), ends)
-        self.behind |= record.state.active and not state.active
+        state, changes = make_progress_changes(job, record, self._clock(), ends)
+        self.behind |= record.state.is_active and not state.is_active
         if job.scheduler_id is not None and record.scheduler_id != job.scheduler_id:
             # Of several runs of one attempt this is the one that counts.
             changes = changes.model_copy(update={"scheduler_id": record.scheduler_id})
         if state is not job.state or changes.model_fields_set:
-            self._changes.move(job, state, changes)
+            self._changes.collect_state(job, state, changes)
         elif state is not JobState.STARTING and entry.covers(record):
             # Entries that change with time alone are judged in every poll.
             entry.record, entry.settled = record, job
             self._settled[id(record)] = entry
 
-    async def _stop_ended(self, job: Job, record: SchedulerJob) -> bool:
+    async def _cancel_if_ended(self, job: Job, record: SchedulerJob) -> bool:
         """Cancel a job that the scheduler starts again although its program has ended by itself, as
         after a crash of the scheduler. Return False if it has not ended.
         """
-        verdict = await self._missing.broke_off(job, record)
+        verdict = await self._missing.check_reported_end(job, record)
         if verdict is None:
             return False
         await self._cancel(job, record)
-        self._judged(job, verdict)
+        self._collect_verdict(job, verdict)
         return True
 
     async def _cancel(self, job: Job, record: SchedulerJob) -> None:
         await self._scheduler.cancel(
-            run_of(job).model_copy(update={"scheduler_id": record.scheduler_id})
+            make_run(job).model_copy(update={"scheduler_id": record.scheduler_id})
         )
 
-    async def _stop(self, job: Job, record: SchedulerJob) -> None:
-        if await self._stop_ended(job, record):
+    async def _stop_repeated_start(self, job: Job, record: SchedulerJob) -> None:
+        if await self._cancel_if_ended(job, record):
             return
         await self._cancel(job, record)
         changes = JobChanges(
@@ -424,29 +428,29 @@ class Poller:
             restart_count=record.restart_count,
             ended_at=self._clock(),
         )
-        self._changes.move(job, JobState.NODE_FAILED, changes)
+        self._changes.collect_state(job, JobState.NODE_FAILED, changes)
 
-    async def _never_started(self, job: Job) -> bool:
+    async def _cancel_if_never_started(self, job: Job) -> bool:
         since = job.allocated_at
         waits = job.type is JobType.SESSION and job.state is JobState.STARTING
         if not waits or since is None or self._clock() < since + START_TIMEOUT:
             return False
         if job.scheduler_id is not None:
-            await self._scheduler.cancel(run_of(job))
+            await self._scheduler.cancel(make_run(job))
         changes = JobChanges(
             reason=TerminationReason.START_FAILED,
             message="The agent did not report from the allocation; see the log.",
             ended_at=self._clock(),
         )
-        self._changes.end(job, JobState.FAILED, changes, self._cluster)
+        self._changes.collect_end(job, JobState.FAILED, changes, self._cluster)
         return True
 
-    async def _look_at_cluster(self, changed: bool) -> None:
+    async def _read_cluster(self, changed: bool) -> None:
         now = asyncio.get_running_loop().time()
         if not changed and now < self._cluster_due:
             return
         try:
-            self._cluster = await self._scheduler.cluster()
+            self._cluster = await self._scheduler.read_cluster()
         except SchedulerUnavailable as error:
             log.warning("The nodes cannot be queried: %s", error.message)
             return

@@ -11,7 +11,12 @@ from aitne.core.errors import AitneError, IllegalTransition, StaleEpoch, StoreUn
 from aitne.core.models.project import Step
 from aitne.core.models.user import Project
 from aitne.services.controller.leader import Leader
-from aitne.services.projects.balance import bounds, counted_months, month_of, months_between
+from aitne.services.projects.balance import (
+    counted_months,
+    get_month_bounds,
+    month_of,
+    months_between,
+)
 from aitne.services.projects.usage_months import UsageMonths, settled
 from aitne.store import Store
 
@@ -43,37 +48,37 @@ class ProjectWatch:
         self._usage_due: datetime | None = None
         self._silent = False
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Check all projects periodically until cancelled."""
         while True:
-            await self.look()
+            await self.check_projects()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def look(self) -> None:
+    async def check_projects(self) -> None:
         """Send the reminders that are due, end expired projects and store the
         monthly usage.
         """
         now = self._clock()
-        for project in await self._store.ending_projects(now + timedelta(days=REMIND_DAYS[0])):
+        for project in await self._store.list_ending_projects(now + timedelta(days=REMIND_DAYS[0])):
             if project.expires_at is not None:
-                await self._ending(project, project.expires_at, now)
+                await self._remind_or_expire(project, project.expires_at, now)
         if self._usage_due is None or now >= self._usage_due:
             behind = await self._keep_usage(now)
             rest = (self._clock() - now) * PAUSE_TIMES
             self._usage_due = now + (rest if behind else max(USAGE_EVERY, rest))
 
-    async def _ending(self, project: Project, ends: datetime, now: datetime) -> None:
+    async def _remind_or_expire(self, project: Project, ends: datetime, now: datetime) -> None:
         epoch = self._leader.epoch
         if ends <= now:
             try:
-                await self._store.step_project(
+                await self._store.apply_project_step(
                     project.name, Step.EXPIRE, actor=ACTOR, epoch=epoch, due=now
                 )
             except IllegalTransition:
                 log.info("Project %s was closed before its end date.", project.name)
             return
         days = next(step for step in reversed(REMIND_DAYS) if ends - now <= timedelta(days=step))
-        await self._store.remind(project.name, ends, days, epoch=epoch)
+        await self._store.record_project_reminder(project.name, ends, days, epoch=epoch)
 
     async def _keep_usage(self, now: datetime) -> bool:
         """Read the usage of missing months from accounting and store it.
@@ -82,7 +87,7 @@ class ProjectWatch:
         """
         projects = await self._store.list_projects(visible_to=None)
         try:
-            months, absent = await self._missing(projects, now)
+            months, absent = await self._list_months_to_read(projects, now)
             for month in [*months, *absent[:ABSENT_AT_ONCE]]:
                 await self._usage.month(month)
         except (StoreUnavailable, StaleEpoch):
@@ -95,7 +100,7 @@ class ProjectWatch:
         self._silent = False
         return len(absent) > ABSENT_AT_ONCE
 
-    async def _missing(
+    async def _list_months_to_read(
         self, projects: Sequence[Project], now: datetime
     ) -> tuple[list[str], list[str]]:
         """Return the months to read again, and those that were never read.
@@ -105,11 +110,11 @@ class ProjectWatch:
         """
         present = month_of(now)
         first = month_of(min((project.created_at for project in projects), default=now))
-        year = month_of(bounds(present)[0] - timedelta(days=31 * (MONTHS_BACK - 1)))
+        year = month_of(get_month_bounds(present)[0] - timedelta(days=31 * (MONTHS_BACK - 1)))
         needed = set(months_between(max(first, year), present))
         for project in projects:
             needed.update(counted_months(project.budget, now))
-        stored = await self._store.usage_months(sorted(needed))
+        stored = await self._store.list_usage_months(sorted(needed))
         stale = [m for m in sorted(stored) if m != present and not settled(stored[m], m)]
         absent = sorted(needed - stored.keys() - {present}, reverse=True)
         return [present, *stale], absent

@@ -34,13 +34,13 @@ class RankGroupWatch:
         requeued: set[UUID] = set()
         concerns = False
         for event in events:
-            concerns = _concerns(event) or concerns
-            if _requeued(event) and event.job_id is not None:
+            concerns = _is_relevant(event) or concerns
+            if _is_requeue(event) and event.job_id is not None:
                 requeued.add(event.job_id)
         if concerns or requeued:
-            await self.look(requeued)
+            await self.cancel_released(requeued)
 
-    async def look(self, requeued: Collection[UUID] = ()) -> None:
+    async def cancel_released(self, requeued: Collection[UUID] = ()) -> None:
         """Cancel the live rank groups whose session has ended, no longer exists, waits to be started
         again, or is one of the sessions ``requeued``, which may run again already.
         """
@@ -56,15 +56,15 @@ class RankGroupWatch:
             if (entry := self._live.get(session_id)) is not None
         }
         if ended := ids - sessions.keys():
-            sessions |= {job.id: job for job in await self._store.get_jobs(ended)}
+            sessions |= {job.id: job for job in await self._store.find_jobs(ended)}
         for group in groups:
-            message = released_because(group, sessions, requeued)
+            message = find_release_reason(group, sessions, requeued)
             if message is not None:
                 with suppress(NotFound):  # deleted meanwhile
                     await self._store.request_cancel(group.id, self._clock(), message)
 
 
-def released_because(
+def find_release_reason(
     group: Job, sessions: Mapping[UUID, Job], requeued: Collection[UUID] = ()
 ) -> str | None:
     """Return a sentence that explains why a rank group must end: its session has ended, or was
@@ -80,14 +80,14 @@ def released_because(
     session = sessions.get(group.session_id)
     if session is None:
         return "Released, because its session has ended."
-    if session.state.terminal:
+    if session.state.is_terminal:
         return f"Released, because session {session.name} has ended."
     if session.id in requeued or session.state in WAITING:
         return f"Released, because session {session.name} was requeued."
     return None
 
 
-def _requeued(event: Event) -> bool:
+def _is_requeue(event: Event) -> bool:
     return (
         event.data.get("type") == JobType.SESSION
         and event.data.get("state") in WAITING
@@ -95,8 +95,8 @@ def _requeued(event: Event) -> bool:
     )
 
 
-def _concerns(event: Event) -> bool:
+def _is_relevant(event: Event) -> bool:
     if "session_id" in event.data:
         return event.kind == "job.created"
     of_session = event.data.get("type") == JobType.SESSION and "state" in event.data
-    return of_session and JobState(event.data["state"]).terminal
+    return of_session and JobState(event.data["state"]).is_terminal

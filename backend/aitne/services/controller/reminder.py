@@ -37,29 +37,36 @@ class SessionReminderWatch:
         self._clock = clock
         self._sent: set[_Reminder] = set()
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Check every few seconds, until cancelled."""
         while True:
-            await self.look()
+            await self.send_reminders()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def look(self) -> None:
+    async def send_reminders(self) -> None:
         """Send the reminders that are due."""
-        due = [(entry.job, step) for entry in self._live if (step := self._step(entry.job))]
+        due = [
+            (entry.job, step) for entry in self._live if (step := self._find_due_step(entry.job))
+        ]
         self._sent = {
             reminder for reminder in self._sent if self._live.get(reminder[0]) is not None
         }
         for job, step in due:
             if job.expires_at is not None:
                 self._sent.add((job.id, job.expires_at, step))
-                await self._tell(job, job.expires_at, step)
+                await self._send_reminder(job, job.expires_at, step)
 
-    def _step(self, job: Job) -> int | None:
+    def _find_due_step(self, job: Job) -> int | None:
         """Return the most recent reminder time in seconds before the end that has passed; None if
         no reminder is due.
         """
         ends, began = job.expires_at, job.allocated_at or job.started_at
-        if job.type is not JobType.SESSION or not job.state.active or ends is None or began is None:
+        if (
+            job.type is not JobType.SESSION
+            or not job.state.is_active
+            or ends is None
+            or began is None
+        ):
             return None
         left_s = (ends - self._clock()).total_seconds()
         lasts_s = (ends - began).total_seconds()
@@ -67,11 +74,11 @@ class SessionReminderWatch:
         step = min(passed, default=None)
         return None if step is None or (job.id, ends, step) in self._sent else step
 
-    async def _tell(self, job: Job, ends: datetime, step: int) -> None:
+    async def _send_reminder(self, job: Job, ends: datetime, step: int) -> None:
         data = {"expires_at": ends.isoformat(), "left_s": step, "name": job.name}
         try:
             # An earlier controller may have sent the reminder.
-            for event in await self._store.job_events(job.id):
+            for event in await self._store.list_job_events(job.id):
                 if event.kind == ENDING and event.data == data:
                     return
             await self._store.add_job_event(job.id, ENDING, data)

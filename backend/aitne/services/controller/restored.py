@@ -27,13 +27,13 @@ class RestoredJobs:
         self._searched: set[tuple[UUID, int]] = set()
 
     @property
-    def at(self) -> datetime | None:
+    def restored_at(self) -> datetime | None:
         """Time of the last restoration; None: the database was never restored."""
         return self._at
 
     async def load(self) -> None:
         """Read the time of the last restoration. Each new leader calls this."""
-        page = await self._store.list_audit(AuditFilter(action=RESTORE), limit=1)
+        page = await self._store.list_audit_entries(AuditFilter(action=RESTORE), limit=1)
         self._at = page.items[0].time if page.items else None
         self._searched.clear()
 
@@ -47,7 +47,7 @@ class RestoredJobs:
             and (job.id, job.attempt) not in self._searched
         )
 
-    def searched(self, job: Job) -> None:
+    def record_search(self, job: Job) -> None:
         """Record that a search has not found the job's current attempt in the scheduler."""
         self._searched.add((job.id, job.attempt))
 

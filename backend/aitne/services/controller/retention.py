@@ -65,10 +65,10 @@ class RetentionWatch:
         if "delete_requested" in event.data:
             self._requested.set()
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Check every few seconds, and at once after a request, until cancelled."""
         while True:
-            more = await self.look()
+            more = await self.process_batch()
             if more:
                 continue
             with suppress(TimeoutError):
@@ -76,14 +76,14 @@ class RetentionWatch:
                     await self._requested.wait()
             self._requested.clear()
 
-    async def look(self) -> bool:
+    async def process_batch(self) -> bool:
         """Process one batch of jobs whose retention period is over, and one batch of folders.
 
         Return True if there may be more.
         """
         now = self._clock()
-        expired = await self._expire(now)
-        jobs = await self._store.due_folders(now, FOLDERS_AT_ONCE)
+        expired = await self._request_expired_deletions(now)
+        jobs = await self._store.list_due_folders(now, FOLDERS_AT_ONCE)
         by_account: dict[str | None, list[Job]] = defaultdict(list)
         for job in jobs:
             by_account[job.account].append(job)
@@ -98,13 +98,13 @@ class RetentionWatch:
                 group.create_task(process(account_jobs))
         return expired or len(jobs) == FOLDERS_AT_ONCE
 
-    async def _expire(self, now: datetime) -> bool:
+    async def _request_expired_deletions(self, now: datetime) -> bool:
         if self._expire_at is not None and now < self._expire_at:
             return False
         site = keep_times(self._settings)
         by_project = {
             name: keep_times(self._settings, own)
-            for name, own in (await self._store.retention_of_projects()).items()
+            for name, own in (await self._store.list_project_retentions()).items()
         }
         count = 0
         if any(keep_s is not None for times in (site, *by_project.values()) for keep_s in times):
@@ -126,7 +126,7 @@ class RetentionWatch:
         for job in jobs:
             if problem is None:
                 try:
-                    result = await self._work(job)
+                    result = await self._process_job(job)
                 except (StaleEpoch, StoreUnavailable):
                     raise
                 except AitneError as error:
@@ -137,40 +137,40 @@ class RetentionWatch:
                     if result is not None:
                         results.append(result)
                     continue
-            results.append(self._later(job, problem))
+            results.append(self._postpone_folder(job, problem))
         if results:
-            await self._store.note_folders(results, epoch=self._leader.epoch)
+            await self._store.record_folder_results(results, epoch=self._leader.epoch)
 
-    async def _work(self, job: Job) -> FolderResult | None:
+    async def _process_job(self, job: Job) -> FolderResult | None:
         """Delete the job, or clean up and measure its folder.
 
         Return the result to store; None if there is nothing to store.
         """
         if job.delete_requested_at is None:
-            size = await self._tidy(job)
+            size = await self._clean_up_folder(job)
             return FolderResult(job.id, job.attempt, size=size)
-        if not job.is_outside and not await self._remove(job):
+        if not job.is_outside and not await self._remove_folder(job):
             return FolderResult(job.id, job.attempt, due_at=self._clock())
         if await self._store.delete_job(job.id, epoch=self._leader.epoch):
             return None
-        return self._later(job, "A job that has not ended depends on it.")
+        return self._postpone_folder(job, "A job that has not ended depends on it.")
 
-    async def _tidy(self, job: Job) -> FolderSize | None:
+    async def _clean_up_folder(self, job: Job) -> FolderSize | None:
         try:
-            return await self._files.tidy(self._place(job))
+            return await self._files.remove_unneeded_files(self._place(job))
         except AitneError:
             if _was_accepted(job):
                 raise
             return None  # its account may never have had a job, and so no folder
 
-    async def _remove(self, job: Job) -> bool:
+    async def _remove_folder(self, job: Job) -> bool:
         """Remove the job's folder; return False if a part of it is left for a later call.
 
         Raises ``Unavailable`` if the folder cannot be removed, or may only be unreachable.
         """
         place = self._place(job)
         for _ in range(STEPS_AT_ONCE):
-            removal = await self._files.remove(place)
+            removal = await self._files.remove_job_folder(place)
             if not removal.root_visible and _was_accepted(job):
                 raise Unavailable(
                     f"The folder {place.folder} is out of reach: the folder that contains it does not "
@@ -180,7 +180,7 @@ class RetentionWatch:
                 return True
         return False
 
-    def _later(self, job: Job, problem: str) -> FolderResult:
+    def _postpone_folder(self, job: Job, problem: str) -> FolderResult:
         now = self._clock()
         since = job.delete_requested_at or job.ended_at or now
         delay = min(max((now - since) / 2, SOONEST_RETRY), LATEST_RETRY)

@@ -15,12 +15,12 @@ Key = tuple[UUID, int, int | None]
 """Job ID (for an array task, the ID of its array job), attempt, and array index."""
 
 
-def key_of(job: Job) -> Key:
+def make_record_key(job: Job) -> Key:
     """Return the key under which the scheduler's records of the job's current attempt are found."""
     return (job.array_job_id or job.id, job.attempt, job.array_task_id)
 
 
-def run_of(job: Job) -> Run:
+def make_run(job: Job) -> Run:
     """Return the ``Run`` that identifies the job's current attempt in queries of the scheduler; for
     a task of an array, only this task.
     """
@@ -63,7 +63,7 @@ def task_record(record: SchedulerJob, index: int) -> SchedulerJob:
     return record.model_copy(update=fields)
 
 
-def is_of(record: SchedulerJob, job: Job) -> bool:
+def may_belong_to(record: SchedulerJob, job: Job) -> bool:
     """Return whether the scheduler's record may belong to the job: it must have the job's Unix
     account.
 
@@ -73,7 +73,7 @@ def is_of(record: SchedulerJob, job: Job) -> bool:
     return None in (record.account, job.account) or record.account == job.account
 
 
-def best(records: Iterable[SchedulerJob]) -> SchedulerJob | None:
+def choose_record(records: Iterable[SchedulerJob]) -> SchedulerJob | None:
     """Return the record that determines the job's state among several records of one attempt; None
     if there is none.
 
@@ -81,15 +81,15 @@ def best(records: Iterable[SchedulerJob]) -> SchedulerJob | None:
     lets only one of the two runs start the program. A run that has begun takes precedence over a
     pending one, and a pending one over a run that ended without beginning.
     """
-    return min(records, key=_rank, default=None)
+    return min(records, key=_rank_record, default=None)
 
 
-def _rank(record: SchedulerJob) -> int:
+def _rank_record(record: SchedulerJob) -> int:
     if record.exit_code == EXIT_DUPLICATE:
         return 4
-    if record.state.active:
+    if record.state.is_active:
         return 0
-    if record.state.terminal:
+    if record.state.is_terminal:
         return 1 if record.nodes else 3
     return 2
 
@@ -105,23 +105,25 @@ def records_by_job(
         key = (record.job_id, record.attempt, record.array_task_id)
         by_key.setdefault(key, []).append(record)
     return {
-        job.id: records_of(
+        job.id: select_records(
             job,
-            by_run.get(key_of(job)[:2], ()) if job.is_array else by_key.get(key_of(job), ()),
+            by_run.get(make_record_key(job)[:2], ())
+            if job.is_array
+            else by_key.get(make_record_key(job), ()),
         )
         for job in jobs
     }
 
 
-def records_of(job: Job, records: Iterable[SchedulerJob]) -> list[SchedulerJob]:
+def select_records(job: Job, records: Iterable[SchedulerJob]) -> list[SchedulerJob]:
     """Return the scheduler's records that belong to the job's current attempt; for an array job,
     also the records of its tasks.
     """
-    job_id, attempt, task = key_of(job)
+    job_id, attempt, task = make_record_key(job)
     return [
         record
         for record in records
         if (record.job_id, record.attempt) == (job_id, attempt)
         and (job.is_array or record.array_task_id == task)
-        and is_of(record, job)
+        and may_belong_to(record, job)
     ]

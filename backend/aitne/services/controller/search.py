@@ -16,9 +16,9 @@ from aitne.core.platform.metric_names import RECONCILE
 from aitne.core.ports.files import CLOSED, JobFiles
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.units import parse_array
-from aitne.services.controller.answer import OPEN, RETRY_S, SubmissionOutcome, accepted
+from aitne.services.controller.answer import OPEN, RETRY_S, SubmissionOutcome, make_accepted_outcome
 from aitne.services.controller.counts import ControllerCounters
-from aitne.services.controller.runs import best, records_by_job, run_of
+from aitne.services.controller.runs import choose_record, make_run, records_by_job
 from aitne.services.jobs.render import Renderer
 from aitne.store.outbox import OutboxItem
 
@@ -70,7 +70,7 @@ class SubmissionSearch:
 
     @staticmethod
     def is_decided_by_fence(job: Job) -> bool:
-        """Return whether ``judge`` needs no record of the job: it is cancelled, and closing its fence
+        """Return whether ``decide_outcome`` needs no record of the job: it is cancelled, and closing its fence
         is enough, so that the cancellation need not wait for the scheduler.
         """
         return job.cancel_requested_at is not None and job.state in OPEN
@@ -82,15 +82,18 @@ class SubmissionSearch:
         Raises:
             SchedulerUnavailable: the scheduler does not answer.
         """
-        answer = await self._scheduler.find([run_of(job) for job in jobs])
-        return {job_id: best(records) for job_id, records in records_by_job(jobs, answer).items()}
+        answer = await self._scheduler.find_records([make_run(job) for job in jobs])
+        return {
+            job_id: choose_record(records)
+            for job_id, records in records_by_job(jobs, answer).items()
+        }
 
-    async def judge(
+    async def decide_outcome(
         self, item: OutboxItem, job: Job, record: SchedulerJob | None
     ) -> SubmissionOutcome:
         """Decide what to do about a submission with an uncertain outcome.
 
-        ``record`` is the scheduler's record of the job, as returned by ``find``. If there is a
+        ``record`` is the scheduler's record of the job, as returned by ``find_records``. If there is a
         record, the submission was accepted. If it is None, the record is searched for again later,
         or the job is submitted again.
         """
@@ -98,7 +101,7 @@ class SubmissionSearch:
             scheduler_id = record.scheduler_id
             if job.is_array:
                 scheduler_id = scheduler_id.partition("_")[0]
-            return self._adopted(item, job, scheduler_id)
+            return self._make_adopted_outcome(item, job, scheduler_id)
         again = SubmissionOutcome(item, job, job.state, JobChanges(), delay_s=RETRY_S)
         # Counted from this leader's first search: the previous leader may have submitted late.
         first = self._searched.setdefault((job.id, job.attempt), self._clock())
@@ -109,19 +112,19 @@ class SubmissionSearch:
         # Only now an empty search means that it will never appear, or has already ended.
         over = cancelled or self._unclear.get((job.id, job.attempt), 0) >= MOST_UNCLEAR
         try:
-            owner = await self._owner(job, close=over)
+            owner = await self._find_fence_owner(job, close=over)
         except (Unavailable, NotAllowed) as error:
             log.warning("Job %s waits for its folder: %s", job.id, error.message)
             return again
         if owner is not None:
-            return self._adopted(item, job, owner)
+            return self._make_adopted_outcome(item, job, owner)
         if cancelled:
             changes = JobChanges(
                 reason=job.reason or TerminationReason.CANCELLED,
                 message=job.message,
                 ended_at=self._clock(),
             )
-            return self._ended(item, job, JobState.CANCELLED, changes)
+            return self._make_ended_outcome(item, job, JobState.CANCELLED, changes)
         if over:
             said = job.message or "there was no answer."
             changes = JobChanges(
@@ -130,10 +133,10 @@ class SubmissionSearch:
                 f"does not have it. The last time: {said}",
                 ended_at=self._clock(),
             )
-            return self._ended(item, job, JobState.FAILED, changes)
-        return self._never_arrived(item, job)
+            return self._make_ended_outcome(item, job, JobState.FAILED, changes)
+        return self._make_never_arrived_outcome(item, job)
 
-    async def _owner(self, job: Job, *, close: bool) -> str | None:
+    async def _find_fence_owner(self, job: Job, *, close: bool) -> str | None:
         """Return the scheduler ID of the run that has taken the job's fence; None if none has. With
         ``close`` no run can take it afterwards: a job that is not searched for again must not begin
         if it appears nevertheless.
@@ -143,30 +146,32 @@ class SubmissionSearch:
         """
         if job.is_array and not close:
             return None
-        place = self._renderer.place(job)
-        await self._files.create(place, {})  # it may not exist yet
+        place = self._renderer.get_location(job)
+        await self._files.create_attempt_folder(place, {})  # it may not exist yet
         indices = parse_array(job.spec.array or "").indices if job.is_array else [job.array_task_id]
         for index in indices:
-            look = self._files.close_fence if close else self._files.fence
+            look = self._files.close_fence if close else self._files.read_fence
             fence = await look(place, index)
             if fence is not None and fence.owner != CLOSED:
                 return fence.owner.partition("_")[0] if job.is_array else fence.owner
         return None
 
-    def _adopted(self, item: OutboxItem, job: Job, scheduler_id: str) -> SubmissionOutcome:
+    def _make_adopted_outcome(
+        self, item: OutboxItem, job: Job, scheduler_id: str
+    ) -> SubmissionOutcome:
         self._counts.add(RECONCILE, "adopted")
         log.info("Job %s was found in the scheduler as %s.", job.id, scheduler_id)
         self.forget(job)
-        return accepted(item, job, scheduler_id)
+        return make_accepted_outcome(item, job, scheduler_id)
 
-    def _ended(
+    def _make_ended_outcome(
         self, item: OutboxItem, job: Job, state: JobState, changes: JobChanges
     ) -> SubmissionOutcome:
         self.forget(job)
         self._counts.add(RECONCILE, "never_arrived")
         return SubmissionOutcome(item, job, state, changes, OPEN)
 
-    def _never_arrived(self, item: OutboxItem, job: Job) -> SubmissionOutcome:
+    def _make_never_arrived_outcome(self, item: OutboxItem, job: Job) -> SubmissionOutcome:
         self._searched.pop((job.id, job.attempt), None)
         self._counts.add(RECONCILE, "never_arrived")
         changes = JobChanges(submitted_at=None)

@@ -25,7 +25,7 @@ class StateLoss:
         self._last: datetime | None = None
         self._unreported: datetime | None = None
 
-    def note(self, lost_at: datetime | None) -> None:
+    def record_loss(self, lost_at: datetime | None) -> None:
         """Note that a run was lost in the restart at ``lost_at``; None: it was not lost so."""
         if lost_at is not None and lost_at != self._last:
             self._last = self._unreported = lost_at
@@ -40,6 +40,6 @@ class StateLoss:
             return
         restarted_at = self._unreported.isoformat()
         await self._store.add_event(EVENT, {"restarted_at": restarted_at})
-        self._counts.note(SCHEDULER_STATE_LOST, self._unreported.timestamp())
+        self._counts.set_value(SCHEDULER_STATE_LOST, self._unreported.timestamp())
         log.error("The scheduler lost its state when it restarted at %s.", restarted_at)
         self._unreported = None

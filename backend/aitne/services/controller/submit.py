@@ -36,13 +36,22 @@ from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.platform.metric_names import SUBMISSIONS
 from aitne.core.ports.files import JobFiles
 from aitne.core.ports.scheduler import Scheduler, SubmitRequest
-from aitne.services.controller.answer import RETRY_S, SubmissionOutcome, accepted, move_of
+from aitne.services.controller.answer import (
+    RETRY_S,
+    SubmissionOutcome,
+    make_accepted_outcome,
+    make_transition,
+)
 from aitne.services.controller.counts import ControllerCounters
-from aitne.services.controller.dependencies import judge, named, with_culprits
+from aitne.services.controller.dependencies import (
+    evaluate_dependencies,
+    list_dependencies,
+    with_causing_jobs,
+)
 from aitne.services.controller.hold import SubmissionHold
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
-from aitne.services.controller.rank_groups import released_because
+from aitne.services.controller.rank_groups import find_release_reason
 from aitne.services.controller.restored import RestoredJobs
 from aitne.services.controller.search import SubmissionSearch
 from aitne.services.jobs.render import Renderer
@@ -126,7 +135,7 @@ class Submitter:
             return None
         return self._refused[1]
 
-    async def drain(self) -> None:
+    async def submit_due_items(self) -> None:
         """Submit all items that are due."""
         await self.run(until_idle=True)
 
@@ -143,18 +152,18 @@ class Submitter:
         expires.
         """
         async with asyncio.TaskGroup() as group:
-            workers = [group.create_task(self._work()) for _ in range(MOST_AT_ONCE)]
-            workers.append(group.create_task(self._write_answers(until_idle)))
-            await self._feed(until_idle)
+            workers = [group.create_task(self._submit_queued()) for _ in range(MOST_AT_ONCE)]
+            workers.append(group.create_task(self._write_outcomes(until_idle)))
+            await self._fetch_items(until_idle)
             for worker in workers:
                 worker.cancel()
 
-    async def _feed(self, until_idle: bool) -> None:
+    async def _fetch_items(self, until_idle: bool) -> None:
         while True:
             if len(self._in_hand) < (1 if self._failures else BATCH):
-                hold_reason = await self._hold.why()
+                hold_reason = await self._hold.find_hold_reason()
                 busy = bool(self._in_hand)
-                items = await self._store.lease_outbox(
+                items = await self._store.lease_outbox_items(
                     kinds={OutboxKind.SUBMIT},
                     # Submissions that began before a maintenance are completed during it.
                     begun=hold_reason is not None,
@@ -166,7 +175,7 @@ class Submitter:
                 fresh = [item for item in items if item.id not in self._in_hand]
                 if fresh:
                     self._in_hand.update(item.id for item in fresh)
-                    await self._begin(fresh, hold_reason)
+                    await self._begin_submissions(fresh, hold_reason)
                     if len(fresh) < BATCH and not until_idle:
                         await asyncio.sleep(GATHER_S)
                 elif self._in_hand:
@@ -192,40 +201,42 @@ class Submitter:
 
     # --- beginning -------------------------------------------------------------------------------
 
-    async def _begin(self, items: Sequence[OutboxItem], hold_reason: str | None) -> None:
+    async def _begin_submissions(
+        self, items: Sequence[OutboxItem], hold_reason: str | None
+    ) -> None:
         """Record in the database which submissions begin now, and queue them for the scheduler.
 
         If ``hold_reason`` is not None, no new submission may begin; it is the reason for the users.
         """
-        jobs = {job.id: job for job in await self._store.get_jobs([item.job_id for item in items])}
-        needed = {job_id for job in jobs.values() for _, job_id in named(job)}
+        jobs = {job.id: job for job in await self._store.find_jobs([item.job_id for item in items])}
+        needed = {job_id for job in jobs.values() for _, job_id in list_dependencies(job)}
         needed |= {job.session_id for job in jobs.values() if job.session_id is not None}
-        found = await self._store.get_jobs(needed)
-        dependencies = await with_culprits({job.id: job for job in found}, self._store)
+        found = await self._store.find_jobs(needed)
+        dependencies = await with_causing_jobs({job.id: job for job in found}, self._store)
         unknown: list[tuple[OutboxItem, Job]] = []
         ready: list[PendingSubmission] = []
         tokens: dict[UUID, str] = {}
         finished: list[int] = []
         for item in items:
             job = jobs.get(item.job_id)
-            if job is None or item.attempt != job.attempt or job.state.terminal:
+            if job is None or item.attempt != job.attempt or job.state.is_terminal:
                 finished.append(item.id)
             elif (
                 job.state is JobState.PENDING_SUBMIT and hold_reason and not job.cancel_requested_at
             ):
                 changes = JobChanges(message=hold_reason)
-                self._answer(SubmissionOutcome(item, job, job.state, changes, delay_s=HELD_S))
+                self._add_outcome(SubmissionOutcome(item, job, job.state, changes, delay_s=HELD_S))
             elif job.state is JobState.PENDING_SUBMIT and self._restored.must_search(job):
                 # Counts as begun, so that it is searched for: before the restoration, not now.
-                changes = JobChanges(submitted_at=self._restored.at)
+                changes = JobChanges(submitted_at=self._restored.restored_at)
                 since = frozenset({JobState.PENDING_SUBMIT})
-                self._answer(
+                self._add_outcome(
                     SubmissionOutcome(item, job, JobState.SUBMITTING, changes, since, delay_s=0.0)
                 )
             elif job.state is JobState.PENDING_SUBMIT:
                 # A later attempt was preceded by one that has waited.
                 single = job.spec.singleton and job.attempt == 1
-                namesake = await self._store.first_namesake(job) if single else None
+                namesake = await self._store.find_first_namesake(job) if single else None
                 several = job.spec.resources.nodes > 1
                 network = await self._network() if several and self._network else None
                 begun = self._prepare(item, job, dependencies, namesake, network)
@@ -244,31 +255,31 @@ class Submitter:
         for submission in ready:
             changes = JobChanges(submitted_at=now, message=None)
             pending = frozenset({JobState.PENDING_SUBMIT})
-            moves.append(move_of(submission.job, JobState.SUBMITTING, changes, pending))
+            moves.append(make_transition(submission.job, JobState.SUBMITTING, changes, pending))
         begun_now = set()
         if moves or finished:
-            rows = await self._store.apply(
+            rows = await self._store.apply_transitions(
                 moves, epoch=self._leader.epoch, tokens=tokens, done=finished
             )
-            self._live.put(rows)
+            self._live.update(rows)
             begun_now = {row.id for row in rows if row and row.state is JobState.SUBMITTING}
-        self._leave(finished)
+        self._release_items(finished)
         cancelled = [submission for submission in ready if submission.job.id not in begun_now]
         if cancelled:
             # Cancelled since they were read.
             item_ids = [submission.item.id for submission in cancelled]
-            await self._store.finish_outbox(*item_ids, epoch=self._leader.epoch)
-            self._leave(item_ids)
+            await self._store.finish_outbox_items(*item_ids, epoch=self._leader.epoch)
+            self._release_items(item_ids)
         for submission in ready:
             if submission.job.id in begun_now:
                 self._queue.put_nowait(submission)
         if unknown:
-            await self._look_for(unknown)
+            await self._search_unknown(unknown)
 
-    async def _look_for(self, unknown: Sequence[tuple[OutboxItem, Job]]) -> None:
+    async def _search_unknown(self, unknown: Sequence[tuple[OutboxItem, Job]]) -> None:
         decided = [pair for pair in unknown if self._search.is_decided_by_fence(pair[1])]
         for item, job in decided:
-            self._answer(await self._search.judge(item, job, None))
+            self._add_outcome(await self._search.decide_outcome(item, job, None))
         unknown = [pair for pair in unknown if pair not in decided]
         if not unknown:
             return
@@ -277,15 +288,17 @@ class Submitter:
         except SchedulerUnavailable as error:
             log.warning("%d submissions cannot be searched for: %s", len(unknown), error.message)
             for item, job in unknown:
-                self._answer(SubmissionOutcome(item, job, job.state, JobChanges(), delay_s=RETRY_S))
+                self._add_outcome(
+                    SubmissionOutcome(item, job, job.state, JobChanges(), delay_s=RETRY_S)
+                )
             return
         # The scheduler answers, so the other submissions need not wait.
         self._failures = 0
         for item, job in unknown:
-            outcome = await self._search.judge(item, job, records[job.id])
+            outcome = await self._search.decide_outcome(item, job, records[job.id])
             if outcome.to is JobState.PENDING_SUBMIT:
-                self._restored.searched(job)
-            self._answer(outcome)
+                self._restored.record_search(job)
+            self._add_outcome(outcome)
 
     def _prepare(
         self,
@@ -304,10 +317,10 @@ class Submitter:
             network: text of its ``topology.conf``; None: it gets none.
         """
         if job.cancel_requested_at is not None:
-            self._end(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, job.message)
+            self._end_job(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, job.message)
             return None
-        if (released := released_because(job, jobs)) is not None:
-            self._end(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, released)
+        if (released := find_release_reason(job, jobs)) is not None:
+            self._end_job(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, released)
             return None
         after = self._dependencies(item, job, jobs, namesake)
         if after is None:
@@ -316,7 +329,7 @@ class Submitter:
             token = secrets.token_urlsafe(32)
             request = self._renderer.submit_request(job, after, token, network)
         except InvalidInput as error:
-            self._end(item, job, JobState.FAILED, TerminationReason.REJECTED, error.message)
+            self._end_job(item, job, JobState.FAILED, TerminationReason.REJECTED, error.message)
             return None
         return PendingSubmission(item, job, request)
 
@@ -328,10 +341,10 @@ class Submitter:
         None if one of these jobs has no scheduler ID yet, if a dependency can never be satisfied,
         or if ``namesake``, an earlier job with the same name, has not ended.
         """
-        dependencies = judge(job, jobs)
+        dependencies = evaluate_dependencies(job, jobs)
         if dependencies.never is not None:
             reason = TerminationReason.DEPENDENCY_FAILED
-            self._end(item, job, JobState.CANCELLED, reason, dependencies.never)
+            self._end_job(item, job, JobState.CANCELLED, reason, dependencies.never)
             return None
         other = dependencies.waits_for or namesake
         if other is None:
@@ -339,21 +352,21 @@ class Submitter:
         verb = "end; it has the same name" if other is namesake else "complete"
         note = f"Waits for job {other.id} to {verb}."
         changes = JobChanges() if job.message == note else JobChanges(message=note)
-        self._answer(SubmissionOutcome(item, job, job.state, changes, dependency=other))
+        self._add_outcome(SubmissionOutcome(item, job, job.state, changes, dependency=other))
         return None
 
     # --- submitting ------------------------------------------------------------------------------
 
-    async def _work(self) -> None:
+    async def _submit_queued(self) -> None:
         while True:
             begun = await self._queue.get()
-            self._answer(await self._submit(begun))
+            self._add_outcome(await self._submit(begun))
 
     async def _submit(self, begun: PendingSubmission) -> SubmissionOutcome:
         item, job = begun.item, begun.job
         if self._failures and not self._is_probe():
             # Begun together with a submission that the scheduler did not answer.
-            return self._put_back(item, job, "it does not answer.")
+            return self._make_retry_outcome(item, job, "it does not answer.")
         try:
             scheduler_id = await self._scheduler.submit(begun.request)
         except SubmitUncertain as error:
@@ -370,30 +383,32 @@ class Submitter:
             self._failures = 0
             self._counts.add(SUBMISSIONS, "rejected")
             self._search.forget(job)
-            changes = self._ended(TerminationReason.REJECTED, error.message)
+            changes = self._make_end_changes(TerminationReason.REJECTED, error.message)
             return SubmissionOutcome(item, job, JobState.FAILED, changes)
         except StorageFull as error:
             self._counts.add(SUBMISSIONS, "unavailable")
-            return self._elsewhere(item, job, error)
+            return self._move_to_spare_folder(item, job, error)
         except Unavailable as error:
             # One user's files that cannot be written must not delay the jobs of others.
             its_own = not isinstance(error, SchedulerUnavailable)
             self._failures += not its_own
             self._refused = self._refused if its_own else (self._clock(), error.message)
             self._counts.add(SUBMISSIONS, "unavailable")
-            return self._put_back(item, job, error.message, its_own=its_own)
+            return self._make_retry_outcome(item, job, error.message, its_own=its_own)
         self._failures, self._refused = 0, None
         self._counts.add(SUBMISSIONS, "accepted")
         self._search.forget(job)
-        return accepted(item, job, scheduler_id)
+        return make_accepted_outcome(item, job, scheduler_id)
 
-    def _elsewhere(self, item: OutboxItem, job: Job, error: StorageFull) -> SubmissionOutcome:
+    def _move_to_spare_folder(
+        self, item: OutboxItem, job: Job, error: StorageFull
+    ) -> SubmissionOutcome:
         """Return a session whose folder is full to the outbox with another folder, so that its user
         can delete files in it; other jobs wait for space.
         """
         folder = self._renderer.spare_folder(job) if job.type is JobType.SESSION else None
         if folder is None or folder == job.folder:
-            return self._put_back(item, job, error.message, its_own=True)
+            return self._make_retry_outcome(item, job, error.message, its_own=True)
         message = f"{error.message} This session has its files in {folder} instead."
         changes = JobChanges(message=message, submitted_at=None, folder=folder)
         return SubmissionOutcome(item, job, JobState.PENDING_SUBMIT, changes, _BEGUN, delay_s=0.0)
@@ -401,7 +416,7 @@ class Submitter:
     def _is_probe(self) -> bool:
         return len(self._in_hand) <= 1
 
-    def _put_back(
+    def _make_retry_outcome(
         self, item: OutboxItem, job: Job, reason: str, *, its_own: bool = False
     ) -> SubmissionOutcome:
         message = reason if its_own else f"Waits for the scheduler: {reason}"
@@ -412,7 +427,7 @@ class Submitter:
 
     # --- writing ---------------------------------------------------------------------------------
 
-    def _end(
+    def _end_job(
         self,
         item: OutboxItem,
         job: Job,
@@ -420,20 +435,22 @@ class Submitter:
         reason: TerminationReason,
         message: str | None,
     ) -> None:
-        self._answer(SubmissionOutcome(item, job, state, self._ended(reason, message)))
+        self._add_outcome(
+            SubmissionOutcome(item, job, state, self._make_end_changes(reason, message))
+        )
 
-    def _ended(self, reason: TerminationReason, message: str | None) -> JobChanges:
+    def _make_end_changes(self, reason: TerminationReason, message: str | None) -> JobChanges:
         return JobChanges(reason=reason, message=message, ended_at=self._clock())
 
-    def _answer(self, answer: SubmissionOutcome) -> None:
-        self._answers.append(answer)
+    def _add_outcome(self, outcome: SubmissionOutcome) -> None:
+        self._answers.append(outcome)
         self._answered.set()
 
-    def _leave(self, items: Sequence[int]) -> None:
+    def _release_items(self, items: Sequence[int]) -> None:
         self._in_hand.difference_update(items)
         self._room.set()
 
-    async def _write_answers(self, until_idle: bool) -> None:
+    async def _write_outcomes(self, until_idle: bool) -> None:
         while True:
             await self._answered.wait()
             self._answered.clear()
@@ -445,7 +462,7 @@ class Submitter:
             for answer in answers:
                 if answer.changes.model_fields_set or answer.scheduler_id is not None:
                     moves.append(
-                        move_of(
+                        make_transition(
                             answer.job,
                             answer.to,
                             answer.changes,
@@ -461,11 +478,13 @@ class Submitter:
                     later.setdefault(answer.delay_s, []).append(answer.item.id)
             epoch = self._leader.epoch
             if moves or finished:
-                self._live.put(await self._store.apply(moves, epoch=epoch, done=finished))
+                self._live.update(
+                    await self._store.apply_transitions(moves, epoch=epoch, done=finished)
+                )
             if dependencies:
-                await self._store.hold_outbox(dependencies, epoch=epoch)
+                await self._store.hold_outbox_items(dependencies, epoch=epoch)
             for delay_s, ids in later.items():
-                await self._store.return_outbox(*ids, epoch=epoch, delay_s=delay_s)
-            self._leave([answer.item.id for answer in answers])
+                await self._store.return_outbox_items(*ids, epoch=epoch, delay_s=delay_s)
+            self._release_items([answer.item.id for answer in answers])
             if not until_idle:
                 await asyncio.sleep(GATHER_S)

@@ -43,7 +43,7 @@ class TaskGroups:
         and their indices.
         """
 
-    async def judge(self, news: News, tick: int) -> News:
+    async def split_groups(self, news: News, tick: int) -> News:
         """Split task groups whose tasks have different records in the scheduler's latest answer,
         and return the jobs to update.
 
@@ -62,12 +62,12 @@ class TaskGroups:
             if not entry.job.is_task_group:
                 result.append((entry, records))
             elif entry.submitted and entry.changed_at <= tick:
-                result += await self._judge(entry, records, tick)
+                result += await self._split_by_records(entry, records, tick)
             else:
                 result.append((entry, []))
         return result
 
-    async def take_apart(self, entry: LiveJob, tick: int) -> None:
+    async def split_missing_group(self, entry: LiveJob, tick: int) -> None:
         """Create a separate database row for every task of a group that is missing from the
         scheduler's answers.
 
@@ -76,20 +76,22 @@ class TaskGroups:
         """
         await self._split(entry, entry.tasks, tick)
 
-    async def _judge(self, entry: LiveJob, records: Sequence[SchedulerJob], tick: int) -> News:
+    async def _split_by_records(
+        self, entry: LiveJob, records: Sequence[SchedulerJob], tick: int
+    ) -> News:
         waiting, cancelled, others = _by_state(entry, records)
         if cancelled and entry.job.cancel_requested_at is None:
             # The copy may lack a cancel request of the platform.
-            self._live.put(await self._store.get_jobs([entry.job.id]))
+            self._live.update(await self._store.find_jobs([entry.job.id]))
             if entry.changed_at > tick:
                 return [(entry, [])]
         requested_at = entry.job.cancel_requested_at
         partly = bool(waiting and cancelled)
         if requested_at is None or (partly and self._clock() >= requested_at + CANCELLING):
-            others = {**others, **_of_tasks(cancelled)}
+            others = {**others, **_to_task_records(cancelled)}
             cancelled = {}
         result: News = []
-        absent = self._long_absent(entry, {*waiting, *cancelled, *others})
+        absent = self._find_absent_tasks(entry, {*waiting, *cancelled, *others})
         if others or absent:
             for task in await self._split(entry, [*others, *absent], tick):
                 index = task.job.array_task_id
@@ -98,14 +100,14 @@ class TaskGroups:
                     result.append((task, [others[index]]))
         # If all remaining tasks have ended, the group has; if some, the others may have started.
         if waiting and not cancelled:
-            result.append((entry, [_of_group(next(iter(waiting.values())))]))
+            result.append((entry, [_to_group_record(next(iter(waiting.values())))]))
         elif entry.tasks and entry.tasks <= cancelled.keys():
-            result.append((entry, [_of_group(next(iter(cancelled.values())))]))
+            result.append((entry, [_to_group_record(next(iter(cancelled.values())))]))
         elif entry.tasks:
             result.append((entry, []))
         return result
 
-    def _long_absent(self, entry: LiveJob, present: Collection[int]) -> frozenset[int]:
+    def _find_absent_tasks(self, entry: LiveJob, present: Collection[int]) -> frozenset[int]:
         """Return the indices of the group's tasks that were missing from the last ``ABSENCES``
         answers; ``present`` are the indices in this answer.
         """
@@ -130,7 +132,7 @@ class TaskGroups:
             raise ValueError(f"job {group.id} is not a task group")
         some = sorted(indices)[:MOST_SPLIT]
         rows = await self._store.split_tasks(group.array_job_id, some)
-        self._live.put(rows)
+        self._live.update(rows)
         if all(row.id != group.id for row in rows):
             self._live.forget(group.id)
             self._absent.pop(group.id, None)
@@ -156,7 +158,7 @@ def without_tasks(record: SchedulerJob, entries: Sequence[LiveJob]) -> Scheduler
     rest = indices_of(record).difference(*(_own_indices(entry) for entry in entries))
     if not rest:
         return None
-    return record.model_copy(update={"array_task_ids": str(ArrayRange.of(rest))})
+    return record.model_copy(update={"array_task_ids": str(ArrayRange.from_indices(rest))})
 
 
 def _own_indices(entry: LiveJob) -> Collection[int]:
@@ -197,11 +199,11 @@ def _by_state(
     return waiting, cancelled, others
 
 
-def _of_tasks(records: dict[int, SchedulerJob]) -> dict[int, SchedulerJob]:
+def _to_task_records(records: dict[int, SchedulerJob]) -> dict[int, SchedulerJob]:
     return {index: task_record(record, index) for index, record in records.items()}
 
 
-def _of_group(record: SchedulerJob) -> SchedulerJob:
+def _to_group_record(record: SchedulerJob) -> SchedulerJob:
     """Return a copy of a task's scheduler record without the fields that identify the task, so that
     it can be used as the record of its task group.
     """

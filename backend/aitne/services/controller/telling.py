@@ -41,7 +41,7 @@ class NotificationTasks:
 
     def __init__(
         self,
-        parts: NotificationConfig,
+        config: NotificationConfig,
         store: Store,
         files: JobFiles,
         place: Callable[[Job], JobLocation],
@@ -50,20 +50,20 @@ class NotificationTasks:
         clock: Callable[[], datetime],
     ) -> None:
         self.notifier = NotificationCreator(
-            store, files, place, leader, clock, parts.channels, parts.portal_url
+            store, files, place, leader, clock, config.channels, config.portal_url
         )
-        self.deliverer = NotificationDispatcher(store, leader, clock, parts.channels)
+        self.deliverer = NotificationDispatcher(store, leader, clock, config.channels)
         self.idle = IdleWatch(store, live, leader, clock)
-        self.gpus = GpuWatch(store, live, leader, clock, parts.idle)
-        receiver = parts.audit_receiver
+        self.gpus = GpuWatch(store, live, leader, clock, config.idle)
+        receiver = config.audit_receiver
         self.audit = None if receiver is None else AuditForwarder(store, leader, receiver)
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Run all tasks until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.notifier.watch())
-            group.create_task(self.deliverer.watch())
-            group.create_task(self.idle.watch())
-            group.create_task(self.gpus.watch())
+            group.create_task(self.notifier.run())
+            group.create_task(self.deliverer.run())
+            group.create_task(self.idle.run())
+            group.create_task(self.gpus.run())
             if self.audit is not None:
-                group.create_task(self.audit.watch())
+                group.create_task(self.audit.run())

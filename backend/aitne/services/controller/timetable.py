@@ -29,16 +29,16 @@ class ScheduleWatch:
         self._clock = clock
         self._until: datetime | None = None
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Check every few seconds, until cancelled."""
         while True:
-            await self.look()
+            await self.write_events()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def look(self) -> None:
+    async def write_events(self) -> None:
         """Write the events for announcements and maintenance that began or ended since the last
         check.
         """
         now = self._clock()
-        await self._store.tell_turns(self._until or now - LEADER_GONE, now)
+        await self._store.append_start_and_end_events(self._until or now - LEADER_GONE, now)
         self._until = now

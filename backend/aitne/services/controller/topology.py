@@ -32,7 +32,7 @@ CHECK_EVERY_S = 60.0
 READ_AGAIN = timedelta(hours=1)
 
 
-def _no_file(path: Path) -> TopologyPart:
+def _refuse_file(path: Path) -> TopologyPart:
     raise TopologyError("files cannot be read here", "Import the file.", file=str(path))
 
 
@@ -41,7 +41,7 @@ class TopologyConfig:
     """Settings and function with which the controller reads the topology."""
 
     settings: TopologySettings = field(default_factory=TopologySettings)
-    read_file: Callable[[Path], TopologyPart] = _no_file
+    read_file: Callable[[Path], TopologyPart] = _refuse_file
     """Function that reads a file or folder in any format. It raises ``TopologyError``."""
     conf: Callable[[], Awaitable[str | None]] | None = None
     """Function that returns the text of the ``topology.conf`` for jobs on several nodes; None: they
@@ -78,7 +78,7 @@ class TopologyWatch:
         self._read: dict[TopologyOrigin, tuple[object, datetime]] = {}
         """What the last reading of each origin depended on, and its time."""
 
-    async def watch(self) -> None:
+    async def run(self) -> None:
         """Read the sources when they are due, until cancelled. Raises ``StaleEpoch`` if another
         controller is the leader.
         """
@@ -89,15 +89,15 @@ class TopologyWatch:
     async def refresh(self) -> None:
         """Read the sources that are due. Raises ``StaleEpoch``."""
         if self._reporter is None:
-            await self._absent(TopologyOrigin.SCHEDULER)
+            await self._remove_topology(TopologyOrigin.SCHEDULER)
         else:
-            basis = _basis(await self._store.cluster())
+            basis = _get_scheduler_fingerprint(await self._store.get_cluster())
             if self._is_due(TopologyOrigin.SCHEDULER, basis):
                 await self._read_scheduler(self._reporter, basis)
         if self._file is None:
-            await self._absent(TopologyOrigin.FILE)
+            await self._remove_topology(TopologyOrigin.FILE)
         else:
-            stamp = await asyncio.to_thread(_stamp, self._file)
+            stamp = await asyncio.to_thread(_get_file_fingerprint, self._file)
             if self._is_due(TopologyOrigin.FILE, stamp):
                 await self._read_settings_file(self._file, stamp)
 
@@ -105,11 +105,11 @@ class TopologyWatch:
         last = self._read.get(origin)
         return last is None or last[0] != basis or self._clock() - last[1] >= READ_AGAIN
 
-    async def _absent(self, origin: TopologyOrigin) -> None:
+    async def _remove_topology(self, origin: TopologyOrigin) -> None:
         """Remove the stored topology of a source that is no longer used."""
         if origin in self._read:
             return
-        stored = [row for row in await self._store.topologies_after(0) if row.origin is origin]
+        stored = [row for row in await self._store.list_topologies_after(0) if row.origin is origin]
         for row in stored:
             if row.content is not None or row.problem is not None:
                 await self._save(origin, row.name, None)
@@ -118,13 +118,13 @@ class TopologyWatch:
     async def _read_scheduler(self, reporter: TopologyReporter, basis: object) -> None:
         origin = TopologyOrigin.SCHEDULER
         try:
-            text = await reporter.topology()
-            part = await asyncio.to_thread(_part_of_scheduler, text)
+            text = await reporter.read_topology()
+            part = await asyncio.to_thread(_parse_switches, text)
         except SchedulerUnavailable as error:
             log.info("The scheduler's topology is not known yet: %s", error.message)
             return
         except (AitneError, TopologyError) as error:
-            await self._note(origin, "", str(error))
+            await self._store_problem(origin, "", str(error))
         else:
             await self._save(origin, "", None if part is None else part_to_record(part))
         self._read[origin] = (basis, self._clock())
@@ -132,14 +132,14 @@ class TopologyWatch:
     async def _read_settings_file(self, path: Path, stamp: object) -> None:
         origin = TopologyOrigin.FILE
         try:
-            part = await asyncio.to_thread(self._checked_file, path)
+            part = await asyncio.to_thread(self._read_checked_file, path)
         except TopologyError as error:
-            await self._note(origin, str(path), str(error))
+            await self._store_problem(origin, str(path), str(error))
         else:
             await self._save(origin, str(path), part_to_record(part))
         self._read[origin] = (stamp, self._clock())
 
-    def _checked_file(self, path: Path) -> TopologyPart:
+    def _read_checked_file(self, path: Path) -> TopologyPart:
         part = self._read_file(path)
         if part.switches:
             TopologyTree(part.switches)
@@ -150,19 +150,19 @@ class TopologyWatch:
     ) -> None:
         await self._store.save_topology(origin, name, content, epoch=self._leader.epoch)
 
-    async def _note(self, origin: TopologyOrigin, name: str, problem: str) -> None:
+    async def _store_problem(self, origin: TopologyOrigin, name: str, problem: str) -> None:
         log.warning("The topology (%s) cannot be read: %s", origin.value, problem)
-        await self._store.note_topology_problem(origin, name, problem, epoch=self._leader.epoch)
+        await self._store.record_topology_problem(origin, name, problem, epoch=self._leader.epoch)
 
 
-def _basis(cluster: Cluster) -> object:
+def _get_scheduler_fingerprint(cluster: Cluster) -> object:
     """Return a value that changes when the scheduler's topology may have changed: the time of its
     start, and the names of its nodes.
     """
     return cluster.started_at, tuple(node.name for node in cluster.nodes)
 
 
-def _part_of_scheduler(text: str) -> TopologyPart | None:
+def _parse_switches(text: str) -> TopologyPart | None:
     """Parse the switches in the scheduler's answer; None if the scheduler describes no switches.
     Raises ``TopologyError`` if the text is invalid.
     """
@@ -178,7 +178,7 @@ def _part_of_scheduler(text: str) -> TopologyPart | None:
     return TopologyPart(tuple(switches))
 
 
-def _stamp(path: Path) -> object:
+def _get_file_fingerprint(path: Path) -> object:
     try:
         state = path.stat()
     except OSError as error:

@@ -19,7 +19,7 @@ from aitne.core.errors import (
     NotAllowed,
     NotFound,
 )
-from aitne.core.jobs.parameters import suggestion
+from aitne.core.jobs.parameters import format_suggestion
 from aitne.core.models.dataset import (
     Dataset,
     DatasetFile,
@@ -29,7 +29,7 @@ from aitne.core.models.dataset import (
 )
 from aitne.core.models.user import Actor
 from aitne.core.ports.catalogue_files import Manifests
-from aitne.core.users.policy import PolicyAction, decide, require
+from aitne.core.users.policy import PolicyAction, decide, require_permission
 from aitne.services.datasets.paths import DatasetPaths
 from aitne.store.datasets import DatasetStore
 
@@ -64,7 +64,8 @@ class DatasetService:
         _require_reader(actor)
         seen_by = None if actor.is_admin else actor.name
         return [
-            _shown(dataset, actor) for dataset in await self._store.datasets(visible_to=seen_by)
+            _hide_other_projects(dataset, actor)
+            for dataset in await self._store.list_datasets(visible_to=seen_by)
         ]
 
     async def versions(self, actor: Actor, name: str) -> Sequence[Dataset]:
@@ -84,7 +85,10 @@ class DatasetService:
         Raises ``NotFound``, also if the actor may not read it, and ``NotAllowed`` if the token
         does not permit reading.
         """
-        return _shown(await self._allowed(PolicyAction.DATASET_READ, actor, name, version), actor)
+        return _hide_other_projects(
+            await self._get_permitted_dataset(PolicyAction.DATASET_READ, actor, name, version),
+            actor,
+        )
 
     async def manifest(self, actor: Actor, name: str, version: str) -> tuple[Dataset, Path]:
         """Return the dataset and the path of its compressed manifest.
@@ -95,7 +99,7 @@ class DatasetService:
             Unavailable: the manifest is missing or cannot be read.
         """
         dataset = await self.get(actor, name, version)
-        return dataset, await asyncio.to_thread(self._manifests.path, dataset.manifest)
+        return dataset, await asyncio.to_thread(self._manifests.get_path, dataset.manifest)
 
     async def receive_manifest(
         self, actor: Actor, digest: str, chunks: AsyncIterator[bytes]
@@ -110,8 +114,8 @@ class DatasetService:
             Unavailable: the manifest cannot be stored.
         """
         project = actor.user.default_project
-        require(PolicyAction.DATASET_ADD, actor, "project", project, project=project)
-        used = {version.manifest for version in await self._store.datasets(visible_to=None)}
+        require_permission(PolicyAction.DATASET_ADD, actor, "project", project, project=project)
+        used = {version.manifest for version in await self._store.list_datasets(visible_to=None)}
         return await self._manifests.receive(actor.name, digest, chunks, used)
 
     async def add(self, actor: Actor, new: NewDataset) -> Dataset:
@@ -126,12 +130,14 @@ class DatasetService:
             Unavailable: the folder cannot be read, or the manifest cannot be stored.
         """
         project = new.project or actor.user.default_project
-        require(PolicyAction.DATASET_ADD, actor, "project", project, project=project)
+        require_permission(PolicyAction.DATASET_ADD, actor, "project", project, project=project)
         await self._check_free(new, actor.name)
-        path = await self._paths.checked(actor, new.path)
+        path = await self._paths.check_path(actor, new.path)
         # Knowing the digest of a manifest, such as from a job's record, does not prove possession.
         read = {version.manifest for version in await self.list(actor)}
-        summary = await self._manifests.find(actor.name, new.manifest, kept=new.manifest in read)
+        summary = await self._manifests.find_summary(
+            actor.name, new.manifest, kept=new.manifest in read
+        )
         if summary is None:
             raise ManifestMissing(
                 f"The platform has no manifest {new.manifest}. Upload it first: PUT "
@@ -146,7 +152,7 @@ class DatasetService:
             projects=(project,),
             created_at=self._clock(),
         )
-        await self._manifests.keep(actor.name, new.manifest)
+        await self._manifests.make_permanent(actor.name, new.manifest)
         await self._store.add_dataset(dataset, actor=actor.name)
         return dataset
 
@@ -159,10 +165,12 @@ class DatasetService:
             NotFound: there is no such dataset or project that the actor may see.
             NotAllowed: the actor may not share the dataset.
         """
-        await self._allowed(PolicyAction.DATASET_EDIT, actor, name, version)
-        require(PolicyAction.PROJECT_READ, actor, "project", project, project=project)
-        changed = await self._store.set_dataset(name, version, grant=(project,), actor=actor.name)
-        return _shown(changed, actor)
+        await self._get_permitted_dataset(PolicyAction.DATASET_EDIT, actor, name, version)
+        require_permission(PolicyAction.PROJECT_READ, actor, "project", project, project=project)
+        changed = await self._store.update_dataset(
+            name, version, grant=(project,), actor=actor.name
+        )
+        return _hide_other_projects(changed, actor)
 
     async def revoke(self, actor: Actor, name: str, version: str, project: str) -> Dataset:
         """Revoke the access of a project's members to the dataset. Running jobs keep their access.
@@ -172,27 +180,31 @@ class DatasetService:
             NotAllowed: the actor neither owns the dataset nor manages the project, and is not an
                 administrator.
         """
-        dataset = await self._allowed(PolicyAction.DATASET_READ, actor, name, version)
+        dataset = await self._get_permitted_dataset(PolicyAction.DATASET_READ, actor, name, version)
         reads = project if project in dataset.projects else None
         about = {"owner": dataset.owner, "project": reads}
-        require(PolicyAction.DATASET_REVOKE, actor, "dataset", dataset.reference, **about)
+        require_permission(
+            PolicyAction.DATASET_REVOKE, actor, "dataset", dataset.reference, **about
+        )
         if reads is None:
             raise NotFound("project", f"{project} among those that read {dataset.reference}")
-        changed = await self._store.set_dataset(name, version, revoke=(project,), actor=actor.name)
-        return _shown(changed, actor)
+        changed = await self._store.update_dataset(
+            name, version, revoke=(project,), actor=actor.name
+        )
+        return _hide_other_projects(changed, actor)
 
-    async def retire(self, actor: Actor, name: str, version: str, *, retired: bool) -> Dataset:
+    async def set_retired(self, actor: Actor, name: str, version: str, *, retired: bool) -> Dataset:
         """Retire the dataset, so that new jobs cannot use it, or offer it again.
 
         Raises:
             NotFound: there is no such dataset that the actor may see.
             NotAllowed: the actor neither owns the dataset nor is an administrator.
         """
-        await self._allowed(PolicyAction.DATASET_EDIT, actor, name, version)
-        changed = await self._store.set_dataset(name, version, retired=retired, actor=actor.name)
-        return _shown(changed, actor)
+        await self._get_permitted_dataset(PolicyAction.DATASET_EDIT, actor, name, version)
+        changed = await self._store.update_dataset(name, version, retired=retired, actor=actor.name)
+        return _hide_other_projects(changed, actor)
 
-    async def note_verification(
+    async def record_verification(
         self, actor: Actor, name: str, version: str, *, manifest: str, damaged_files: int
     ) -> Dataset:
         """Store the result of a verification, in which a user compared the dataset's files with the
@@ -203,13 +215,15 @@ class DatasetService:
             NotAllowed: the credential may not change anything.
             Conflict: the dataset has another manifest.
         """
-        dataset = await self._allowed(PolicyAction.DATASET_VERIFY, actor, name, version)
+        dataset = await self._get_permitted_dataset(
+            PolicyAction.DATASET_VERIFY, actor, name, version
+        )
         if manifest != dataset.manifest:
             raise Conflict(
                 f"{dataset.reference} has the manifest {dataset.manifest}, and another one was "
                 f"compared: {manifest}. Fetch it again and verify with that."
             )
-        changed = await self._store.set_dataset(
+        changed = await self._store.update_dataset(
             name,
             version,
             verified_at=self._clock(),
@@ -217,7 +231,7 @@ class DatasetService:
             damaged_files=damaged_files,
             actor=actor.name,
         )
-        return _shown(changed, actor)
+        return _hide_other_projects(changed, actor)
 
     async def resolve(
         self, actor: Actor, references: Sequence[str], project: str
@@ -265,7 +279,7 @@ class DatasetService:
         if not named:
             return ()
         return [
-            f"{dataset.reference} is damaged: {_paths(dataset.damaged_files)} differed from its manifest "
+            f"{dataset.reference} is damaged: {_format_path_count(dataset.damaged_files)} differed from its manifest "
             f"when {dataset.verified_by} verified it on {dataset.verified_at:%Y-%m-%d}."
             for dataset in await self.list(actor)
             if (dataset.name, dataset.version) in named and dataset.damaged_files
@@ -281,7 +295,7 @@ class DatasetService:
         """
         versions = [
             version
-            for version in await self._store.datasets(visible_to=None)
+            for version in await self._store.list_datasets(visible_to=None)
             if version.name == new.name
         ]
         if versions and owner not in {version.owner for version in versions}:
@@ -295,13 +309,15 @@ class DatasetService:
                 "Choose another version."
             )
 
-    async def _allowed(
+    async def _get_permitted_dataset(
         self, action: PolicyAction, actor: Actor, name: str, version: str
     ) -> Dataset:
         _require_reader(actor)
-        dataset = await self._store.dataset(name, version)
+        dataset = await self._store.get_dataset(name, version)
         common = next((project for project in dataset.projects if project in actor.projects), None)
-        require(action, actor, "dataset", f"{name}:{version}", owner=dataset.owner, project=common)
+        require_permission(
+            action, actor, "dataset", f"{name}:{version}", owner=dataset.owner, project=common
+        )
         return dataset
 
 
@@ -333,7 +349,7 @@ def _choose(
     if not named:
         usable = _usable(visible, actor, project)
         references = usable if version else [full_name.partition(":")[0] for full_name in usable]
-        return f"there is no dataset {reference!r} that you may read{suggestion(reference, references)}"
+        return f"there is no dataset {reference!r} that you may read{format_suggestion(reference, references)}"
     granted = [dataset for dataset in named if _grants(dataset, actor, project)]
     if not granted:
         return (
@@ -356,14 +372,14 @@ def _usable(visible: Sequence[Dataset], actor: Actor, project: str) -> Sequence[
     ]
 
 
-def _paths(count: int) -> str:
+def _format_path_count(count: int) -> str:
     """Return a text such as ``3 paths``. It counts paths, not files, because missing and additional
     paths count, too.
     """
     return "1 path" if count == 1 else f"{count} paths"
 
 
-def _shown(dataset: Dataset, actor: Actor) -> Dataset:
+def _hide_other_projects(dataset: Dataset, actor: Actor) -> Dataset:
     """Return a copy of the dataset that contains the names of only those projects that the actor
     may see.
     """

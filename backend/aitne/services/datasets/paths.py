@@ -10,7 +10,7 @@ from aitne.core.errors import InvalidInput
 from aitne.core.models.user import Actor
 from aitne.core.ports.accounts import Accounts
 from aitne.core.ports.storage import UserFolders
-from aitne.core.storage.areas import areas_of, owner_of, within
+from aitne.core.storage.areas import is_within, list_areas, make_area_owner
 from aitne.core.storage.settings import StorageSettings
 
 
@@ -24,7 +24,7 @@ class DatasetPaths:
         self._accounts = accounts
         self._places = places
 
-    async def checked(self, actor: Actor, path: str) -> str:
+    async def check_path(self, actor: Actor, path: str) -> str:
         """Check that ``path`` may be registered as the folder of a dataset. Return the path that
         jobs mount: the same one with symbolic links resolved.
 
@@ -35,18 +35,18 @@ class DatasetPaths:
             NotAllowed: the platform may not act as the actor's account.
             Unavailable: the file system or the broker does not answer.
         """
-        account = await asyncio.to_thread(self._accounts.of, actor.name)
+        account = await asyncio.to_thread(self._accounts.get_account, actor.name)
         own_folders = [
             area.path
-            for area in areas_of(self._settings, owner_of(account), sorted(actor.projects))
+            for area in list_areas(self._settings, make_area_owner(account), sorted(actor.projects))
         ]
         shared = [str(folder) for folder in self._settings.datasets]
         plain = "/" + posixpath.normpath(path).lstrip("/")
         # A path with ".." may lead elsewhere than its normalized form.
         if ".." in path.split("/") or not _allowed(plain, own_folders, shared):
-            raise _outside(path, own_folders, shared)
+            raise _make_outside_error(path, own_folders, shared)
         roots = [*own_folders, *shared]
-        target, *real = await self._places.paths(account.name, [plain, *roots])
+        target, *real = await self._places.read_paths(account.name, [plain, *roots])
         if target.kind != "folder" or not target.readable or target.real_path is None:
             reason = target.problem or (
                 "it does not exist" if target.kind is None else "it is not a folder"
@@ -65,7 +65,7 @@ class DatasetPaths:
                 "path",
                 f"it leads to {target.real_path}, which lies outside the folders for datasets",
                 value=path,
-                allowed=_words(own_folders, shared),
+                allowed=_format_folders(own_folders, shared),
             )
         return target.real_path
 
@@ -74,20 +74,22 @@ def _allowed(path: str, own_folders: Iterable[str], shared: Iterable[str]) -> bo
     """Return whether the path is below one of the actor's folders (``own_folders``), or is a folder
     for datasets (``shared``) or below one.
     """
-    if within(path, shared):
+    if is_within(path, shared):
         return True
-    return any(within(path, [root]) and not within(root, [path]) for root in own_folders)
+    return any(is_within(path, [root]) and not is_within(root, [path]) for root in own_folders)
 
 
-def _outside(path: str, own_folders: Iterable[str], shared: Iterable[str]) -> InvalidInput:
+def _make_outside_error(
+    path: str, own_folders: Iterable[str], shared: Iterable[str]
+) -> InvalidInput:
     return InvalidInput.field(
         "path",
         "a dataset lies below a folder of yours, or where the site keeps datasets, and its path has "
         "no `..`",
         value=path,
-        allowed=_words(own_folders, shared),
+        allowed=_format_folders(own_folders, shared),
     )
 
 
-def _words(own_folders: Iterable[str], shared: Iterable[str]) -> str:
+def _format_folders(own_folders: Iterable[str], shared: Iterable[str]) -> str:
     return ", ".join([*(f"{root}/…" for root in own_folders), *shared])

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aitne.core.errors import FieldProblem
-from aitne.core.jobs.parameters import suggestion
+from aitne.core.jobs.parameters import format_suggestion
 from aitne.core.models.image import BARE, Image, ImageState, ImageUse
 from aitne.core.ports.runtime import Runtime
 from aitne.core.storage.settings import ContainerSettings
@@ -95,21 +95,21 @@ class ImageChooser:
                     "container.runtime", "without an image there is no container", request.runtime
                 )
             return ImageChoice()
-        refused = self._refused(request.runtime)
+        refused = self._find_runtime_problem(request.runtime)
         if refused is not None:
             return refused
         if request.reference.startswith("/"):
-            return self._own(request)
+            return self._choose_own_image(request)
         return self._from_catalogue(request, images)
 
-    def _refused(self, runtime: str | None) -> ImageChoice | None:
+    def _find_runtime_problem(self, runtime: str | None) -> ImageChoice | None:
         if runtime is None:
             return None
         if runtime not in self._refusals:
             runtime_names = sorted(self._refusals)
             return _problem(
                 "container.runtime",
-                f"there is no runtime {runtime!r}{suggestion(runtime, runtime_names)}",
+                f"there is no runtime {runtime!r}{format_suggestion(runtime, runtime_names)}",
                 runtime,
                 ", ".join(runtime_names),
             )
@@ -117,7 +117,7 @@ class ImageChooser:
         allowed = ", ".join(self.usable) or "none"
         return None if refusal is None else _problem("container.runtime", refusal, runtime, allowed)
 
-    def _own(self, request: ImageRequest) -> ImageChoice:
+    def _choose_own_image(self, request: ImageRequest) -> ImageChoice:
         if not self._settings.own_images:
             return _problem(
                 "image",
@@ -161,17 +161,17 @@ class ImageChooser:
             references = _references(images, version=bool(version))
             return _problem(
                 "image",
-                f"there is no image {request.reference!r}{suggestion(request.reference, references)}",
+                f"there is no image {request.reference!r}{format_suggestion(request.reference, references)}",
                 request.reference,
                 ", ".join([BARE, *references]),
             )
         reasons = []
         for image in sorted(project_images, key=lambda image: image.created_at, reverse=True):
-            reason = self._why_not(image, request)
+            reason = self._find_image_objection(image, request)
             if reason is None:
-                return self._chosen(image, request)
+                return self._make_choice(image, request)
             reasons.append(f"{image.reference} {reason}")
-        able = [image for image in images if self._why_not(image, request) is None]
+        able = [image for image in images if self._find_image_objection(image, request) is None]
         return _problem(
             "image",
             "; ".join(reasons),
@@ -180,7 +180,7 @@ class ImageChooser:
             or "none",
         )
 
-    def _why_not(self, image: Image, request: ImageRequest) -> str | None:
+    def _find_image_objection(self, image: Image, request: ImageRequest) -> str | None:
         if image.state is ImageState.RETIRED:
             return "is retired: it is kept for jobs that run with it"
         if image.damage is not None:
@@ -201,12 +201,12 @@ class ImageChooser:
         return [
             name
             for name in self.usable
-            if image.artifact(name) is not None and runtime in (None, name)
+            if image.find_artifact(name) is not None and runtime in (None, name)
         ]
 
-    def _chosen(self, image: Image, request: ImageRequest) -> ImageChoice:
+    def _make_choice(self, image: Image, request: ImageRequest) -> ImageChoice:
         runtime = self._runtimes_of(image, request.runtime)[0]
-        artifact = image.artifact(runtime)
+        artifact = image.find_artifact(runtime)
         assert artifact is not None  # noqa: S101 - _runtimes_of has checked it
         python = next((image.apps[app].python for app in request.apps), None)
         use = ImageUse(
@@ -223,7 +223,7 @@ class ImageChooser:
 
 
 def _references(images: Iterable[Image], *, version: bool) -> list[str]:
-    offered = (image for image in images if image.offered)
+    offered = (image for image in images if image.is_offered)
     return list(dict.fromkeys(i.reference if version else i.name for i in offered))
 
 

@@ -25,7 +25,7 @@ from aitne.core.models.image import (
 )
 from aitne.core.models.user import Actor
 from aitne.core.ports.catalogue_files import ImageFiles
-from aitne.core.users.policy import PolicyAction, decide, require
+from aitne.core.users.policy import PolicyAction, decide, require_permission
 from aitne.store.images import ImageStore
 
 _MOST_PACKAGES = 20_000
@@ -93,10 +93,10 @@ class ImageService:
 
         Raises ``NotAllowed`` if the token does not permit reading.
         """
-        images = await self.candidates(actor)
-        return images if actor.is_admin else [image for image in images if image.offered]
+        images = await self.list_visible(actor)
+        return images if actor.is_admin else [image for image in images if image.is_offered]
 
-    async def candidates(self, actor: Actor) -> Sequence[Image]:
+    async def list_visible(self, actor: Actor) -> Sequence[Image]:
         """List all images that the actor may see, including retired and damaged ones, by name and
         newest first, without their packages.
 
@@ -105,9 +105,13 @@ class ImageService:
         may = decide(PolicyAction.IMAGE_READ, actor, project=_any_project(actor))
         if not may.allowed:
             raise NotAllowed(may.reason)
-        return [_shown(image, actor) for image in await self._store.images() if _sees(actor, image)]
+        return [
+            _hide_other_projects(image, actor)
+            for image in await self._store.list_images()
+            if _sees(actor, image)
+        ]
 
-    async def find(self, actor: Actor, reference: str) -> Image:
+    async def get_by_reference(self, actor: Actor, reference: str) -> Image:
         """Return the image ``name:version`` or, if ``reference`` is only a name, its newest version
         that new jobs may use. The result includes the packages.
 
@@ -117,8 +121,8 @@ class ImageService:
         name, _, version = reference.partition(":")
         if version:
             return await self.get(actor, name, version)
-        for image in await self.candidates(actor):
-            if image.name == name and image.offered:
+        for image in await self.list_visible(actor):
+            if image.name == name and image.is_offered:
                 return await self.get(actor, name, image.version)
         raise NotFound("image", reference)
 
@@ -128,7 +132,9 @@ class ImageService:
         Raises ``NotFound`` if there is no such image that the actor may see, and ``NotAllowed`` if
         the token does not permit reading.
         """
-        return _shown(await self._allowed(PolicyAction.IMAGE_READ, actor, name, version), actor)
+        return _hide_other_projects(
+            await self._get_permitted_image(PolicyAction.IMAGE_READ, actor, name, version), actor
+        )
 
     async def register(self, actor: Actor, new: NewImage) -> Image:
         """Register a version of an image and offer it to users. If the version exists, add the
@@ -142,7 +148,7 @@ class ImageService:
             NotFound: a project that ``new`` names does not exist.
             Conflict: the version exists with other content.
         """
-        require(
+        require_permission(
             PolicyAction.IMAGE_ADMINISTER, actor, "image", new.name, project=_any_project(actor)
         )
         runtimes = [entry.runtime for entry in new.artifacts]
@@ -154,7 +160,9 @@ class ImageService:
         for index, claim in enumerate(new.artifacts):
             artifact = Artifact.model_validate(claim.model_dump())
             field_name = f"artifacts.{index}.path"
-            artifacts.append(await asyncio.to_thread(self._files.checked, artifact, field_name))
+            artifacts.append(
+                await asyncio.to_thread(self._files.check_artifact, artifact, field_name)
+            )
         now = self._clock()
         image = Image(
             name=new.name,
@@ -174,7 +182,7 @@ class ImageService:
         )
         return await self._store.add_image(image, actor=actor.name)
 
-    async def change(
+    async def update(
         self,
         actor: Actor,
         name: str,
@@ -193,12 +201,12 @@ class ImageService:
             NotFound: the image or a project does not exist.
             NotAllowed: the actor is not an administrator.
         """
-        await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
-        return await self._store.set_image(
+        await self._get_permitted_image(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
+        return await self._store.update_image(
             name, version, state=state, projects=projects, actor=actor.name
         )
 
-    async def note_verification(
+    async def record_verification(
         self, actor: Actor, name: str, version: str, damage: str | None
     ) -> Image:
         """Store the result of a verification of the image's files; ``damage`` describes what is
@@ -207,8 +215,8 @@ class ImageService:
         New jobs cannot use a damaged image until a verification finds no damage. Raises
         ``NotFound``, and ``NotAllowed`` unless the actor is an administrator.
         """
-        await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
-        return await self._store.set_image(
+        await self._get_permitted_image(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
+        return await self._store.update_image(
             name, version, verified_at=self._clock(), damage=damage, actor=actor.name
         )
 
@@ -221,15 +229,19 @@ class ImageService:
             NotAllowed: the actor is not an administrator.
             Conflict: the image is offered to new jobs, or a job uses it.
         """
-        await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
-        return await self._store.remove_image(name, version, actor=actor.name)
+        await self._get_permitted_image(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
+        return await self._store.delete_image(name, version, actor=actor.name)
 
-    async def _allowed(self, action: PolicyAction, actor: Actor, name: str, version: str) -> Image:
+    async def _get_permitted_image(
+        self, action: PolicyAction, actor: Actor, name: str, version: str
+    ) -> Image:
         reference = f"{name}:{version}"
         # An actor without read access must not learn which images exist.
-        require(PolicyAction.IMAGE_READ, actor, "image", reference, project=_any_project(actor))
-        image = await self._store.image(name, version)
-        require(action, actor, "image", reference, project=_common_project(actor, image))
+        require_permission(
+            PolicyAction.IMAGE_READ, actor, "image", reference, project=_any_project(actor)
+        )
+        image = await self._store.get_image(name, version)
+        require_permission(action, actor, "image", reference, project=_common_project(actor, image))
         return image
 
 
@@ -252,7 +264,7 @@ def _sees(actor: Actor, image: Image) -> bool:
     return decide(PolicyAction.IMAGE_READ, actor, project=_common_project(actor, image)).visible
 
 
-def _shown(image: Image, actor: Actor) -> Image:
+def _hide_other_projects(image: Image, actor: Actor) -> Image:
     """Return a copy of the image that contains the names of only those projects that the actor may
     see.
     """

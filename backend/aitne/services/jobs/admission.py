@@ -26,9 +26,9 @@ from aitne.core.settings import Settings
 from aitne.core.units import ArrayRange, parse_array
 from aitne.core.users.policy import PolicyAction, decide
 from aitne.services.cluster.cluster import ClusterService
-from aitne.services.jobs.amounts import with_defaults
+from aitne.services.jobs.amounts import with_default_amounts
 from aitne.services.jobs.cluster_check import ClusterRequest, check_platform_limits, fit_cluster
-from aitne.services.jobs.enforcement import hold
+from aitne.services.jobs.enforcement import assign_limit_enforcement
 from aitne.services.jobs.job_checks import (
     CheckSources,
     JobRequest,
@@ -60,10 +60,10 @@ from aitne.services.jobs.job_file_checks import (
     check_type,
 )
 from aitne.services.jobs.offers import AvailabilityService
-from aitne.services.jobs.placement import with_leaves
+from aitne.services.jobs.placement import with_leaf_limit
 from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.render import Renderer
-from aitne.services.jobs.resolve import Offer, resolve, specify, template_name
+from aitne.services.jobs.resolve import Offer, make_spec, resolve_offer, template_name
 from aitne.services.jobs.templates import TemplateCatalog
 from aitne.services.projects.limits import LimitCheck
 from aitne.services.users.secrets import UserSecretService
@@ -109,7 +109,7 @@ JOB_CHECKS: tuple[JobCheck, ...] = (
     check_dependencies,
 )
 """Checks of a job that is new or repeats another one; the first that finds problems ends them. The
-limits of its project come last, in ``Admission.within_limits``.
+limits of its project come last, in ``Admission.find_blocking_limit``.
 """
 
 
@@ -164,7 +164,7 @@ class Admission:
         self._topology = topology
         self._sources = CheckSources(store, secrets, topology, offers)
 
-    async def of_file(
+    async def admit(
         self,
         actor: Actor,
         file: JobFile,
@@ -182,8 +182,8 @@ class Admission:
         account = await self._account(actor)
         project = await self._project(actor, file.project, action)
         template = self._templates.find(template_name(file))
-        cluster = (await self._cluster.look()).cluster
-        available = await self._offers.of(
+        cluster = (await self._cluster.get_snapshot()).cluster
+        available = await self._offers.get_available(
             actor,
             project,
             account,
@@ -191,7 +191,7 @@ class Admission:
             datasets=file.datasets,
             tree=file.tree,
         )
-        offer = resolve(
+        offer = resolve_offer(
             file,
             template,
             available,
@@ -205,17 +205,17 @@ class Admission:
         problems = Problems()
         for check in CHECKS:
             check(file, offer, problems)
-        problems.check()
-        spec, fitting = specify(file, offer)
+        problems.raise_if_any()
+        spec, fitting = make_spec(file, offer)
         if rank_group is not None:
             spec = spec.model_copy(update={"rank_group": rank_group, "commands": ()})
         request = JobRequest(actor, spec, account, fitting, cluster)
         for check_job in NEW_JOB_CHECKS:
             await check_job(request, self._sources, problems)
-        problems.check()
-        return await self._admitted(request)
+        problems.raise_if_any()
+        return await self._run_checks(request)
 
-    async def again(
+    async def readmit(
         self,
         actor: Actor,
         old: Job,
@@ -232,15 +232,15 @@ class Admission:
                 no longer a member of its project.
             NotAllowed: the credential may not create jobs.
         """
-        request, problems = await self.renewed(actor, old, options)
-        problems.check()
+        request, problems = await self.resolve_repetition(actor, old, options)
+        problems.raise_if_any()
         if continues:
             lineage = old.spec.lineage or old.id
             spec = request.spec.model_copy(update={"continues": old.id, "lineage": lineage})
             request = replace(request, spec=spec)
-        return await self._admitted(request)
+        return await self._run_checks(request)
 
-    async def renewed(
+    async def resolve_repetition(
         self, actor: Actor, old: Job, options: ResubmitOptions | None = None
     ) -> tuple[JobRequest, Problems]:
         """Resolve a job that repeats the job ``old`` with the changes ``options``, and return it
@@ -260,14 +260,14 @@ class Admission:
         array = old.spec.array if old.array_task_id is None else str(old.array_task_id)
         fresh = {"project": project, "array": array, "continues": None, "lineage": None}
         account = await self._account(actor)
-        changed_spec = (options or ResubmitOptions()).applied(old.spec.model_copy(update=fresh))
-        spec, problems = await self._offers.renew(actor, changed_spec, account)
-        problems.extend(await self._secrets.missing(actor.name, spec.secrets))
-        cluster = (await self._cluster.look()).cluster
+        changed_spec = (options or ResubmitOptions()).apply_to(old.spec.model_copy(update=fresh))
+        spec, problems = await self._offers.update_spec(actor, changed_spec, account)
+        problems.extend(await self._secrets.list_missing(actor.name, spec.secrets))
+        cluster = (await self._cluster.get_snapshot()).cluster
         longest_s = await self._limits.longest_s(project, spec.slurm, actor.name, account.name)
-        spec = with_defaults(spec, self._settings, cluster, longest_s)
+        spec = with_default_amounts(spec, self._settings, cluster, longest_s)
         check_platform_limits(spec, self._settings, cluster, problems)
-        fitting = fit_cluster(ClusterRequest.of(spec), cluster, self._settings, problems)
+        fitting = fit_cluster(ClusterRequest.from_spec(spec), cluster, self._settings, problems)
         return JobRequest(actor, spec, account, fitting, cluster), problems
 
     def draft(self, actor: Actor, admitted: AdmittedJob, job_id: UUID = NO_ID) -> Job:
@@ -294,7 +294,7 @@ class Admission:
         self._renderer.check(job)
         return job
 
-    async def rows(self, actor: Actor, admitted: AdmittedJob) -> tuple[Job, list[Job]]:
+    async def make_rows(self, actor: Actor, admitted: AdmittedJob) -> tuple[Job, list[Job]]:
         """Return the database rows to store for an admitted job: its own row, and a list of the
         rows of its tasks.
 
@@ -312,7 +312,7 @@ class Admission:
             "array_job_id": job.id,
             "array_task_ids": str(ArrayRange(indices)),
         }
-        await self.within_limits(job)
+        await self.find_blocking_limit(job)
         return job, [job.model_copy(update=group)] if array else []
 
     @staticmethod
@@ -324,7 +324,7 @@ class Admission:
 
         Args:
             live: number of live jobs and tasks that the user has now.
-            rows: result of ``Admission.rows`` for the new job. An array counts as one job and each
+            rows: result of ``Admission.make_rows`` for the new job. An array counts as one job and each
                 of its tasks as another.
             max_jobs: maximum number of live jobs and tasks (``AdmittedJob.max_live_jobs``).
         """
@@ -337,7 +337,7 @@ class Admission:
             )
         return live + new
 
-    async def within_limits(self, job: Job) -> str | None:
+    async def find_blocking_limit(self, job: Job) -> str | None:
         """Return the limit of the project or QOS because of which the job would be pending now;
         None if no limit prevents its start.
 
@@ -349,20 +349,20 @@ class Admission:
         verdict = await self._limits.check(job.spec, job.owner, job.account, beside)
         problems = Problems()
         problems.extend(verdict.problems)
-        problems.check()
+        problems.raise_if_any()
         return verdict.waits_for
 
-    async def _admitted(self, request: JobRequest) -> AdmittedJob:
+    async def _run_checks(self, request: JobRequest) -> AdmittedJob:
         """Run the checks that new and repeated jobs share."""
         problems = Problems()
         for check in JOB_CHECKS:
             await check(request, self._sources, problems)
-            problems.check()
-        spec, limits = hold(request.spec, request.cluster, self._settings)
+            problems.raise_if_any()
+        spec, limits = assign_limit_enforcement(request.spec, request.cluster, self._settings)
         fitting = request.fitting
         # Switches do not matter to a job on one node.
-        tree = None if spec.resources.nodes == 1 else (await self._topology.current()).tree
-        spec, notes = with_leaves(
+        tree = None if spec.resources.nodes == 1 else (await self._topology.get_topology()).tree
+        spec, notes = with_leaf_limit(
             spec, fitting.able, tree, request.cluster, self._settings.capabilities
         )
         return AdmittedJob(
@@ -378,7 +378,7 @@ class Admission:
 
     async def _account(self, actor: Actor) -> UnixAccount:
         # A slow directory service must not block other requests.
-        return await asyncio.to_thread(self._accounts.of, actor.name)
+        return await asyncio.to_thread(self._accounts.get_account, actor.name)
 
     async def _project(self, actor: Actor, name: str | None, action: PolicyAction) -> str:
         project = name or actor.user.default_project

@@ -31,7 +31,7 @@ from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.jobs.trees import TreeService
 from aitne.services.platform.events import EventHub
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from aitne.services.sweeps import SweepService
 from aitne.services.users.secrets import UserSecretService
 from aitne.store import Store
@@ -110,7 +110,7 @@ class AgentService:
         self._confirmed: set[UUID] = set()
         """Jobs with changed rows whose waiting reports must be examined again."""
         self._settling: asyncio.Task[None] | None = None
-        events.on_events(self._on_events)
+        events.add_listener(self._on_events)
 
     async def stop(self) -> None:
         """Stop applying the reports that wait for a poll of the scheduler."""
@@ -134,20 +134,20 @@ class AgentService:
                 value=report.protocol,
                 allowed=f"{OLDEST_VERSION} to {VERSION}",
             )
-        job = await self._target(reporting, report.task)
-        if job is None or job.attempt != report.attempt or job.state.terminal:
+        job = await self._find_row(reporting, report.task)
+        if job is None or job.attempt != report.attempt or job.state.is_terminal:
             return AgentReply()
         if report.samples:
             await self._store.add_samples(job.id, report.samples)
-            self.usage.note(job, report.samples)
+            self.usage.add_samples(job, report.samples)
         if report.profile is not None:
-            await self._keep(job.id, report.profile)
+            await self._store_profile(job.id, report.profile)
         await self._keep_documents(job, report)
         if report.idle_s is not None and job.spec.inactivity_duration_s is not None:
             now = self._clock()
             active_at = now - timedelta(seconds=min(report.idle_s, MOST_IDLE_S))
             tolerance_s = min(LONGEST_TOLERANCE_S, job.spec.inactivity_duration_s / 20)
-            await self._store.note_activity(
+            await self._store.record_activity(
                 job.id, active_at=active_at, seen_at=now, tolerance_s=tolerance_s
             )
         if report.node_rank is None:
@@ -159,7 +159,7 @@ class AgentService:
                     del self._early[next(iter(self._early))]
                 # The poll may have been written since the row was read.
                 job = await self._store.get_job(job.id)
-            await self._settle(job, early)
+            await self._apply_if_confirmed(job, early)
         return AgentReply(topology_wanted=await self._nodes.receive(job, report))
 
     def _on_events(self, events: Sequence[Event]) -> None:
@@ -170,15 +170,17 @@ class AgentService:
             event.job_id for event in events if event.job_id is not None and event.ends_job
         )
         if self._confirmed and (self._settling is None or self._settling.done()):
-            self._settling = asyncio.create_task(self._settle_early(), name="early-reports")
+            self._settling = asyncio.create_task(
+                self._apply_confirmed_reports(), name="early-reports"
+            )
 
-    async def _settle_early(self) -> None:
+    async def _apply_confirmed_reports(self) -> None:
         while self._confirmed:
             job_id = self._confirmed.pop()
             early = self._early.get(job_id)
             try:
                 if early is not None:
-                    await self._settle(await self._store.get_job(job_id), early)
+                    await self._apply_if_confirmed(await self._store.get_job(job_id), early)
             except AitneError as error:
                 log.warning(
                     "A report of job %s was not applied; the next one may be: %s",
@@ -186,7 +188,7 @@ class AgentService:
                     error.message,
                 )
 
-    async def _settle(self, job: Job, early: _Early) -> None:
+    async def _apply_if_confirmed(self, job: Job, early: _Early) -> None:
         """Apply a waiting report if the scheduler has confirmed its run; otherwise leave it
         waiting.
         """
@@ -194,7 +196,7 @@ class AgentService:
             if _is_early(job, early.report):
                 return
             try:
-                await self._apply(job, early)
+                await self._apply_report(job, early)
                 break
             except Conflict:
                 # The controller changed the row in the meantime: read it again.
@@ -205,16 +207,16 @@ class AgentService:
     async def _keep_documents(self, job: Job, report: AgentReport) -> None:
         """Store the snapshot, the file list, the placement and the results of the report."""
         if report.snapshot is not None:
-            await self._snapshots.keep_snapshot(job.id, report.snapshot)
+            await self._snapshots.store_snapshot(job.id, report.snapshot)
         if report.files is not None:
-            await self._snapshots.keep_files(job.id, report.files)
+            await self._snapshots.store_files(job.id, report.files)
         if report.placement is not None:
-            await self._snapshots.keep_placement(job.id, report.placement)
+            await self._snapshots.store_placement(job.id, report.placement)
         if report.results is not None:
-            values = await self._snapshots.keep_results(job.id, report.results)
-            await self._sweeps.judge(job, values)
+            values = await self._snapshots.store_results(job.id, report.results)
+            await self._sweeps.check_goal(job, values)
 
-    async def _keep(self, job_id: UUID, document: dict[str, Any]) -> None:
+    async def _store_profile(self, job_id: UUID, document: dict[str, Any]) -> None:
         """Store the profile in the report.
 
         The job's own program writes the profile. If it is invalid it is ignored, but the rest of
@@ -225,10 +227,10 @@ class AgentService:
         except ValidationError as error:
             log.info("The profile of job %s is invalid: %s", job_id, error.errors()[0]["msg"])
             return
-        self.usage.note_communication(job_id, profile.communicating)
+        self.usage.set_communication_share(job_id, profile.communicating)
         text = profile.model_dump_json(by_alias=True)
         if len(text) <= MOST_BYTES:
-            await self._store.put_profile(job_id, json.loads(text))
+            await self._store.save_profile(job_id, json.loads(text))
 
     async def secrets(self, token: str, job_id: UUID) -> JobSecrets:
         """Return the names and values of the secrets that the job names.
@@ -259,7 +261,7 @@ class AgentService:
             )
         return content
 
-    async def _target(self, job: Job, task: int | None) -> Job | None:
+    async def _find_row(self, job: Job, task: int | None) -> Job | None:
         """Return the database row that a report is about; None if there is none.
 
         Args:
@@ -270,9 +272,11 @@ class AgentService:
         """
         if not job.is_array:
             return job if job.array_task_id == task else None
-        return None if task is None else await self._store.array_task(job.id, task, own_row=True)
+        return (
+            None if task is None else await self._store.find_array_task(job.id, task, own_row=True)
+        )
 
-    async def _apply(self, job: Job, early: _Early) -> None:
+    async def _apply_report(self, job: Job, early: _Early) -> None:
         """Apply the report to the database row of its job.
 
         Raises ``Conflict`` if the row has changed since it was read.
@@ -286,9 +290,9 @@ class AgentService:
             await self._move(job, JobState.COMPLETING, JobChanges())
             return
         to = JobState.RUNNING if job.state is JobState.STARTING else job.state
-        await self._move(job, to, self._news(job, early))
+        await self._move(job, to, self._make_changes(job, early))
 
-    def _news(self, job: Job, early: _Early) -> JobChanges:
+    def _make_changes(self, job: Job, early: _Early) -> JobChanges:
         """Return the changes that the report causes in the job's database row."""
         report, values = early.report, dict[str, object]()
         # An app's address does not change while it runs, and the hub sends browsers to it.
@@ -317,7 +321,7 @@ class AgentService:
     async def _move(self, job: Job, to: JobState, changes: JobChanges) -> Job:
         if to is job.state and not changes.model_fields_set:
             return job
-        return await self._store.transition(
+        return await self._store.transition_job(
             job.id, to, changes, attempt=job.attempt, version=job.version
         )
 
@@ -327,7 +331,7 @@ async def job_of_token(store: JobDataStore, token: str, job_id: UUID) -> Job:
 
     Raises ``NotAuthenticated`` if the token is not the job's, or the job has ended.
     """
-    job = await store.job_of_token(hashed(token))
+    job = await store.find_job_by_token(hash_secret(token))
     if job is None or job_id not in (job.id, job.array_job_id):
         raise NotAuthenticated("This is not the token of a live job.")
     return job
@@ -338,4 +342,4 @@ def _is_early(job: Job, report: AgentReport) -> bool:
     yet.
     """
     ahead = job.state in _UNCONFIRMED or report.restart_count > job.restart_count
-    return ahead and job.attempt == report.attempt and not job.state.terminal
+    return ahead and job.attempt == report.attempt and not job.state.is_terminal

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from aitne.core.cluster.queue_defaults import NO_LIMIT_S, QueueDefaults, whole_memory_bytes
+from aitne.core.cluster.queue_defaults import NO_LIMIT_S, QueueDefaults, exclusive_memory_bytes
 from aitne.core.models.job import JobSpec
 from aitne.core.models.node import Cluster, Node
 from aitne.core.models.resources import ALL, GpuRequest, MemoryRequest, Resources, ResourcesFile
@@ -19,7 +19,7 @@ _DURATION_S = 4 * 3_600
 """Default memory on each node and time limit with a scheduler that has no defaults of its own."""
 
 
-def resources_of(
+def resolve_resources(
     requested: ResourcesFile,
     offered: TemplateResources,
     *,
@@ -40,7 +40,7 @@ def resources_of(
     cpu = requested.cpu or offered.cpu.default
     if tasks is not None or cpus_per_task is not None:
         cpu = (tasks or 1) * (cpus_per_task or 1)
-    memory = memory_of(requested, offered, queue)
+    memory = resolve_memory(requested, offered, queue)
     gpu = requested.gpu or offered.gpu.default
     if gpu.count == 0 and gpu.type is not None:
         gpu = GpuRequest(count=0)
@@ -58,11 +58,13 @@ def resources_of(
     if isinstance(memory, int):
         return resources
     if queue is None:
-        return resources.model_copy(update={"memory_bytes": whole_memory_bytes(resources, nodes)})
-    return resources.model_copy(update=_decided(resources, queue, whole=memory == ALL))
+        return resources.model_copy(
+            update={"memory_bytes": exclusive_memory_bytes(resources, nodes)}
+        )
+    return resources.model_copy(update=_make_memory_fields(resources, queue, whole=memory == ALL))
 
 
-def memory_of(
+def resolve_memory(
     requested: ResourcesFile, offered: TemplateResources, queue: QueueDefaults | None
 ) -> int | Literal["all"] | None:
     """Return the memory on each node in bytes that the job requests; ``ALL``: the node's whole
@@ -83,7 +85,7 @@ class TimeLimit:
     """Note for the user about the limit, as a sentence."""
 
 
-def duration_of(
+def resolve_time_limit(
     requested: int | None, offered: int | None, longest: int, queue: QueueDefaults | None
 ) -> TimeLimit:
     """Return the time limit of the job; all values are in seconds.
@@ -101,18 +103,20 @@ def duration_of(
     return TimeLimit(min(offered or _DURATION_S, longest))
 
 
-def with_defaults(
+def with_default_amounts(
     spec: JobSpec, settings: Settings, cluster: Cluster, longest_s: int | None
 ) -> JobSpec:
     """Return the specification of an earlier job with the amounts that the scheduler would decide on
     now. ``longest_s`` is the longest time that the job's account and QOS permit; None: any.
     """
     resources, update = spec.resources, dict[str, object]()
-    queue = QueueDefaults.of(spec.slurm, cluster, longest_s)
+    queue = QueueDefaults.from_options(spec.slurm, cluster, longest_s)
     decides = settings.capabilities.decides_amounts
     if resources.memory_request is not MemoryRequest.AMOUNT:
         fields = (
-            _decided(resources, queue, whole=resources.memory_request is MemoryRequest.ALL)
+            _make_memory_fields(
+                resources, queue, whole=resources.memory_request is MemoryRequest.ALL
+            )
             if decides
             else {"memory_bytes": _MEMORY, "memory_request": MemoryRequest.AMOUNT}
         )
@@ -124,12 +128,14 @@ def with_defaults(
     return spec.model_copy(update=update)
 
 
-def _decided(resources: Resources, queue: QueueDefaults, *, whole: bool) -> dict[str, object]:
+def _make_memory_fields(
+    resources: Resources, queue: QueueDefaults, *, whole: bool
+) -> dict[str, object]:
     """Return the fields about memory of a job that requests all memory of its nodes (``whole``), or
     none.
     """
     if whole:
-        memory = whole_memory_bytes(resources, queue.nodes)
+        memory = exclusive_memory_bytes(resources, queue.nodes)
         return {"memory_bytes": memory, "memory_request": MemoryRequest.ALL}
     return {
         "memory_bytes": queue.memory_bytes(resources),
@@ -142,7 +148,7 @@ def cpu_notes(resources: Resources, queue: QueueDefaults | None) -> tuple[str, .
 
     ``queue`` are the defaults that the scheduler applies to jobs; None: it has none.
     """
-    if queue is None or (cpus := queue.cpus(resources)) == resources.cpu:
+    if queue is None or (cpus := queue.cpus_per_node(resources)) == resources.cpu:
         return ()
     return (f"By the partition's default for each GPU, the job gets {cpus} CPUs on each node.",)
 

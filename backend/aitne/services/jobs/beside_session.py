@@ -20,7 +20,10 @@ def session_problems(spec: JobSpec, session: Job, nodes: Sequence[Node]) -> Iter
     """
     wanted = spec.resources.nodes
     per_node = 1 if spec.distributed is None else spec.distributed.ranks_per_node
-    room = sorted((min(_ranks(spec, per_node, session, n), per_node) for n in nodes), reverse=True)
+    room = sorted(
+        (min(_count_fitting_ranks(spec, per_node, session, n), per_node) for n in nodes),
+        reverse=True,
+    )
     if not nodes or room[wanted - 1 : wanted] == [per_node]:
         return
     fitting = max(number * ranks for number, ranks in enumerate(room[:wanted], 1))
@@ -37,7 +40,7 @@ def session_problems(spec: JobSpec, session: Job, nodes: Sequence[Node]) -> Iter
     )
 
 
-def _ranks(spec: JobSpec, per_node: int, session: Job, node: Node) -> int:
+def _count_fitting_ranks(spec: JobSpec, per_node: int, session: Job, node: Node) -> int:
     """Return how many of the ranks fit on the node beside the session alone.
 
     The scheduler may not count a resource, such as the memory of a Slurm cluster that allocates

@@ -22,7 +22,7 @@ MOST = 1_000
 """Maximum number of jobs in one request."""
 
 
-async def expected_jobs(
+async def list_expected_jobs(
     jobs: JobService, actor: Actor, job_filter: JobFilter, expected: int, subject: str, verb: str
 ) -> Sequence[Job]:
     """Return the jobs that match ``job_filter``, if their number is ``expected``, which the user has
@@ -82,19 +82,20 @@ class BulkCancel:
         self._store = store
         self._clock = clock
 
-    async def by_ids(self, actor: Actor, ids: Sequence[UUID]) -> list[Cancelled]:
+    async def cancel_by_ids(self, actor: Actor, ids: Sequence[UUID]) -> list[Cancelled]:
         """Cancel the jobs with these IDs.
 
         Return one result for each distinct ID, in the order given.
         """
         jobs_by_id = {
-            job.id: job for job in await self._store.get_jobs(ids) if not job.is_task_group
+            job.id: job for job in await self._store.find_jobs(ids) if not job.is_task_group
         }
         return [
-            await self._one(actor, job_id, jobs_by_id.get(job_id)) for job_id in dict.fromkeys(ids)
+            await self._cancel_one(actor, job_id, jobs_by_id.get(job_id))
+            for job_id in dict.fromkeys(ids)
         ]
 
-    async def by_filter(
+    async def cancel_by_filter(
         self, actor: Actor, job_filter: JobFilter, expected: int
     ) -> list[Cancelled]:
         """Cancel all jobs that match ``job_filter`` and have not ended, if their number is
@@ -105,21 +106,21 @@ class BulkCancel:
             InvalidInput: more jobs match than one request may cancel.
         """
         live_filter = job_filter.model_copy(update={"states": (job_filter.states or LIVE) & LIVE})
-        live = await expected_jobs(
+        live = await list_expected_jobs(
             self._jobs, actor, live_filter, expected, "jobs that have not ended", "cancelled"
         )
-        return [await self._one(actor, job.id, job) for job in live]
+        return [await self._cancel_one(actor, job.id, job) for job in live]
 
-    async def _one(self, actor: Actor, job_id: UUID, job: Job | None) -> Cancelled:
+    async def _cancel_one(self, actor: Actor, job_id: UUID, job: Job | None) -> Cancelled:
         if job is None:
-            return _unknown(job_id)
+            return _make_unknown_result(job_id)
         decision = decide(PolicyAction.JOB_CANCEL, actor, owner=job.owner, project=job.project)
         if not decision.visible:
-            return _unknown(job_id)
+            return _make_unknown_result(job_id)
         outcome, reason, now = CancelOutcome.ASKED, None, job
         if not decision.allowed:
             outcome, reason = CancelOutcome.NOT_ALLOWED, decision.reason
-        elif job.state.terminal:
+        elif job.state.is_terminal:
             outcome, reason = CancelOutcome.ENDED, "The job had already ended."
         else:
             verb = "Stopped" if job.type is JobType.SESSION else "Cancelled"
@@ -128,7 +129,7 @@ class BulkCancel:
         return Cancelled(id=job_id, outcome=outcome, name=job.name, state=now.state, reason=reason)
 
 
-def _unknown(job_id: UUID) -> Cancelled:
+def _make_unknown_result(job_id: UUID) -> Cancelled:
     """Return the result for a job that does not exist or that the actor may not see. The two cases
     are not distinguished.
     """

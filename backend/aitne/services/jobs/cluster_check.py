@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from aitne.core import images as drivers
-from aitne.core.cluster.capacity import Fit, able
+from aitne.core.cluster.capacity import Fit, select_capable_nodes
 from aitne.core.cluster.job_limits import max_array_tasks
-from aitne.core.cluster.queues import choose_queue
+from aitne.core.cluster.queues import select_partitions
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job import JobSpec
 from aitne.core.models.job_options import SlurmOptions
@@ -21,7 +21,7 @@ from aitne.core.models.placement import PlacementSpec
 from aitne.core.models.resources import Resources
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, parse_array
-from aitne.services.jobs.placement import fit_placed, unknown_nodes
+from aitne.services.jobs.placement import fit_permitted_nodes, unknown_nodes
 from aitne.services.jobs.problems import Problems
 from aitne_train.topology.hostlist import compress_hostlist
 
@@ -42,7 +42,7 @@ class ClusterRequest:
     """Image of the job; None: the job runs without an image."""
 
     @classmethod
-    def of(cls, spec: JobSpec) -> ClusterRequest:
+    def from_spec(cls, spec: JobSpec) -> ClusterRequest:
         """Return these parts of a specification that has passed the checks before."""
         return cls(
             spec.project,
@@ -64,7 +64,7 @@ def fit_cluster(
     nodes = cluster.nodes
     waits_for: str | None = None
     if settings.capabilities.partitions:
-        queue = choose_queue(
+        queue = select_partitions(
             request.slurm,
             cluster,
             project=request.project,
@@ -77,9 +77,9 @@ def fit_cluster(
         if queue.problems:
             return Fit(False, False)
         nodes = queue.nodes
-        waits_for = _down(queue.partitions)
+        waits_for = _find_down_reason(queue.partitions)
     problems.extend(unknown_nodes(request.placement, cluster.nodes))
-    fitting = fit_placed(request.resources, request.placement, nodes)
+    fitting = fit_permitted_nodes(request.resources, request.placement, nodes)
     problems.extend(fitting.problems)
     if waits_for is not None and fitting.fits:
         # With --test-only, Slurm refuses jobs in such a partition, although it takes them otherwise.
@@ -87,7 +87,7 @@ def fit_cluster(
     return replace(fitting, notes=_check_drivers(request, nodes, problems))
 
 
-def _down(partitions: Sequence[Partition]) -> str | None:
+def _find_down_reason(partitions: Sequence[Partition]) -> str | None:
     """Return the reason why a job in these partitions waits; None if one of them is up."""
     if not partitions or any(partition.up for partition in partitions):
         return None
@@ -102,12 +102,16 @@ def _check_drivers(
     """
     if request.image is None or request.image.cuda is None or request.resources.gpu.count == 0:
         return ()
-    driver_match = drivers.match(request.image.cuda, able(request.resources, nodes))
-    message = drivers.describe(request.image.cuda, driver_match)
+    driver_match = drivers.match_drivers(
+        request.image.cuda, select_capable_nodes(request.resources, nodes)
+    )
+    message = drivers.describe_driver_problem(request.image.cuda, driver_match)
     if message is None:
         return ()
-    if driver_match.impossible:
-        others = drivers.match(request.image.cuda, [node for node in nodes if node.gpus]).able
+    if driver_match.is_impossible:
+        others = drivers.match_drivers(
+            request.image.cuda, [node for node in nodes if node.gpus]
+        ).able
         problems.add(
             "image",
             message,
@@ -119,7 +123,7 @@ def _check_drivers(
     return (message + hint,)
 
 
-def check_most(
+def check_maximum(
     name: str, value: int, maximum: int | None, problems: Problems, *, shown: str | None = None
 ) -> None:
     """Add a problem if the value of the field ``name`` exceeds ``maximum``, unless the field
@@ -155,7 +159,7 @@ def check_platform_limits(
     add a problem for each limit that it exceeds.
     """
     limits = settings.limits
-    check_most("resources.nodes", spec.resources.nodes, limits.max_nodes, problems)
+    check_maximum("resources.nodes", spec.resources.nodes, limits.max_nodes, problems)
     if spec.max_duration_s > limits.max_duration:
         problems.add(
             "max_duration",

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from aitne.core.errors import NotAllowed, NotFound
-from aitne.core.jobs.comparison import ComparisonInput, compare
-from aitne.core.jobs.env_values import with_visible_env
+from aitne.core.jobs.comparison import ComparisonInput, compare_jobs
+from aitne.core.jobs.env_values import hide_env_values
 from aitne.core.models.comparison import Comparison
 from aitne.core.models.snapshot import Snapshot
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.services.images.images import ImageService
 from aitne.services.jobs.outside import check_not_outside
 from aitne.services.jobs.snapshots import SnapshotService
@@ -35,24 +35,28 @@ class ComparisonService:
             NotFound, NotAllowed: the actor may not see one of them.
             Conflict: one of them was not submitted through the platform.
         """
-        return compare(await self._run(actor, first), await self._run(actor, second))
+        return compare_jobs(
+            await self._read_input(actor, first), await self._read_input(actor, second)
+        )
 
-    async def _run(self, actor: Actor, job_id: UUID) -> ComparisonInput:
+    async def _read_input(self, actor: Actor, job_id: UUID) -> ComparisonInput:
         job = await self._store.get_job(job_id)
-        require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        require_permission(
+            PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project
+        )
         check_not_outside(job, "compared")
-        job = with_visible_env(actor, job)
-        snapshot = await self._snapshots.of(job)
+        job = hide_env_values(actor, job)
+        snapshot = await self._snapshots.get_snapshot_of_job(job)
         results = await self._snapshots.results_of(job)
         return ComparisonInput(
             job=job,
             snapshot=snapshot,
-            samples=await self._store.samples(job_id, limit=_SAMPLES),
+            samples=await self._store.list_samples(job_id, limit=_SAMPLES),
             values=None if results is None else {**results.values, **results.not_finite},
-            image_packages=await self._bill(actor, snapshot),
+            image_packages=await self._find_packages(actor, snapshot),
         )
 
-    async def _bill(self, actor: Actor, snapshot: Snapshot) -> Mapping[str, str] | None:
+    async def _find_packages(self, actor: Actor, snapshot: Snapshot) -> Mapping[str, str] | None:
         """Return the versions of the packages in the job's image, by name. None: the actor may not
         see the image, or the image has changed since the job ran.
         """

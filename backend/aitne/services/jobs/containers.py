@@ -17,7 +17,7 @@ from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.job import Job, JobSpec
 from aitne.core.platform.node_software import NodeSoftware
 from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLimits
-from aitne.core.storage.areas import allowed_roots, within
+from aitne.core.storage.areas import allowed_roots, is_within
 
 DATASETS = "/datasets"
 """Folder in a container where datasets are mounted."""
@@ -41,7 +41,7 @@ XDG_CACHE_HOME is the base directory specification's; not all of the other progr
 """
 
 
-def container_of(
+def make_container_spec(
     job: Job, folder: str, software: NodeSoftware, limits: RuntimeLimits
 ) -> ContainerSpec:
     """Return the specification of the job's container, without the program to run.
@@ -56,7 +56,7 @@ def container_of(
     if spec.image_use is None:
         return ContainerSpec(image=None, argv=(), home=home, workdir="/")
     folders = [spec.home or folder, folder, *(area.path for area in spec.areas)]
-    own_binds = [Bind(source=path, target=path, writable=True) for path in _outermost(folders)]
+    own_binds = [Bind(source=path, target=path, writable=True) for path in _remove_nested(folders)]
     ours: list[Bind] = []
     if spec.apps:
         ours.append(Bind(source=str(software.launcher.parent), target=LAB))
@@ -93,7 +93,7 @@ def container_of(
     )
 
 
-def tree_of(job: Job, folder: str) -> AgentTree | None:
+def make_agent_tree(job: Job, folder: str) -> AgentTree | None:
     """Return the location of the files for the job's working folder; None if the job has neither an
     uploaded tree nor a repository.
 
@@ -109,29 +109,29 @@ def tree_of(job: Job, folder: str) -> AgentTree | None:
     return None
 
 
-def named_workdir(job: Job, folder: str) -> str:
+def get_workdir(job: Job, folder: str) -> str:
     """Return the job's working folder, as an absolute path or one that begins with ``~``.
 
     Args:
         folder: path of the job folder.
     """
-    tree = tree_of(job, folder)
+    tree = make_agent_tree(job, folder)
     if tree is None:
         return job.spec.workdir or "~"
     return tree.path if tree.subdir is None else f"{tree.path}/{tree.subdir}"
 
 
-def agents_workdir(job: Job, folder: str, box: ContainerSpec) -> str:
+def get_agent_workdir(job: Job, folder: str, container: ContainerSpec) -> str:
     """Return the working directory in which the agent is started: the job's working directory, or
-    ``/`` if that directory exists only inside the container ``box``. ``folder`` is the job folder.
+    ``/`` if that directory exists only inside the container ``container``. ``folder`` is the job folder.
     """
-    if box.image is None:
-        return named_workdir(job, folder)
-    shared_paths = [bind.source for bind in box.binds if bind.source == bind.target]
-    return box.workdir if within(box.workdir, shared_paths) else "/"
+    if container.image is None:
+        return get_workdir(job, folder)
+    shared_paths = [bind.source for bind in container.binds if bind.source == bind.target]
+    return container.workdir if is_within(container.workdir, shared_paths) else "/"
 
 
-def caches_of(spec: JobSpec) -> dict[str, str]:
+def make_cache_variables(spec: JobSpec) -> dict[str, str]:
     """Return environment variables that make programs store caches outside a small home folder.
 
     Empty if the site has configured no folder for caches, or if the container does not have that
@@ -139,13 +139,13 @@ def caches_of(spec: JobSpec) -> dict[str, str]:
     """
     if spec.caches is None:
         return {}
-    if spec.image_use is not None and not within(spec.caches, own_roots(spec)):
+    if spec.image_use is not None and not is_within(spec.caches, list_own_folders(spec)):
         return {}
     caches = PurePath(spec.caches)
     return {name: str(caches / below) for name, below in CACHES.items()}
 
 
-def needs_of(job: Job) -> tuple[AgentNeed, ...]:
+def list_needed_paths(job: Job) -> tuple[AgentNeed, ...]:
     """List the files and folders that must exist on the node before the job starts."""
     spec = job.spec
     needs = [_dataset(dataset) for dataset in spec.datasets]
@@ -163,7 +163,7 @@ def needs_of(job: Job) -> tuple[AgentNeed, ...]:
             what=f"the image {use.reference}",
             path=use.path,
             kind="file",
-            within=own_roots(spec) if use.digest is None else (),
+            within=list_own_folders(spec) if use.digest is None else (),
             size_bytes=use.size_bytes,
             mtime_ns=use.mtime_ns,
             sha256=None if use.digest is None else use.digest.removeprefix("sha256:"),
@@ -182,24 +182,24 @@ def _dataset(use: DatasetUse) -> AgentNeed:
     )
 
 
-def own_roots(spec: JobSpec) -> tuple[str, ...]:
+def list_own_folders(spec: JobSpec) -> tuple[str, ...]:
     """List the folders of the job's owner and of its project that a container has as bind
     mounts.
     """
     return allowed_roots(spec.areas, [spec.home] if spec.home else ())
 
 
-def _outermost(paths: Iterable[str]) -> list[str]:
+def _remove_nested(paths: Iterable[str]) -> list[str]:
     """Return the folders without duplicates and without folders that lie inside another one."""
     outermost: list[str] = []
     for path in sorted(paths):
-        if not within(path, outermost):
+        if not is_within(path, outermost):
             outermost.append(path)
     return outermost
 
 
 def _workdir(job: Job, folder: str, home: str) -> str:
-    workdir = named_workdir(job, folder)
+    workdir = get_workdir(job, folder)
     if workdir == "~":
         return home
     path = home.rstrip("/") + workdir[1:] if workdir.startswith("~/") else workdir

@@ -12,8 +12,8 @@ from aitne.core.jobs.states import TERMINAL, JobState
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobFilter
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, decide, require
-from aitne.services.jobs.bulk import expected_jobs
+from aitne.core.users.policy import PolicyAction, decide, require_permission
+from aitne.services.jobs.bulk import list_expected_jobs
 from aitne.services.jobs.jobs import JobService
 from aitne.store import Store
 from aitne.store.deletion import DeleteRefusal
@@ -58,7 +58,7 @@ class JobDeletion:
         self._store = store
         self._clock = clock
 
-    async def one(self, actor: Actor, job_id: UUID) -> Job:
+    async def request_deletion(self, actor: Actor, job_id: UUID) -> Job:
         """Request the deletion of one job; a repeated request has no further effect.
 
         Raises:
@@ -66,35 +66,39 @@ class JobDeletion:
             Conflict: the job has not ended, is a task of an array, or another job depends on it.
         """
         job = await self._store.get_job(job_id)
-        require(PolicyAction.JOB_DELETE, actor, "job", job_id, owner=job.owner, project=job.project)
+        require_permission(
+            PolicyAction.JOB_DELETE, actor, "job", job_id, owner=job.owner, project=job.project
+        )
         request = (await self._store.request_delete([job_id], self._clock())).get(job_id)
         if request is None:
             raise NotFound("job", job_id)
         if request.refusal is not None:
-            raise Conflict(_sentence(request.job, request.refusal))
+            raise Conflict(_describe_refusal(request.job, request.refusal))
         return request.job
 
-    async def folders(self, actor: Actor) -> JobFolders:
+    async def get_folder_sizes(self, actor: Actor) -> JobFolders:
         """Return the total disk space of the folders of the actor's ended jobs.
 
         Raises ``NotAllowed`` if the token does not permit reading.
         """
-        require(PolicyAction.STORAGE_READ, actor, "storage", actor.name, owner=actor.name)
-        return await self._store.job_folders(actor.name)
+        require_permission(
+            PolicyAction.STORAGE_READ, actor, "storage", actor.name, owner=actor.name
+        )
+        return await self._store.get_job_folders(actor.name)
 
-    async def by_ids(self, actor: Actor, ids: Sequence[UUID]) -> list[Deleted]:
+    async def request_deletion_by_ids(self, actor: Actor, ids: Sequence[UUID]) -> list[Deleted]:
         """Request the deletion of the jobs with these IDs. Each is decided separately.
 
         Return one result for each distinct ID, in the order given.
         """
         jobs_by_id = {
-            job.id: job for job in await self._store.get_jobs(ids) if not job.is_task_group
+            job.id: job for job in await self._store.find_jobs(ids) if not job.is_task_group
         }
         results: dict[UUID, Deleted] = {}
         permitted: list[UUID] = []
         for job_id in dict.fromkeys(ids):
             job = jobs_by_id.get(job_id)
-            results[job_id] = _unknown(job_id)
+            results[job_id] = _make_unknown_result(job_id)
             if job is None:
                 continue
             decision = decide(PolicyAction.JOB_DELETE, actor, owner=job.owner, project=job.project)
@@ -107,11 +111,13 @@ class JobDeletion:
             results[job_id] = (
                 _result(job, DeleteOutcome.REQUESTED, None)
                 if refusal is None
-                else _result(job, DeleteOutcome(refusal.value), _sentence(job, refusal))
+                else _result(job, DeleteOutcome(refusal.value), _describe_refusal(job, refusal))
             )
         return list(results.values())
 
-    async def by_filter(self, actor: Actor, job_filter: JobFilter, expected: int) -> list[Deleted]:
+    async def request_deletion_by_filter(
+        self, actor: Actor, job_filter: JobFilter, expected: int
+    ) -> list[Deleted]:
         """Request the deletion of all jobs that match ``job_filter`` and have ended, if their number
         is ``expected``, which the user has confirmed.
 
@@ -121,17 +127,17 @@ class JobDeletion:
         """
         states = (job_filter.states or TERMINAL) & TERMINAL
         ended_filter = job_filter.model_copy(update={"states": states, "top_level_only": True})
-        ended = await expected_jobs(
+        ended = await list_expected_jobs(
             self._jobs, actor, ended_filter, expected, "ended jobs", "deleted"
         )
-        return await self.by_ids(actor, [job.id for job in ended])
+        return await self.request_deletion_by_ids(actor, [job.id for job in ended])
 
 
 def _result(job: Job, outcome: DeleteOutcome, reason: str | None) -> Deleted:
     return Deleted(id=job.id, outcome=outcome, name=job.name, state=job.state, reason=reason)
 
 
-def _sentence(job: Job, refusal: DeleteRefusal) -> str:
+def _describe_refusal(job: Job, refusal: DeleteRefusal) -> str:
     if refusal is DeleteRefusal.ARRAY_TASK:
         return (
             f"Job {job.id} is a task of the array job {job.array_job_id}: only the whole array job "
@@ -148,7 +154,7 @@ def _sentence(job: Job, refusal: DeleteRefusal) -> str:
     )
 
 
-def _unknown(job_id: UUID) -> Deleted:
+def _make_unknown_result(job_id: UUID) -> Deleted:
     """Return the result for a job that does not exist or that the actor may not see. The two cases
     are not distinguished.
     """

@@ -30,7 +30,7 @@ _PORTS = frozenset({"base", "auto"})
 """Modules in the plug-in packages that are not plug-ins."""
 
 
-def known(field: str) -> list[str]:
+def list_permitted_values(field: str) -> list[str]:
     """Return the permitted values of ``field``, which is ``backend``, ``strategy`` or ``compress``,
     sorted.
     """
@@ -41,11 +41,13 @@ def known(field: str) -> list[str]:
     return sorted({*names, *aliases, *(point.name for point in entry_points(group=group))})
 
 
-def problems(spec: DistributedSpec, resources: Resources) -> Iterator[FieldProblem]:
+def find_distributed_problems(
+    spec: DistributedSpec, resources: Resources
+) -> Iterator[FieldProblem]:
     """Yield the problems that prevent a distributed program from running with these resources."""
     for field in _KINDS:
         name = getattr(spec, field)
-        if name not in (names := known(field)):
+        if name not in (names := list_permitted_values(field)):
             yield FieldProblem(
                 f"distributed.{field}", f"there is no {field} {name!r}", name, ", ".join(names)
             )
@@ -83,7 +85,7 @@ def problems(spec: DistributedSpec, resources: Resources) -> Iterator[FieldProbl
         )
 
 
-def warnings(spec: DistributedSpec, resources: Resources) -> Sequence[str]:
+def list_distributed_warnings(spec: DistributedSpec, resources: Resources) -> Sequence[str]:
     """Return warnings about settings that are possible but may be unintended, one sentence each."""
     ranks = spec.ranks_per_node
     sentences = []

@@ -22,7 +22,9 @@ enforce limits of these containers.
 _MEMORY, _CPU = "memory", "cpu"
 
 
-def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, tuple[str, ...]]:
+def assign_limit_enforcement(
+    spec: JobSpec, cluster: Cluster, settings: Settings
+) -> tuple[JobSpec, tuple[str, ...]]:
     """Decide which component enforces the job's limits of memory and CPUs.
 
     The scheduler enforces a limit if the current state of the cluster permits it; otherwise the
@@ -36,7 +38,7 @@ def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, 
     scheduler = settings.capabilities.title
     cpus = spec.resources.cpu
     if settings.capabilities.decides_amounts:
-        cpus = QueueDefaults.of(spec.slurm, cluster).cpus(spec.resources)
+        cpus = QueueDefaults.from_options(spec.slurm, cluster).cpus_per_node(spec.resources)
     size = _memory(spec)
     requested = spec.resources.memory_request is MemoryRequest.AMOUNT
     count = f"{cpus} CPU{'' if cpus == 1 else 's'}"
@@ -54,17 +56,25 @@ def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, 
             # Only the scheduler knows the amount on which it decides.
             agent_memory=requested
             and memory is not Holder.CGROUP
-            and _known(by_agent, _MEMORY) is not False,
+            and _can_agent_enforce(by_agent, _MEMORY) is not False,
             # An exclusive job has all CPUs of its nodes, and only the scheduler knows how many; so it
             # does of a job that leaves them to the scheduler.
             agent_cpus=cpu is not Holder.CGROUP
-            and _known(by_agent, _CPU) is not False
+            and _can_agent_enforce(by_agent, _CPU) is not False
             and not spec.slurm.exclusive
             and cpus == spec.resources.cpu,
         )
         sentences = (
-            _sentence("Memory", size, scheduler, memory, requested and _known(by_agent, _MEMORY)),
-            _sentence("CPUs", count, scheduler, cpu, _known(by_agent, _CPU)),
+            _describe_enforcement(
+                "Memory",
+                size,
+                scheduler,
+                memory,
+                requested and _can_agent_enforce(by_agent, _MEMORY),
+            ),
+            _describe_enforcement(
+                "CPUs", count, scheduler, cpu, _can_agent_enforce(by_agent, _CPU)
+            ),
         )
     return spec.model_copy(update={"held_by": held_by}), sentences
 
@@ -77,9 +87,9 @@ def _memory(spec: JobSpec) -> str:
     return describe_bytes(resources.memory_bytes) if resources.memory_bytes else "its memory"
 
 
-def limits_of(spec: JobSpec) -> tuple[RuntimeLimits, RuntimeLimits]:
+def split_limits(spec: JobSpec) -> tuple[RuntimeLimits, RuntimeLimits]:
     """Return the limits that the runtime enforces and those that the agent enforces, for a
-    specification that ``hold`` returned.
+    specification that ``assign_limit_enforcement`` returned.
     """
     memory, cpus, held_by = spec.resources.memory_bytes, spec.resources.cpu, spec.held_by
     return (
@@ -93,7 +103,7 @@ def limits_of(spec: JobSpec) -> tuple[RuntimeLimits, RuntimeLimits]:
     )
 
 
-def _known(by_agent: Sequence[str] | None, limit: str) -> bool | None:
+def _can_agent_enforce(by_agent: Sequence[str] | None, limit: str) -> bool | None:
     """Return whether the agent can enforce ``limit``, which is ``memory`` or ``cpu``.
 
     None if that is known only on the node, where the agent then tries it.
@@ -101,7 +111,7 @@ def _known(by_agent: Sequence[str] | None, limit: str) -> bool | None:
     return None if by_agent is None else limit in by_agent
 
 
-def _sentence(
+def _describe_enforcement(
     resource: str, amount: str, scheduler: str, held_by: Holder, by_agent: bool | None
 ) -> str:
     if held_by is Holder.CGROUP:

@@ -11,9 +11,9 @@ from aitne.core.models.job import Job, JobType
 from aitne.core.models.user import Actor
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.services.jobs.outside import check_not_outside
-from aitne.services.projects.limits import judge
+from aitne.services.projects.limits import check_job_limits
 from aitne.store import Store
 
 EXTENDED = "job.extended"
@@ -39,16 +39,18 @@ class ExtensionService:
             Conflict: the job does not run, or is an array job, whose tasks are extended one by one.
         """
         # Read before the job: an extension carried out in between has moved the end read then.
-        pending_limit_s = await self._store.limit_asked(job_id)
+        pending_limit_s = await self._store.find_requested_time_limit(job_id)
         job = await self._store.get_job(job_id)
-        require(PolicyAction.JOB_EXTEND, actor, "job", job_id, owner=job.owner, project=job.project)
+        require_permission(
+            PolicyAction.JOB_EXTEND, actor, "job", job_id, owner=job.owner, project=job.project
+        )
         check_not_outside(job, "extended")
         noun = "session" if job.type is JobType.SESSION else "job"
         if job.is_array:
             raise Conflict("An array job cannot be extended: extend its running tasks one by one.")
         began = job.allocated_at or job.started_at
         ends = job.expires_at
-        if began is None or ends is None or not job.state.active or job.cancel_requested_at:
+        if began is None or ends is None or not job.state.is_active or job.cancel_requested_at:
             raise Conflict(
                 f"The {noun} cannot be extended: it is {job.state}. Only a running one has an end "
                 "that can be moved."
@@ -57,7 +59,7 @@ class ExtensionService:
             raise InvalidInput.field(
                 "duration", "it must be longer than zero", value=seconds, allowed="at least 1s"
             )
-        max_s, limit = await self._longest(job)
+        max_s, limit = await self._get_longest_duration(job)
         ends = max(ends, began + timedelta(seconds=pending_limit_s or 0))
         limit_s = round((ends - began).total_seconds()) + seconds
         if limit_s > max_s:
@@ -72,18 +74,20 @@ class ExtensionService:
         await self._check_project(job, limit_s)
         if ends + timedelta(seconds=seconds) <= self._clock():
             raise Conflict(f"The {noun} has already reached its end; start a new one.")
-        extended_job = await self._store.request_extend(job_id, limit_s, asked=pending_limit_s)
+        extended_job = await self._store.request_extend(
+            job_id, limit_s, latest_requested_s=pending_limit_s
+        )
         details = {"by": actor.name, "seconds": seconds, "time_limit_s": limit_s}
         await self._store.add_job_event(job_id, EXTENDED, details)
         return extended_job
 
-    async def _longest(self, job: Job) -> tuple[int, str]:
+    async def _get_longest_duration(self, job: Job) -> tuple[int, str]:
         """Return the maximum total duration of the job in seconds, and a name of the limit for
         messages.
         """
         longest = self._settings.limits.max_duration, "limits.max_duration"
         named = job.partition or job.spec.slurm.partition
-        for part in (await self._store.cluster()).partitions:
+        for part in (await self._store.get_cluster()).partitions:
             ours = part.name in named.split(",") if named else part.default
             if ours and part.max_time_s is not None and part.max_time_s < longest[0]:
                 longest = part.max_time_s, f"MaxTime of the partition {part.name}"
@@ -95,11 +99,11 @@ class ExtensionService:
 
         Raises ``InvalidInput`` if it is exceeded.
         """
-        reading = await self._store.in_use()
+        reading = await self._store.find_limit_usage()
         if reading is None:
             return
         spec = job.spec.model_copy(update={"max_duration_s": limit_s})
-        for problem in judge(spec, reading[0], job.account or job.owner).problems:
+        for problem in check_job_limits(spec, reading[0], job.account or job.owner).problems:
             if problem.field == "max_duration":
                 raise InvalidInput.field(
                     "duration", problem.message, value=problem.value, allowed=problem.allowed

@@ -12,10 +12,10 @@ from aitne.core.jobs.failure import (
     Failure,
     Remedy,
     RemedyKind,
-    explain,
-    options_of,
+    explain_failure,
+    suggest_changes,
 )
-from aitne.core.jobs.log_lines import LogLine, lines_of
+from aitne.core.jobs.log_lines import LogLine, split_log_lines
 from aitne.core.models.job import Job, ResubmitOptions
 from aitne.core.models.user import Actor
 from aitne.services.jobs.admission import Admission
@@ -33,17 +33,17 @@ class FailureService:
         self._jobs = jobs
         self._admission = admission
 
-    async def of(self, actor: Actor, job_id: UUID) -> Failure | None:
+    async def explain_failure(self, actor: Actor, job_id: UUID) -> Failure | None:
         """Return the explanation of the job's failure; None if it has not failed.
 
         Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if
         the token does not permit reading.
         """
         job = await self._jobs.get(actor, job_id)
-        failure = explain(job, ())
+        failure = explain_failure(job, ())
         if failure is None:
             return None
-        failure = explain(job, await self._lines(actor, job)) or failure
+        failure = explain_failure(job, await self._lines(actor, job)) or failure
         return failure.model_copy(update={"remedies": await self._remedies(actor, job, failure)})
 
     async def _lines(self, actor: Actor, job: Job) -> Sequence[LogLine]:
@@ -56,15 +56,15 @@ class FailureService:
             )
         except (Unavailable, NotAllowed, NotFound):
             return ()  # the row explains the failure, too; the view of the log has the error
-        return lines_of(chunk.data, chunk.offset)
+        return split_log_lines(chunk.data, chunk.offset)
 
     async def _remedies(self, actor: Actor, job: Job, failure: Failure) -> tuple[Remedy, ...]:
         if failure.cause in _OF_PACKAGES:
             return (Remedy(kind=RemedyKind.PACKAGES),)
         if "resubmit" not in self._jobs.actions(actor, job):
             return ()
-        for options in options_of(job, failure.cause):
-            if await self._fits(actor, job, options):
+        for options in suggest_changes(job, failure.cause):
+            if await self._can_run(actor, job, options):
                 return (
                     Remedy(
                         kind=RemedyKind.RESUBMIT,
@@ -74,11 +74,11 @@ class FailureService:
                 )
         return ()
 
-    async def _fits(self, actor: Actor, job: Job, options: ResubmitOptions) -> bool:
+    async def _can_run(self, actor: Actor, job: Job, options: ResubmitOptions) -> bool:
         """Return whether a repetition of the job with the changes ``options`` could run."""
         try:
-            admitted = await self._admission.again(actor, job, options=options)
-            await self._admission.within_limits(self._admission.draft(actor, admitted))
+            admitted = await self._admission.readmit(actor, job, options=options)
+            await self._admission.find_blocking_limit(self._admission.draft(actor, admitted))
         except (InvalidInput, NotAllowed, Conflict):
             return False
         return True

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from aitne.core.errors import AitneError, NotSupported
-from aitne.core.jobs.states import retries
+from aitne.core.jobs.states import permits_retry
 from aitne.core.models.job import Job
 from aitne.core.ports.files import JobFiles, JobLocation, LogChunk
 from aitne.core.ports.outside import OutsideJobs, OutsideLog
@@ -55,7 +55,7 @@ class _Watch:
     task: asyncio.Task[None] | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def tell(self) -> None:
+    def notify_followers(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()
 
@@ -66,9 +66,9 @@ def _ended(job: Job) -> bool:
     again = (
         job.reason is not None
         and job.cancel_requested_at is None
-        and retries(job.reason, policy.on, job.attempt, policy.max)
+        and permits_retry(job.reason, policy.on, job.attempt, policy.max)
     )
-    return job.state.terminal and not again
+    return job.state.is_terminal and not again
 
 
 def _outside_log(job: Job, task: int | None) -> OutsideLog | None:
@@ -138,7 +138,7 @@ class LogFollower:
         the log can no longer be read.
         """
         source = self._source(job, outside_task)
-        watch = self._join(source, job)
+        watch = self._add_follower(source, job)
         try:
             attempt = job.attempt
             while True:
@@ -157,19 +157,19 @@ class LogFollower:
                 else:
                     await changed.wait()
         finally:
-            self._leave(source, watch)
+            self._remove_follower(source, watch)
 
-    def _join(self, source: LogSource, job: Job) -> _Watch:
+    def _add_follower(self, source: LogSource, job: Job) -> _Watch:
         watch = self._watches.get(source)
         if watch is None or watch.error is not None or watch.ended:
             watch = _Watch(job.attempt, _ended(job))
             self._watches[source] = watch
             if not watch.ended:
-                watch.task = asyncio.create_task(self._watch(source, watch))
+                watch.task = asyncio.create_task(self._check_for_output(source, watch))
         watch.followers += 1
         return watch
 
-    def _leave(self, source: LogSource, watch: _Watch) -> None:
+    def _remove_follower(self, source: LogSource, watch: _Watch) -> None:
         watch.followers -= 1
         if watch.followers == 0:
             if watch.task is not None:
@@ -177,7 +177,7 @@ class LogFollower:
             if self._watches.get(source) is watch:
                 del self._watches[source]
 
-    async def _watch(self, source: LogSource, watch: _Watch) -> None:
+    async def _check_for_output(self, source: LogSource, watch: _Watch) -> None:
         quiet = 0
         ended_at: float | None = None
         try:
@@ -185,20 +185,20 @@ class LogFollower:
                 size = (await self._read(source, watch.attempt, 0, 0)).size
                 if size != watch.size:
                     watch.size, quiet = size, 0
-                    watch.tell()
+                    watch.notify_followers()
                 else:
                     quiet += 1
                 # A log that grows all the time must not hide that its job has ended or was retried.
                 if quiet % STATE_EVERY == 0:
                     job = await self._store.get_job(source.row_id)
                     now = asyncio.get_running_loop().time()
-                    ended_at = (ended_at or now) if job.state.terminal else None
+                    ended_at = (ended_at or now) if job.state.is_terminal else None
                     gave_up = ended_at is not None and now - ended_at > RETRY_PATIENCE_S
                     if _ended(job) or gave_up or job.attempt != watch.attempt:
                         watch.ended, watch.attempt = _ended(job) or gave_up, job.attempt
                         watch.size = -1
-                        watch.tell()
+                        watch.notify_followers()
                 await asyncio.sleep(self._interval_s)
         except AitneError as error:
             watch.error = error
-            watch.tell()
+            watch.notify_followers()

@@ -28,7 +28,7 @@ class StartForecast:
     warnings: tuple[str, ...] = ()
     """Warnings for the user, as sentences."""
 
-    def later(self, now: datetime) -> str | None:
+    def find_pending_reason(self, now: datetime) -> str | None:
         """Return a pending reason if the job is expected to start later than ``now``; None if it
         starts at once or its start is unknown.
         """
@@ -46,7 +46,7 @@ class Forecaster:
         self._renderer = renderer
         self._scheduler = scheduler
 
-    async def ask(self, job: Job, after: Sequence[str]) -> StartForecast:
+    async def get_forecast(self, job: Job, after: Sequence[str]) -> StartForecast:
         """Return the scheduler's forecast for the job.
 
         If the scheduler does not answer, the forecast contains only a warning.

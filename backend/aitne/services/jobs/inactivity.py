@@ -9,7 +9,7 @@ from aitne.core.models.template import InactivityLimit
 from aitne.core.notifications.settings import IdleSettings
 
 
-def inactivity(
+def resolve_inactivity(
     requested: int | Literal["off"] | None, offered: InactivityLimit, idle: IdleSettings
 ) -> int | None:
     """Return the number of seconds without activity after which a session is ended; None if there

@@ -15,7 +15,7 @@ from aitne.core.models.node import Cluster
 from aitne.core.models.user import Actor
 from aitne.core.ports.accounts import UnixAccount
 from aitne.core.ports.topology import CurrentTopology
-from aitne.core.users.policy import PolicyAction, not_in_session, require
+from aitne.core.users.policy import PolicyAction, describe_session_refusal, require_permission
 from aitne.services.jobs.beside_session import session_problems
 from aitne.services.jobs.offers import AvailabilityService
 from aitne.services.jobs.problems import Problems
@@ -56,7 +56,7 @@ class CheckSources:
 
 async def check_secrets(request: JobRequest, sources: CheckSources, problems: Problems) -> None:
     """Check that the user has stored the secrets that the job names."""
-    problems.extend(await sources.secrets.missing(request.actor.name, request.spec.secrets))
+    problems.extend(await sources.secrets.list_missing(request.actor.name, request.spec.secrets))
 
 
 async def check_session(request: JobRequest, sources: CheckSources, problems: Problems) -> None:
@@ -74,7 +74,7 @@ async def check_account(request: JobRequest, sources: CheckSources, problems: Pr
     charged, actor = request.spec.slurm.account, request.actor
     if charged is None or charged in actor.projects or actor.is_admin:
         return
-    if await sources.store.standing(charged) is not None:
+    if await sources.store.find_project_status(charged) is not None:
         problems.add(
             "slurm.account",
             f"it is the project {charged}, and you are no member of it",
@@ -97,11 +97,13 @@ async def check_session_token(
     if request.actor.session is None:
         return
     if request.spec.type is JobType.SESSION:
-        raise NotAllowed(not_in_session("start another session"))
+        raise NotAllowed(describe_session_refusal("start another session"))
     own = (await sources.store.get_job(request.actor.session)).spec.secrets
     if other := sorted(set(request.spec.secrets) - set(own)):
         raise NotAllowed(
-            not_in_session(f"give a job the secrets {', '.join(other)}, which the session lacks")
+            describe_session_refusal(
+                f"give a job the secrets {', '.join(other)}, which the session lacks"
+            )
         )
 
 
@@ -110,7 +112,7 @@ async def check_ranks_python(
 ) -> None:
     """Check that enough nodes have a Python that can run ranks of a notebook."""
     if needs_ranks_python(request.spec):
-        pythons = await sources.topology.pythons(request.actor.name)
+        pythons = await sources.topology.get_python_versions(request.actor.name)
         problems.extend(python_problems(request.spec, request.fitting.able, pythons))
 
 
@@ -120,7 +122,9 @@ async def check_files(request: JobRequest, sources: CheckSources, problems: Prob
     Raises:
         InvalidInput: something is missing, unreadable or differs from the catalogue.
     """
-    request.unseen.extend(await sources.offers.look(request.actor, request.spec, request.account))
+    request.unseen.extend(
+        await sources.offers.check_files(request.actor, request.spec, request.account)
+    )
 
 
 async def check_dependencies(
@@ -133,7 +137,7 @@ async def check_dependencies(
         for job_id in getattr(request.spec, kind):
             try:
                 other = await sources.store.get_job(job_id)
-                require(
+                require_permission(
                     PolicyAction.JOB_READ,
                     request.actor,
                     "job",
@@ -166,7 +170,7 @@ def _check_dependency(kind: str, job: Job, problems: Problems) -> None:
             "has retries, which are other jobs for the scheduler" if job.is_array else "is no array"
         )
         problems.add(kind, f"job {job.id} {what}", job.id, "array jobs without retries")
-    elif kind in ("after", "aftercorr") and job.state.terminal and not completed:
+    elif kind in ("after", "aftercorr") and job.state.is_terminal and not completed:
         problems.add(
             kind,
             f"job {job.id} ended {job.state}, so this one would never start",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Literal
 
 from aitne.core.cluster.job_limits import max_array_tasks
-from aitne.core.jobs.parameters import suggestion
+from aitne.core.jobs.parameters import format_suggestion
 from aitne.core.models.base import OFF
 from aitne.core.models.image import BARE
 from aitne.core.models.job import JobType
@@ -18,8 +18,8 @@ from aitne.core.models.template import MemoryLimit
 from aitne.core.sizes import describe_bytes
 from aitne.core.units import format_duration
 from aitne.services.jobs import distributed
-from aitne.services.jobs.amounts import memory_of
-from aitne.services.jobs.cluster_check import check_array_size, check_most
+from aitne.services.jobs.amounts import resolve_memory
+from aitne.services.jobs.cluster_check import check_array_size, check_maximum
 from aitne.services.jobs.inactivity import max_inactivity
 from aitne.services.jobs.placement import placement_problems
 from aitne.services.jobs.problems import Problems
@@ -37,11 +37,11 @@ def check_template(file: JobFile, offer: Offer, problems: Problems) -> None:
     names = [template.name for template in offer.templates.templates()]
     problems.add(
         "template",
-        f"there is no template {name!r}{suggestion(name, names)}",
+        f"there is no template {name!r}{format_suggestion(name, names)}",
         name,
         ", ".join(names) or "none",
     )
-    problems.check()
+    problems.raise_if_any()
 
 
 def check_template_parameters(file: JobFile, offer: Offer, problems: Problems) -> None:
@@ -171,12 +171,12 @@ def check_amounts(file: JobFile, offer: Offer, problems: Problems) -> None:
             if value < limit.min:
                 message = f"{value} is less than this template takes"
                 problems.add(name, message, value, f"at least {limit.min}")
-            check_most(name, value, limit.max, problems)
-        memory = memory_of(file.resources, bounds, offer.queue)
+            check_maximum(name, value, limit.max, problems)
+        memory = resolve_memory(file.resources, bounds, offer.queue)
         _check_memory(memory, bounds.memory, offer.template.name, problems)
         gpu = resources.gpu
-        check_most("resources.gpu", gpu.count, bounds.gpu.max, problems, shown=str(gpu))
-    check_most("resources.nodes", resources.nodes, offer.settings.limits.max_nodes, problems)
+        check_maximum("resources.gpu", gpu.count, bounds.gpu.max, problems, shown=str(gpu))
+    check_maximum("resources.nodes", resources.nodes, offer.settings.limits.max_nodes, problems)
 
 
 def _check_memory(
@@ -270,7 +270,7 @@ def check_slurm(file: JobFile, offer: Offer, problems: Problems) -> None:
 def check_distributed(file: JobFile, offer: Offer, problems: Problems) -> None:
     """Check that the job's ranks can run with its resources, and that its template has ranks."""
     if offer.ranks is not None:
-        problems.extend(distributed.problems(offer.ranks, offer.resources))
+        problems.extend(distributed.find_distributed_problems(offer.ranks, offer.resources))
         return
     template = offer.template
     if offer.type is not JobType.SESSION or template is None or template.offers_ranks:

@@ -16,7 +16,7 @@ from aitne.core.models.job_placement import (
     ReportedPlacement,
 )
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.services.cluster.topology import ClusterTopologies
 from aitne.store import Store
 from aitne.store.snapshots import DocumentKind
@@ -46,21 +46,23 @@ class JobPlacementService:
             Conflict: the job has no nodes.
         """
         job = await self._store.get_job(job_id)
-        require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        require_permission(
+            PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project
+        )
         if not job.nodes:
-            raise Conflict(_why_not(job))
-        document = await self._store.document(job_id, DocumentKind.PLACEMENT)
+            raise Conflict(_explain_missing_placement(job))
+        document = await self._store.find_document(job_id, DocumentKind.PLACEMENT)
         reported = None if document is None else ReportedPlacement.model_validate(document)
         if reported is not None and set(reported.given) != set(job.nodes):
             reported = None  # of an earlier start on other nodes
-        tree = (await self._topologies.current()).tree
+        tree = (await self._topologies.get_topology()).tree
         return await asyncio.to_thread(_placement, job, reported, tree)
 
 
-def _why_not(job: Job) -> str:
+def _explain_missing_placement(job: Job) -> str:
     if job.is_array or job.is_task_group:
         return f"Job {job.name} is an array, whose tasks have nodes. Name one of its tasks."
-    if job.state.terminal:
+    if job.state.is_terminal:
         return f"Job {job.name} has no placement: it is {job.state} and had no nodes."
     return f"Job {job.name} has no placement yet: it is {job.state}. Wait until it runs."
 
@@ -80,8 +82,8 @@ def _placement(
         crossings = PlacementCosts(**{name: cost.crossings for name, cost in costs.items()})
         uplink = PlacementCosts(**{name: cost.busiest_uplink for name, cost in costs.items()})
     else:
-        crossings = _unverified(None if reported is None else reported.crossings)
-        uplink = _unverified(None if reported is None else reported.busiest_uplink)
+        crossings = _to_reported_costs(None if reported is None else reported.crossings)
+        uplink = _to_reported_costs(None if reported is None else reported.busiest_uplink)
     return JobPlacement(
         given=given,
         order=order,
@@ -90,7 +92,7 @@ def _placement(
         switches=() if tree is None else _switches(tree, set(leaves.values())),
         leaves=leaves,
         bindings=() if reported is None else reported.bindings,
-        reason=_reason(reported),
+        reason=_describe_reason(reported),
     )
 
 
@@ -116,7 +118,7 @@ def _costs(
     return {"given": costs[0], "chosen": costs[1], "best": best}
 
 
-def _unverified(pair: ReportedCosts | None) -> PlacementCosts | None:
+def _to_reported_costs(pair: ReportedCosts | None) -> PlacementCosts | None:
     """Return the costs as the agent has computed them. They are used if the platform knows no
     topology. None: the agent has reported none.
     """
@@ -135,7 +137,7 @@ def _switches(tree: TopologyTree, leaves: set[str]) -> tuple[PlacementSwitch, ..
     )
 
 
-def _reason(reported: ReportedPlacement | None) -> str:
+def _describe_reason(reported: ReportedPlacement | None) -> str:
     if reported is None:
         return "The job has reported no order of its nodes."
     # The text comes from a process of the user: no more than a line is taken from it.

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from uuid import UUID
 
 from aitne.core.errors import Conflict, InvalidInput, NotFound
-from aitne.core.jobs.layout import result_error_name, result_name
+from aitne.core.jobs.layout import result_error_file_name, result_file_name
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
 from aitne.core.ports.files import JobFiles, JobLocation
 from aitne.core.sizes import describe_bytes
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.services.jobs.file_parts import FileParts, open_parts
 from aitne.store import Store
 
@@ -46,12 +46,14 @@ class JobResultService:
             Unavailable: the result cannot be read now.
         """
         job = await self._store.get_job(job_id)
-        require(PolicyAction.JOB_RESULT, actor, "job", job_id, owner=job.owner, project=job.project)
+        require_permission(
+            PolicyAction.JOB_RESULT, actor, "job", job_id, owner=job.owner, project=job.project
+        )
         if job.is_array:
             raise InvalidInput.field(
                 "job_id", "the tasks of an array have results, not the array itself", value=job_id
             )
-        if not job.state.terminal:
+        if not job.state.is_terminal:
             raise Conflict(
                 f"Job {job.name} has not ended (it is {job.state}), so it has no result."
             )
@@ -77,5 +79,5 @@ class JobResultService:
 
 def _name(job: Job, rank: int | None) -> str:
     if rank is None and job.state is not JobState.COMPLETED:
-        return result_error_name(job.array_task_id)
-    return result_name(job.array_task_id, rank or 0)
+        return result_error_file_name(job.array_task_id)
+    return result_file_name(job.array_task_id, rank or 0)

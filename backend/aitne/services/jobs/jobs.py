@@ -11,7 +11,7 @@ from uuid import UUID
 
 from aitne.core.cluster import gpu_forecast
 from aitne.core.errors import AitneError, Conflict, InvalidInput, NotAllowed, NotFound
-from aitne.core.jobs.env_values import with_visible_env
+from aitne.core.jobs.env_values import hide_env_values
 from aitne.core.jobs.states import WAITING, JobState
 from aitne.core.models.event import Event
 from aitne.core.models.job import (
@@ -30,16 +30,16 @@ from aitne.core.models.sample import Sample
 from aitne.core.models.user import Actor
 from aitne.core.ports.files import JobFiles, LogChunk
 from aitne.core.ports.outside import OutsideJobs
-from aitne.core.sweeps import expand
-from aitne.core.users.policy import PolicyAction, decide, require
+from aitne.core.sweeps import expand_sweep
+from aitne.core.users.policy import PolicyAction, decide, require_permission
 from aitne.services.jobs.admission import Admission, AdmittedJob
 from aitne.services.jobs.follow import LogFollower
 from aitne.services.jobs.forecast import Forecaster, StartForecast
-from aitne.services.jobs.outside import check_log, check_not_outside
-from aitne.services.jobs.placement import advice
+from aitne.services.jobs.outside import check_log_access, check_not_outside
+from aitne.services.jobs.placement import plan_placement
 from aitne.services.jobs.render import Renderer
-from aitne.services.platform.maintenance import held_because, reaches_into
-from aitne.services.users.session_tokens import own_jobs
+from aitne.services.platform.maintenance import find_hold_reason, find_overlap_warning
+from aitne.services.users.session_tokens import restrict_to_own_jobs
 from aitne.store import Store
 from aitne.store.new_jobs import CreatedJob, Idempotency, NewJob
 from aitne.store.paging import Page
@@ -67,7 +67,7 @@ class JobService:
         self._renderer = renderer
         self._forecaster = forecaster
         self._clock = clock
-        self._follower = LogFollower(store, files, renderer.place, outside)
+        self._follower = LogFollower(store, files, renderer.get_location, outside)
 
     async def plan(
         self, actor: Actor, file: JobFile, *, rank_group: RankGroupSpec | None = None
@@ -79,20 +79,20 @@ class JobService:
             InvalidInput: ``create`` would refuse the job file for the same reason.
             NotAllowed: the token does not permit reading.
         """
-        admitted = await self._admission.of_file(actor, file, PolicyAction.PROJECT_READ, rank_group)
+        admitted = await self._admission.admit(actor, file, PolicyAction.PROJECT_READ, rank_group)
         spec, fitting = admitted.spec, admitted.fitting
-        waiting = [job for job in admitted.after if not job.state.terminal]
+        waiting = [job for job in admitted.after if not job.state.is_terminal]
         draft = self._admission.draft(actor, admitted)
-        if spec.singleton and (namesake := await self._store.first_namesake(draft)):
+        if spec.singleton and (namesake := await self._store.find_first_namesake(draft)):
             waiting.append(namesake)
-        by_limits = await self._admission.within_limits(draft)
-        window, now = await self._store.maintenance(), self._clock()
-        hold_reason = held_because(window, now)
+        by_limits = await self._admission.find_blocking_limit(draft)
+        window, now = await self._store.find_maintenance(), self._clock()
+        hold_reason = find_hold_reason(window, now)
         # Where nodes are drained, for the maintenance or otherwise, Slurm reports that none will ever fit.
         forecast = (
             StartForecast()
             if hold_reason or fitting.away
-            else await self._forecaster.ask(
+            else await self._forecaster.get_forecast(
                 draft,
                 [
                     job.scheduler_id
@@ -101,8 +101,8 @@ class JobService:
                 ],
             )
         )
-        in_turn = forecast.later(now)
-        ahead = reaches_into(window, now, spec.max_duration_s)
+        in_turn = forecast.find_pending_reason(now)
+        ahead = find_overlap_warning(window, now, spec.max_duration_s)
         pending_reason = hold_reason or by_limits or fitting.reason or in_turn
         begins_at = draft.begins_at
         if spec.hold:
@@ -122,15 +122,16 @@ class JobService:
             enforcement=admitted.limits,
             script=self._renderer.script(draft),
             placement=await self._advice(admitted, now),
-            settings=() if spec.sweep is None else tuple(expand(spec.sweep)),
+            settings=() if spec.sweep is None else tuple(expand_sweep(spec.sweep)),
         )
 
     async def _advice(self, admitted: AdmittedJob, now: datetime) -> PlacementPlan | None:
         spec, nodes = admitted.spec, admitted.fitting.able
         waits: Mapping[str, float] = {}
         if admitted.tree is not None and spec.resources.nodes > 1 and spec.resources.gpu.count:
-            waits = gpu_forecast.waits(nodes, await self._store.gpus_held(), now)
-        return advice(spec, nodes, admitted.tree, waits)
+            allocated = await self._store.list_allocated_gpus()
+            waits = gpu_forecast.compute_node_waits(nodes, allocated, now)
+        return plan_placement(spec, nodes, admitted.tree, waits)
 
     async def create(
         self,
@@ -152,10 +153,10 @@ class JobService:
         """
         body: Any = file.model_dump(mode="json")
         body = body if rank_group is None else [body, rank_group.model_dump(mode="json")]
-        idempotency = Idempotency.of(actor.name, idempotency_key, "create", body)
+        idempotency = Idempotency.from_request(actor.name, idempotency_key, "create", body)
         if (earlier := await self._replay(actor, idempotency)) is not None:
             return earlier
-        admitted = await self._admission.of_file(actor, file, PolicyAction.JOB_CREATE, rank_group)
+        admitted = await self._admission.admit(actor, file, PolicyAction.JOB_CREATE, rank_group)
         return await self._store_new(actor, admitted, idempotency)
 
     async def create_many(
@@ -177,7 +178,7 @@ class JobService:
             NotAllowed: the credential may not create jobs.
             IdempotencyConflict: the key was used with another request.
         """
-        whole = Idempotency.of(actor.name, idempotency_key, "create_many", body)
+        whole = Idempotency.from_request(actor.name, idempotency_key, "create_many", body)
         # No key of a client has a space, so these are not the keys of other requests.
         wishes = [
             None if whole is None else whole.model_copy(update={"key": f"{whole.key} {number}"})
@@ -187,7 +188,7 @@ class JobService:
         replays = await self._store.find_replays([wish for wish in wishes if wish is not None])
         results: builtins.list[CreatedJob | AitneError | None] = []
         new_jobs: builtins.list[NewJob] = []
-        live = await self._store.count_live(actor.name)
+        live = await self._store.count_live_jobs(actor.name)
         for file, wish in zip(files, wishes, strict=True):
             earlier = None if wish is None else replays.get(wish.key)
             if earlier is not None:
@@ -196,8 +197,8 @@ class JobService:
             try:
                 if isinstance(file, AitneError):
                     raise file
-                admitted = await self._admission.of_file(actor, file, PolicyAction.JOB_CREATE)
-                rows = await self._admission.rows(actor, admitted)
+                admitted = await self._admission.admit(actor, file, PolicyAction.JOB_CREATE)
+                rows = await self._admission.make_rows(actor, admitted)
                 live = self._admission.check_live(live, rows, admitted.max_live_jobs)
             except (InvalidInput, NotAllowed, Conflict) as error:
                 results.append(error)
@@ -213,7 +214,7 @@ class JobService:
         Raises ``NotFound``, also for a job that the actor may not see, and ``NotAllowed`` if the
         credential may not read jobs.
         """
-        return with_visible_env(actor, await self._allowed(PolicyAction.JOB_READ, actor, job_id))
+        return hide_env_values(actor, await self._get_job(PolicyAction.JOB_READ, actor, job_id))
 
     async def list(
         self,
@@ -234,8 +235,8 @@ class JobService:
         """
         _check_scope(PolicyAction.JOB_READ, actor)
         return await self._store.list_jobs(
-            own_jobs(actor, job_filter),
-            visible_to=_eyes(actor),
+            restrict_to_own_jobs(actor, job_filter),
+            visible_to=_visible_to(actor),
             cursor=cursor,
             limit=limit,
             sort=sort,
@@ -249,7 +250,8 @@ class JobService:
         Raises ``NotAllowed`` if the token does not permit reading.
         """
         _check_scope(PolicyAction.JOB_READ, actor)
-        return await self._store.count_jobs(own_jobs(actor, job_filter), visible_to=_eyes(actor))
+        job_filter = restrict_to_own_jobs(actor, job_filter)
+        return await self._store.count_jobs(job_filter, visible_to=_visible_to(actor))
 
     async def cancel(self, actor: Actor, job_id: UUID) -> Job:
         """Request the cancellation of the job and return it; a job that has ended is returned
@@ -258,7 +260,7 @@ class JobService:
         Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if
         the actor may not cancel it.
         """
-        job = await self._allowed(PolicyAction.JOB_CANCEL, actor, job_id)
+        job = await self._get_job(PolicyAction.JOB_CANCEL, actor, job_id)
         verb = "Stopped" if job.type is JobType.SESSION else "Cancelled"
         return await self._store.request_cancel(job_id, self._clock(), f"{verb} by {actor.name}.")
 
@@ -270,7 +272,7 @@ class JobService:
             NotAllowed: the actor may not hold it.
             Conflict: neither the job nor a task of it is pending.
         """
-        await self._allowed(PolicyAction.JOB_HOLD, actor, job_id)
+        await self._get_job(PolicyAction.JOB_HOLD, actor, job_id)
         return await self._store.request_hold(job_id, True)
 
     async def release(self, actor: Actor, job_id: UUID) -> Job:
@@ -278,7 +280,7 @@ class JobService:
 
         Raises the same errors as ``hold``.
         """
-        await self._allowed(PolicyAction.JOB_HOLD, actor, job_id)
+        await self._get_job(PolicyAction.JOB_HOLD, actor, job_id)
         return await self._store.request_hold(job_id, False)
 
     async def throttle(self, actor: Actor, job_id: UUID, max_parallel: int | None) -> Job:
@@ -290,7 +292,7 @@ class JobService:
             InvalidInput: the job is no array.
             Conflict: the job has ended.
         """
-        job = await self._allowed(PolicyAction.JOB_HOLD, actor, job_id)
+        job = await self._get_job(PolicyAction.JOB_HOLD, actor, job_id)
         check_not_outside(job, "given another limit of tasks")
         return await self._store.request_throttle(job_id, max_parallel)
 
@@ -309,15 +311,15 @@ class JobService:
         With ``continues``, the job is a session that reopens the documents that were open in the
         old session. Raises the same errors as ``create``, and ``NotFound``.
         """
-        old = await self._allowed(PolicyAction.JOB_RESUBMIT, actor, job_id)
+        old = await self._get_job(PolicyAction.JOB_RESUBMIT, actor, job_id)
         check_not_outside(old, "resubmitted")
         verb = "continue" if continues else "resubmit"
         changes = {} if options is None else options.model_dump(exclude_none=True)
         body = [str(job_id), changes] if changes else str(job_id)
-        idempotency = Idempotency.of(actor.name, idempotency_key, verb, body)
+        idempotency = Idempotency.from_request(actor.name, idempotency_key, verb, body)
         if (earlier := await self._replay(actor, idempotency)) is not None:
             return earlier
-        admitted = await self._admission.again(actor, old, continues=continues, options=options)
+        admitted = await self._admission.readmit(actor, old, continues=continues, options=options)
         return await self._store_new(actor, admitted, idempotency)
 
     async def replay(
@@ -329,14 +331,14 @@ class JobService:
         ``verb`` and ``body`` identify the request. Raises ``IdempotencyConflict`` if the key was
         used with another request, and ``NotAllowed``.
         """
-        return await self._replay(actor, Idempotency.of(actor.name, key, verb, body))
+        return await self._replay(actor, Idempotency.from_request(actor.name, key, verb, body))
 
     async def script(self, actor: Actor, job_id: UUID) -> str:
         """Return the batch script of the job's current attempt.
 
         Raises ``NotFound``, and ``Conflict`` for a job that was not submitted through the platform.
         """
-        job = await self._allowed(PolicyAction.JOB_READ, actor, job_id)
+        job = await self._get_job(PolicyAction.JOB_READ, actor, job_id)
         check_not_outside(job, "shown as a batch script of the platform")
         return self._renderer.script(job)
 
@@ -345,16 +347,16 @@ class JobService:
 
         Raises ``NotFound``, also if the actor may not see the job.
         """
-        await self._allowed(PolicyAction.JOB_READ, actor, job_id)
-        return await self._store.samples(job_id)
+        await self._get_job(PolicyAction.JOB_READ, actor, job_id)
+        return await self._store.list_samples(job_id)
 
     async def profile(self, actor: Actor, job_id: UUID) -> Profile:
         """Return the profile of the collectives that the job's ranks recorded.
 
         Raises ``NotFound``, also if the ranks have not reported a profile.
         """
-        await self._allowed(PolicyAction.JOB_READ, actor, job_id)
-        profile = await self._store.profile(job_id)
+        await self._get_job(PolicyAction.JOB_READ, actor, job_id)
+        profile = await self._store.find_profile(job_id)
         if profile is None:
             raise NotFound(
                 "profile of job",
@@ -366,8 +368,8 @@ class JobService:
 
     async def events(self, actor: Actor, job_id: UUID) -> Sequence[Event]:
         """List the job's events, oldest first. Raises ``NotFound``."""
-        await self._allowed(PolicyAction.JOB_READ, actor, job_id)
-        return await self._store.job_events(job_id)
+        await self._get_job(PolicyAction.JOB_READ, actor, job_id)
+        return await self._store.list_job_events(job_id)
 
     async def read_log(
         self, actor: Actor, job_id: UUID, *, task: int | None, offset: int, limit: int
@@ -380,7 +382,7 @@ class JobService:
             InvalidInput: the job is an array and ``task`` is None.
             Unavailable: the log cannot be read now.
         """
-        job = await self._logged(actor, job_id, task)
+        job = await self._get_job_of_log(actor, job_id, task)
         max_bytes = max(0, min(limit, MAX_LOG_READ))
         outside_task = task if job.is_outside else None
         return await self._follower.read(job, offset, max_bytes, outside_task=outside_task)
@@ -392,7 +394,7 @@ class JobService:
 
         Raises the same errors as ``read_log``, when the first part is requested.
         """
-        job = await self._logged(actor, job_id, task)
+        job = await self._get_job_of_log(actor, job_id, task)
         outside_task = task if job.is_outside else None
         follow = self._follower.follow(job, offset, outside_task=outside_task)
         async with aclosing(follow) as pieces:
@@ -405,9 +407,9 @@ class JobService:
         They are among open, extend, stop, cancel, attach, hold, release, resubmit, continue,
         delete.
         """
-        live = not job.state.terminal and job.cancel_requested_at is None
+        live = not job.state.is_terminal and job.cancel_requested_at is None
         session = job.type is JobType.SESSION
-        running = live and job.state.active and job.expires_at is not None
+        running = live and job.state.is_active and job.expires_at is not None
         # Some tasks of an array wait while others run.
         waits = job.state in WAITING or job.is_array
         possible = {
@@ -421,16 +423,18 @@ class JobService:
             ),
             "stop": (session and live, PolicyAction.JOB_CANCEL),
             "cancel": (not session and live, PolicyAction.JOB_CANCEL),
-            "attach": (live and job.attachable, PolicyAction.JOB_ATTACH),
+            "attach": (live and job.is_attachable, PolicyAction.JOB_ATTACH),
             "hold": (live and waits and not job.spec.hold, PolicyAction.JOB_HOLD),
             "release": (live and waits and job.spec.hold, PolicyAction.JOB_HOLD),
             "resubmit": (
-                job.state.terminal and not job.is_outside and job.session_id is None,
+                job.state.is_terminal and not job.is_outside and job.session_id is None,
                 PolicyAction.JOB_RESUBMIT,
             ),
-            "continue": (session and job.state.terminal, PolicyAction.JOB_RESUBMIT),
+            "continue": (session and job.state.is_terminal, PolicyAction.JOB_RESUBMIT),
             "delete": (
-                job.state.terminal and job.array_job_id is None and job.delete_requested_at is None,
+                job.state.is_terminal
+                and job.array_job_id is None
+                and job.delete_requested_at is None,
                 PolicyAction.JOB_DELETE,
             ),
         }
@@ -440,24 +444,24 @@ class JobService:
             if now and decide(action, actor, owner=job.owner, project=job.project).allowed
         ]
 
-    async def _allowed(self, action: PolicyAction, actor: Actor, job_id: UUID) -> Job:
+    async def _get_job(self, action: PolicyAction, actor: Actor, job_id: UUID) -> Job:
         job = await self._store.get_job(job_id)
-        require(action, actor, "job", job_id, owner=job.owner, project=job.project)
+        require_permission(action, actor, "job", job_id, owner=job.owner, project=job.project)
         return job
 
-    async def _logged(self, actor: Actor, job_id: UUID, task: int | None) -> Job:
+    async def _get_job_of_log(self, actor: Actor, job_id: UUID, task: int | None) -> Job:
         """Return the database row of the job or task that the log belongs to; ``task`` is an array
         index or None.
         """
-        job = await self._allowed(PolicyAction.JOB_READ, actor, job_id)
+        job = await self._get_job(PolicyAction.JOB_READ, actor, job_id)
         if job.is_outside:
-            check_log(job, task, actor)
+            check_log_access(job, task, actor)
             return job
         if job.array_task_id is not None or not job.is_array:
             if task is not None and task != job.array_task_id:
                 raise InvalidInput.field("task", "this job has no such task", value=task)
             return job
-        row = None if task is None else await self._store.array_task(job_id, task)
+        row = None if task is None else await self._store.find_array_task(job_id, task)
         if row is not None:
             return row
         raise InvalidInput.field(
@@ -477,24 +481,19 @@ class JobService:
     async def _store_new(
         self, actor: Actor, admitted: AdmittedJob, idempotency: Idempotency | None
     ) -> CreatedJob:
-        rows = await self._admission.rows(actor, admitted)
-        live = await self._store.count_live(actor.name)
+        rows = await self._admission.make_rows(actor, admitted)
+        live = await self._store.count_live_jobs(actor.name)
         self._admission.check_live(live, rows, admitted.max_live_jobs)
         return await self._store.create_job(*rows, idempotency=idempotency)
 
 
-def _eyes(actor: Actor) -> str | None:
-    """Return the name of the user whose permissions restrict a query of the store; None for an
-    administrator, who may see all jobs.
-    """
+def _visible_to(actor: Actor) -> str | None:
+    """Return the user to whose jobs a query of the store is restricted; None for administrators."""
     return None if actor.is_admin else actor.name
 
 
 def _check_scope(action: PolicyAction, actor: Actor) -> None:
-    """Check that the credential permits the action on the actor's own jobs.
-
-    Raises ``NotAllowed`` if it does not.
-    """
+    """Raise ``NotAllowed`` if the credential does not permit the action on the actor's own jobs."""
     decision = decide(action, actor, owner=actor.name, project=actor.user.default_project)
     if not decision.allowed and decision.visible:
         raise NotAllowed(decision.reason)

@@ -95,13 +95,13 @@ class LiveUsage:
         self._ecc_errors: dict[tuple[str, int], int] = {}
 
     @property
-    def left_out(self) -> int:
+    def left_out_count(self) -> int:
         """Return the number of jobs whose agents report, and which have no usage here because there
         are too many.
         """
         return len(self._left_out)
 
-    def note(self, job: Job, samples: Sequence[AgentSample]) -> None:
+    def add_samples(self, job: Job, samples: Sequence[AgentSample]) -> None:
         """Store the newest sample of each node of the job; ``job`` is its present row."""
         now = self._clock()
         entry = self._jobs.get(job.id)
@@ -113,19 +113,19 @@ class LiveUsage:
                 if len(self._left_out) < 10 * MOST_JOBS:
                     self._left_out[job.id] = now
                 return
-            entry = self._jobs[job.id] = _Entry(None, _run(job), _allocated(job), now)
+            entry = self._jobs[job.id] = _Entry(None, _run_key(job), _sum_allocated(job), now)
         self._left_out.pop(job.id, None)
-        if entry.run != _run(job):
-            entry.run, entry.nodes, entry.communication = _run(job), {}, None
+        if entry.run != _run_key(job):
+            entry.run, entry.nodes, entry.communication = _run_key(job), {}, None
         entry.jobid, entry.usage = job.scheduler_id, None
         entry.between_s, entry.reported_at = now - entry.reported_at, now
         for sample in samples:
             # The job's own program could name any node in a report.
             if sample.node in job.nodes:
                 entry.nodes[sample.node] = _node_usage(sample)
-                self._note_errors(sample)
+                self._store_ecc_errors(sample)
 
-    def note_communication(self, job_id: UUID, share: float | None) -> None:
+    def set_communication_share(self, job_id: UUID, share: float | None) -> None:
         """Store the share of the training steps in which a collective ran."""
         entry = self._jobs.get(job_id)
         if entry is not None:
@@ -164,13 +164,13 @@ class LiveUsage:
         """
         return self._ecc_errors
 
-    def keep_nodes(self, names: Collection[str]) -> None:
+    def forget_other_nodes(self, names: Collection[str]) -> None:
         """Remove the ECC errors of all nodes except ``names``."""
         self._ecc_errors = {
             key: count for key, count in self._ecc_errors.items() if key[0] in names
         }
 
-    def _note_errors(self, sample: AgentSample) -> None:
+    def _store_ecc_errors(self, sample: AgentSample) -> None:
         for gpu in sample.gpu:
             match gpu:
                 case {"index": int(index), "ecc_errors": int(errors)} if (
@@ -184,11 +184,11 @@ class LiveUsage:
         self.forget(stale)
 
 
-def _run(job: Job) -> tuple[int, int]:
+def _run_key(job: Job) -> tuple[int, int]:
     return job.attempt, job.restart_count
 
 
-def _allocated(job: Job) -> tuple[int, int, int]:
+def _sum_allocated(job: Job) -> tuple[int, int, int]:
     each = job.spec.resources
     return each.nodes * each.cpu, each.nodes * each.memory_bytes, each.nodes * each.gpu.count
 
@@ -200,7 +200,7 @@ def _node_usage(sample: AgentSample) -> _NodeUsage:
         processes=sample.processes,
         cpu_power_w=sample.node_cpu_power_w,
         values=tuple(
-            _combined(value, [_Combined(number, 1) for number in _numbers(sample, value)])
+            _combine(value, [_Combined(number, 1) for number in _read_numbers(sample, value)])
             for value in SAMPLE_VALUES
         ),
     )
@@ -220,14 +220,14 @@ def _usage(entry: _Entry) -> LiveJobUsage | None:
         memory_bytes=sum(node.memory_bytes for node in nodes),
         processes=sum(node.processes for node in nodes),
         values=tuple(
-            _number(value, [node.values[index] for node in nodes])
+            _combine_nodes(value, [node.values[index] for node in nodes])
             for index, value in enumerate(SAMPLE_VALUES)
         ),
         communication=entry.communication,
     )
 
 
-def _numbers(sample: AgentSample, value: SampleValue) -> list[float]:
+def _read_numbers(sample: AgentSample, value: SampleValue) -> list[float]:
     """Return the numbers of the value that the sample contains: one for each GPU that measures it, or
     one. Others of GPUs are ignored, since the job's own program could send them.
     """
@@ -242,7 +242,7 @@ def _numbers(sample: AgentSample, value: SampleValue) -> list[float]:
     ]
 
 
-def _combined(value: SampleValue, parts: Iterable[_Combined | None]) -> _Combined | None:
+def _combine(value: SampleValue, parts: Iterable[_Combined | None]) -> _Combined | None:
     """Return what the parts give together; None if there are none."""
     known = [part for part in parts if part is not None]
     if not known:
@@ -251,9 +251,9 @@ def _combined(value: SampleValue, parts: Iterable[_Combined | None]) -> _Combine
     return _Combined(combine(part.number for part in known), sum(part.amount for part in known))
 
 
-def _number(value: SampleValue, nodes: Iterable[_Combined | None]) -> float | None:
+def _combine_nodes(value: SampleValue, nodes: Iterable[_Combined | None]) -> float | None:
     """Return the number of the job whose nodes have these; None: not measured."""
-    total = _combined(value, nodes)
+    total = _combine(value, nodes)
     if total is None:
         return None
     mean = value.combination == "mean"

@@ -27,7 +27,7 @@ class NotebookService:
         self._files = files
         self._renderer = renderer
 
-    async def executed(self, actor: Actor, job_id: UUID) -> tuple[str, FileParts]:
+    async def open_executed(self, actor: Actor, job_id: UUID) -> tuple[str, FileParts]:
         """Return a file name for the executed copy of the job's notebook, and the copy. The copy is
         partial while the job runs, or if the job failed.
 
@@ -38,22 +38,22 @@ class NotebookService:
             Unavailable: the file cannot be read now.
         """
         job = await self._jobs.get(actor, job_id)
-        content = await self._read(job, EXECUTED_NOTEBOOK)
+        content = await self._open_file(job, EXECUTED_NOTEBOOK)
         name = "" if job.spec.notebook is None else job.spec.notebook.path.rpartition("/")[2]
         return name, content
 
-    async def page(self, actor: Actor, job_id: UUID) -> FileParts:
+    async def open_page(self, actor: Actor, job_id: UUID) -> FileParts:
         """Return the page of the executed notebook, as HTML that the job wrote and that must not be
-        trusted. Raises the same errors as ``executed``."""
-        return await self._read(await self._jobs.get(actor, job_id), EXECUTED_PAGE)
+        trusted. Raises the same errors as ``open_executed``."""
+        return await self._open_file(await self._jobs.get(actor, job_id), EXECUTED_PAGE)
 
-    async def _read(self, job: Job, name: str) -> FileParts:
+    async def _open_file(self, job: Job, name: str) -> FileParts:
         if job.spec.notebook is None:
             raise NotFound("notebook of job", job.id, f"Job {job.id} runs no notebook.")
-        place = self._renderer.place(job)
+        place = self._renderer.get_location(job)
         content = await open_parts(self._files, place, name)
         if content is None:
-            raise self._missing(job)
+            raise self._make_missing_error(job)
         if content.size > MAX_BYTES:
             raise Conflict(
                 f"The executed notebook has {content.size >> 20} MiB, and at most "
@@ -61,10 +61,10 @@ class NotebookService:
             )
         return content
 
-    def _missing(self, job: Job) -> NotFound:
+    def _make_missing_error(self, job: Job) -> NotFound:
         reason = (
             "ended before it wrote one; its log says why"
-            if job.state.terminal
+            if job.state.is_terminal
             else "has not run a cell yet"
         )
         return NotFound(

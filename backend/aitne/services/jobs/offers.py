@@ -13,12 +13,12 @@ from aitne.core.models.user import Actor
 from aitne.core.ports.accounts import UnixAccount
 from aitne.core.ports.storage import UserFolders
 from aitne.core.settings import Settings
-from aitne.core.storage.areas import areas_of, cache_folder, owner_of, within
+from aitne.core.storage.areas import cache_folder, is_within, list_areas, make_area_owner
 from aitne.services.datasets.datasets import DatasetService
 from aitne.services.images.choice import ImageChooser, ImageRequest
 from aitne.services.images.images import ImageService
-from aitne.services.jobs.containers import own_roots
-from aitne.services.jobs.paths import judge, named_paths
+from aitne.services.jobs.containers import list_own_folders
+from aitne.services.jobs.paths import check_paths, named_paths
 from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.resolve import AvailableResources
 from aitne.services.jobs.trees import TreeService
@@ -48,7 +48,7 @@ class AvailabilityService:
         self._places = places
         self._settings = settings
 
-    async def of(
+    async def get_available(
         self,
         actor: Actor,
         project: str,
@@ -73,16 +73,16 @@ class AvailabilityService:
         """
         named = reference != BARE and not reference.startswith("/")
         offer = replace(
-            await self._folders(actor, account, project, contained=reference != BARE),
+            await self._prepare_folders(actor, account, project, contained=reference != BARE),
             reference=reference,
-            images=await self._images.candidates(actor) if named else (),
+            images=await self._images.list_visible(actor) if named else (),
         )
         if tree is not None:
             use, missing = await self._trees.find(actor.name, tree)
             offer = replace(offer, tree=use, problems=tuple(missing))
         return await self._with_datasets(offer, actor, datasets, project)
 
-    async def renew(
+    async def update_spec(
         self, actor: Actor, spec: JobSpec, account: UnixAccount
     ) -> tuple[JobSpec, Problems]:
         """Update a specification that was accepted earlier, for a job that runs the same program
@@ -96,7 +96,7 @@ class AvailabilityService:
         """
         problems = Problems()
         use = spec.image_use
-        offer = await self._folders(actor, account, spec.project, contained=use is not None)
+        offer = await self._prepare_folders(actor, account, spec.project, contained=use is not None)
         if use is not None:
             request = ImageRequest(
                 reference=use.reference,
@@ -104,7 +104,7 @@ class AvailabilityService:
                 project=spec.project,
                 apps=tuple(app.name for app in spec.apps),
             )
-            named = () if use.digest is None else await self._images.candidates(actor)
+            named = () if use.digest is None else await self._images.list_visible(actor)
             choice = self.chooser.choose(request, named)
             if choice.problem is not None:
                 problems.extend([choice.problem])
@@ -138,7 +138,7 @@ class AvailabilityService:
         }
         return spec.model_copy(update=renewed), problems
 
-    async def _folders(
+    async def _prepare_folders(
         self, actor: Actor, account: UnixAccount, project: str, *, contained: bool
     ) -> AvailableResources:
         """Create missing storage folders of the user and the project, and return the folders that
@@ -149,20 +149,20 @@ class AvailabilityService:
                 into containers are omitted; a note for the user names each of them.
         """
         storage = self._settings.storage
-        owner = owner_of(account)
-        home, *others = areas_of(storage, owner, [project])
+        owner = make_area_owner(account)
+        home, *others = list_areas(storage, owner, [project])
         areas = tuple(others)
         notes: tuple[str, ...] = ()
         if storage.areas:
-            notes = await self._storage.ensure(actor, project)
+            notes = await self._storage.create_missing_areas(actor, project)
         if areas and contained:
-            areas, left_out = await self._of_use(account, areas)
+            areas, left_out = await self._select_usable_areas(account, areas)
             notes = (*notes, *left_out)
         return AvailableResources(
             home=home.path, areas=areas, caches=cache_folder(storage, owner), notes=notes
         )
 
-    async def _of_use(
+    async def _select_usable_areas(
         self, account: UnixAccount, areas: Sequence[Area]
     ) -> tuple[tuple[Area, ...], list[str]]:
         """Return the areas that can be mounted into a container, and notes for the user about the
@@ -172,12 +172,14 @@ class AvailabilityService:
         node.
         """
         try:
-            facts_of_areas = await self._places.paths(account.name, [area.path for area in areas])
+            facts_of_areas = await self._places.read_paths(
+                account.name, [area.path for area in areas]
+            )
         except (Unavailable, NotAllowed):
             return tuple(areas), []
         of_use, left_out = [], []
         for area, facts in zip(areas, facts_of_areas, strict=True):
-            if facts.nothing_there or (facts.kind is not None and not _enters(facts)):
+            if facts.is_missing or (facts.kind is not None and not _is_accessible_folder(facts)):
                 reason = facts.problem or "it is not a folder"
                 left_out.append(f"The container does not get {area.name}: {area.path}: {reason}.")
             else:
@@ -195,7 +197,9 @@ class AvailabilityService:
             return replace(offer, problems=(*offer.problems, *error.problems))
         return replace(offer, datasets=tuple(uses))
 
-    async def look(self, actor: Actor, spec: JobSpec, account: UnixAccount) -> tuple[str, ...]:
+    async def check_files(
+        self, actor: Actor, spec: JobSpec, account: UnixAccount
+    ) -> tuple[str, ...]:
         """Check with the permissions of the job's account that the files of its image and datasets
         can be read, and that the folders and files that the job names exist.
 
@@ -213,11 +217,11 @@ class AvailabilityService:
         if not paths:
             return ()
         try:
-            facts = await self._places.paths(account.name, paths)
+            facts = await self._places.read_paths(account.name, paths)
         except (Unavailable, NotAllowed) as silent:
             return (f"The files of the job could not be checked: {silent.message}",)
         facts_by_path = {entry.path: entry for entry in facts}
-        wrong, notes = judge(spec, facts_by_path, remote=self._settings.capabilities.remote)
+        wrong, notes = check_paths(spec, facts_by_path, remote=self._settings.capabilities.remote)
         problems = [*self._image(spec, facts_by_path), *_datasets(spec, facts_by_path), *wrong]
         if problems:
             raise InvalidInput(
@@ -244,8 +248,8 @@ class AvailabilityService:
                         "an image file, such as `apptainer build` makes",
                     ),
                 )
-            roots = own_roots(spec)
-            if not within(facts.real_path or "", roots):
+            roots = list_own_folders(spec)
+            if not is_within(facts.real_path or "", roots):
                 return (
                     FieldProblem(
                         "image",
@@ -267,7 +271,7 @@ class AvailabilityService:
         return ()
 
 
-def _enters(facts: PathFacts) -> bool:
+def _is_accessible_folder(facts: PathFacts) -> bool:
     return facts.kind == "folder" and facts.readable
 
 

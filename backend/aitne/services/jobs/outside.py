@@ -23,7 +23,7 @@ def check_not_outside(job: Job, verb: str) -> None:
         )
 
 
-def check_log(job: Job, task: int | None, actor: Actor) -> None:
+def check_log_access(job: Job, task: int | None, actor: Actor) -> None:
     """Check that the actor may read the log of a job that was not submitted through the platform,
     and that there is a log.
 

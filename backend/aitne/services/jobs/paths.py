@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from aitne.core.errors import FieldProblem
 from aitne.core.models.job import JobSpec
 from aitne.core.models.storage import PathFacts
-from aitne.core.storage.areas import within
-from aitne.services.jobs.containers import own_roots
+from aitne.core.storage.areas import is_within
+from aitne.services.jobs.containers import list_own_folders
 
 _SCRIPT = re.compile(
     r"(?:(?:python[0-9.]*|bash|sh) )?(\.?/?[A-Za-z0-9_][A-Za-z0-9_./-]*\.(?:py|sh))(?: [^;&|<>\n]*)?"
@@ -43,12 +43,12 @@ def named_paths(spec: JobSpec) -> tuple[NamedPath, ...]:
     paths = []
     # The folder of a tree or repository does not exist before the job starts.
     own = spec.tree is not None or spec.repo is not None
-    folder = None if own else _expanded(spec.workdir or "~", spec.home)
+    folder = None if own else _expand_home(spec.workdir or "~", spec.home)
     if spec.workdir is not None and folder is not None:
         paths.append(
             NamedPath("workdir", spec.workdir, folder, "folder", f"there is no folder {folder}")
         )
-    venv = None if spec.environment.venv is None else _expanded(spec.environment.venv, spec.home)
+    venv = None if spec.environment.venv is None else _expand_home(spec.environment.venv, spec.home)
     if venv is not None:
         program = posixpath.join(venv, "bin/python")
         paths.append(
@@ -74,7 +74,7 @@ def named_paths(spec: JobSpec) -> tuple[NamedPath, ...]:
             )
         )
     if spec.notebook is not None and not own:
-        notebook = _expanded(spec.notebook.path, spec.home)
+        notebook = _expand_home(spec.notebook.path, spec.home)
         if notebook is None and folder is not None:
             notebook = posixpath.join(folder, spec.notebook.path)
         if notebook is not None:
@@ -90,10 +90,10 @@ def named_paths(spec: JobSpec) -> tuple[NamedPath, ...]:
     checkable = [named for named in paths if _CHECKABLE.fullmatch(named.path)]
     if spec.image_use is None:
         return tuple(checkable)
-    return tuple(named for named in checkable if within(named.path, own_roots(spec)))
+    return tuple(named for named in checkable if is_within(named.path, list_own_folders(spec)))
 
 
-def judge(
+def check_paths(
     spec: JobSpec, facts_by_path: Mapping[str, PathFacts], *, remote: bool
 ) -> tuple[Sequence[FieldProblem], Sequence[str]]:
     """Return problems with the paths that a job names, and notes for the user about paths whose
@@ -110,28 +110,28 @@ def judge(
         facts = facts_by_path[named.path]
         if facts.kind == named.kind:
             continue
-        if not facts.answered:
+        if not facts.has_answer:
             notes.append(f"{named.path} could not be checked: {facts.problem}.")
             continue
         message = named.missing
         if facts.kind is not None:
             message = f"{named.path} is not a {named.kind}"
-        elif not facts.nothing_there:
+        elif not facts.is_missing:
             message = f"{named.path} cannot be reached: {facts.problem}"
         if not named.required:
-            notes.append(f"{_begun(message)}, which the first command runs.")
+            notes.append(f"{_capitalize(message)}, which the first command runs.")
         elif spec.after:
-            notes.append(f"{_begun(message)} yet: a job that it waits for must create it.")
-        elif remote and not within(named.path, own_roots(spec)):
+            notes.append(f"{_capitalize(message)} yet: a job that it waits for must create it.")
+        elif remote and not is_within(named.path, list_own_folders(spec)):
             notes.append(
-                f"{_begun(message)} on the platform's machine: the job fails unless its nodes have it."
+                f"{_capitalize(message)} on the platform's machine: the job fails unless its nodes have it."
             )
         else:
             problems.append(FieldProblem(named.field, message, named.value))
     return problems, notes
 
 
-def _expanded(path: str, home: str | None) -> str | None:
+def _expand_home(path: str, home: str | None) -> str | None:
     """Return the path with ``~`` replaced by the home folder; None if the result is unknown."""
     if path.startswith("/"):
         return path
@@ -150,5 +150,5 @@ def _script(spec: JobSpec) -> str | None:
     return None if match is None else match[1]
 
 
-def _begun(message: str) -> str:
+def _capitalize(message: str) -> str:
     return message[:1].upper() + message[1:]

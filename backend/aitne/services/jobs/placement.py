@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from aitne.core.cluster.capacity import Fit, fit, free_now, gpus_of
+from aitne.core.cluster.capacity import Fit, check_fit, count_gpus, select_free_nodes
 from aitne.core.errors import FieldProblem
 from aitne.core.models.job import DistributedSpec, JobSpec
 from aitne.core.models.job_options import SlurmOptions
@@ -19,10 +19,10 @@ from aitne.core.models.placement import (
     PlacementPlan,
     PlacementSpec,
     PlannedCost,
-    names_of,
+    expand_node_lists,
 )
 from aitne.core.models.resources import Resources
-from aitne.core.placement.leaves import fewest_leaves, select_with
+from aitne.core.placement.leaves import count_fewest_leaves, select_nodes_including
 from aitne.core.placement.select import (
     Candidate,
     Infeasible,
@@ -30,7 +30,7 @@ from aitne.core.placement.select import (
     NodeAvailability,
     Placement,
     PlacementRequest,
-    select,
+    select_nodes,
 )
 from aitne.core.ports.scheduler import SchedulerCapabilities
 from aitne.core.units import format_duration
@@ -66,7 +66,7 @@ def placement_problems(
         )
     if placement.mesh is not None:
         count = 0 if ranks is None else resources.nodes * ranks.ranks_per_node
-        if count != placement.mesh.ranks:
+        if count != placement.mesh.rank_count:
             fault = (
                 f"the job has {count}"
                 if count
@@ -74,7 +74,7 @@ def placement_problems(
             )
             yield FieldProblem(
                 "placement.mesh",
-                f"the mesh has {placement.mesh.ranks} ranks, but {fault}",
+                f"the mesh has {placement.mesh.rank_count} ranks, but {fault}",
                 " x ".join(map(str, placement.mesh.sizes)),
                 f"sizes whose product is {count}" if count else "no mesh, or distributed",
             )
@@ -84,7 +84,7 @@ def placement_problems(
 def _contradictions(slurm: SlurmOptions, placement: PlacementSpec) -> Iterator[FieldProblem]:
     """Yield a problem for each option that ``slurm`` and ``placement`` set to different values."""
     try:
-        excluded = set(names_of((slurm.exclude,))) if slurm.exclude else set()
+        excluded = set(expand_node_lists((slurm.exclude,))) if slurm.exclude else set()
     except ValueError as error:
         yield FieldProblem("slurm.exclude", str(error), slurm.exclude, "nodes such as gpu[07-09]")
         return
@@ -130,13 +130,15 @@ def unknown_nodes(placement: PlacementSpec, nodes: Sequence[Node]) -> Iterator[F
                 f"placement.{field}",
                 f"there is no node {unknown[0]}"
                 if len(unknown) == 1
-                else f"there are no nodes {_list(unknown)}",
-                _list(unknown),
-                _list(sorted(known, key=make_natural_key)),
+                else f"there are no nodes {_format_host_list(unknown)}",
+                _format_host_list(unknown),
+                _format_host_list(sorted(known, key=make_natural_key)),
             )
 
 
-def fit_placed(resources: Resources, placement: PlacementSpec, nodes: Sequence[Node]) -> Fit:
+def fit_permitted_nodes(
+    resources: Resources, placement: PlacementSpec, nodes: Sequence[Node]
+) -> Fit:
     """Return how the nodes that a job's placement permits can provide the requested resources."""
     excluded = set(placement.excluded_names)
     allowed = [node for node in nodes if node.name not in excluded]
@@ -145,7 +147,7 @@ def fit_placed(resources: Resources, placement: PlacementSpec, nodes: Sequence[N
             "placement.exclude", "no node is left", ",".join(placement.exclude), "fewer nodes"
         )
         return Fit(False, False, None, (problem,))
-    fitting = fit(resources, allowed)
+    fitting = check_fit(resources, allowed)
     names = set(placement.node_names)
     named = [node for node in allowed if node.name in names]
     if fitting.problems or not named:
@@ -154,16 +156,16 @@ def fit_placed(resources: Resources, placement: PlacementSpec, nodes: Sequence[N
     if small := [node.name for node in named if node.name not in enough]:
         problem = FieldProblem(
             "placement.nodes",
-            f"{_list(small)} cannot provide what the job requests on each node",
-            _list(small),
-            _list([node.name for node in fitting.able]),
+            f"{_format_host_list(small)} cannot provide what the job requests on each node",
+            _format_host_list(small),
+            _format_host_list([node.name for node in fitting.able]),
         )
         return Fit(False, False, None, (problem,))
-    own = fit(resources.model_copy(update={"nodes": len(named)}), named)
+    own = check_fit(resources.model_copy(update={"nodes": len(named)}), named)
     return fitting if own.starts_now else replace(own, able=fitting.able)
 
 
-def with_leaves(
+def with_leaf_limit(
     spec: JobSpec,
     nodes: Sequence[Node],
     tree: TopologyTree | None,
@@ -187,7 +189,7 @@ def with_leaves(
     if count > 1 and placement.compact is not Compact.OFF:
         fewest = None
         if tree is not None:
-            fewest = fewest_leaves(tree, names, count, placement.node_names)
+            fewest = count_fewest_leaves(tree, names, count, placement.node_names)
         if fewest is None:
             notes.append(
                 "placement.compact has no effect, because the topology of the cluster is not known."
@@ -222,7 +224,7 @@ def _leaf_limit(
     return LeafLimit(count=count, wait_s=longest_s), [note]
 
 
-def advice(
+def plan_placement(
     spec: JobSpec,
     nodes: Sequence[Node],
     tree: TopologyTree | None,
@@ -244,18 +246,18 @@ def advice(
     resources, required = spec.resources, spec.placement.node_names
     if tree is None or resources.nodes == 1 or not nodes:
         return None
-    ready = {node.name for node in free_now(resources, nodes)}
+    ready = {node.name for node in select_free_nodes(resources, nodes)}
     available = {}
     for node in nodes:
-        total, free = gpus_of(resources, node)
+        total, free = count_gpus(resources, node)
         available[node.name] = NodeAvailability(total, free, 0 if node.name in ready else None)
     limit = spec.leaves.count if spec.leaves and spec.placement.compact is Compact.REQUIRE else None
     request = PlacementRequest(resources.nodes, resources.gpu.count, limit)
     found: Placement | Insufficient | Infeasible | None
     if required:
-        found = select_with(tree, available, request, required)
+        found = select_nodes_including(tree, available, request, required)
     else:
-        found = select(tree, available, request)
+        found = select_nodes(tree, available, request)
     if found is None:
         plan = PlacementPlan(reason=f"The named nodes are on more than {limit} leaves.")
     elif isinstance(found, Placement):
@@ -268,37 +270,43 @@ def advice(
         if name in waits and node.wait_s is None and node.free_gpus < resources.gpu.count
     }
     if later and not required:
-        plan = _with_waits(plan, select(tree, {**available, **later}, request))
+        plan = _with_alternatives(plan, select_nodes(tree, {**available, **later}, request))
     if spec.leaves is None:
         return plan
     limits = {"max_leaves": spec.leaves.count, "max_leaves_wait_s": spec.leaves.wait_s}
     return plan.model_copy(update=limits)
 
 
-def _with_waits(plan: PlacementPlan, found: Placement | Insufficient | Infeasible) -> PlacementPlan:
-    """Return a copy of the plan whose alternatives come from ``found``, a selection that includes
+def _with_alternatives(
+    plan: PlacementPlan, selection: Placement | Insufficient | Infeasible
+) -> PlacementPlan:
+    """Return a copy of the plan whose alternatives come from ``selection``, a selection that includes
     busy nodes.
     """
-    if not isinstance(found, Placement):
+    if not isinstance(selection, Placement):
         return plan
-    others = [each for each in (found.candidate, *found.alternatives) if _uses(each) != plan.leaves]
+    others = [
+        each
+        for each in (selection.candidate, *selection.alternatives)
+        if _list_leaf_uses(each) != plan.leaves
+    ]
     return plan.model_copy(update={"alternatives": tuple(map(_alternative, others[:_MOST_OTHERS]))})
 
 
 def _alternative(candidate: Candidate) -> PlacementAlternative:
     return PlacementAlternative(
-        leaves=_uses(candidate), wait_s=candidate.wait_s, score=candidate.score
+        leaves=_list_leaf_uses(candidate), wait_s=candidate.wait_s, score=candidate.score
     )
 
 
-def _plan(spec: JobSpec, tree: TopologyTree, found: Placement) -> PlacementPlan:
-    names = tuple(sorted(found.order.order, key=make_natural_key))
+def _plan(spec: JobSpec, tree: TopologyTree, placement: Placement) -> PlacementPlan:
+    names = tuple(sorted(placement.order.order, key=make_natural_key))
     order = _order(spec, tree, names)
     chosen = order.given if spec.placement.order == "given" else order.chosen
     from_file = spec.placement.order.startswith(FROM_FILE)
     return PlacementPlan(
         nodes=names,
-        leaves=_uses(found.candidate),
+        leaves=_list_leaf_uses(placement.candidate),
         order=() if from_file else names if spec.placement.order == "given" else order.order,
         crossings=PlannedCost(
             given=order.given.crossings, chosen=None if from_file else chosen.crossings
@@ -307,9 +315,9 @@ def _plan(spec: JobSpec, tree: TopologyTree, found: Placement) -> PlacementPlan:
             given=order.given.busiest_uplink,
             chosen=None if from_file else chosen.busiest_uplink,
         ),
-        score=None if spec.placement.nodes else found.candidate.score,
-        reason=_sentence(found.reason),
-        alternatives=tuple(map(_alternative, found.alternatives)),
+        score=None if spec.placement.nodes else placement.candidate.score,
+        reason=_sentence(placement.reason),
+        alternatives=tuple(map(_alternative, placement.alternatives)),
     )
 
 
@@ -320,7 +328,7 @@ def _order(spec: JobSpec, tree: TopologyTree, names: Sequence[str]) -> RankOrder
     return order_ranks(tree, names, mesh=mesh.sizes, ranks_per_node=ranks.ranks_per_node)
 
 
-def _uses(candidate: Candidate) -> tuple[LeafUse, ...]:
+def _list_leaf_uses(candidate: Candidate) -> tuple[LeafUse, ...]:
     return tuple(LeafUse(name=name, nodes=count) for name, count in candidate.leaves)
 
 
@@ -328,7 +336,7 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _list(names: Sequence[str]) -> str:
+def _format_host_list(names: Sequence[str]) -> str:
     """Return the names as a host list such as ``gpu[01-04]``, shortened if there are many."""
     more = len(names) - _MOST_NAMED
     text = compress_hostlist(names) if more <= 0 else compress_hostlist(names[:_MOST_NAMED])

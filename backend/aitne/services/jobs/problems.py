@@ -28,7 +28,7 @@ class Problems:
         known_fields = {problem.field for problem in self.found}
         self.found.extend(problem for problem in problems if problem.field not in known_fields)
 
-    def check(self) -> None:
+    def raise_if_any(self) -> None:
         """Raise ``InvalidInput`` with all problems that were added; return if there are none."""
         if self.found:
             raise InvalidInput(

@@ -8,7 +8,7 @@ from aitne.core.errors import NotAuthenticated, NotFound
 from aitne.core.jobs.agent_protocol import ProgramStatus
 from aitne.core.models.job import Job
 from aitne.services.notifications.notices import MESSAGE
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from aitne.store import Store
 
 
@@ -25,12 +25,14 @@ class ProgramService:
             NotAuthenticated: the token is not the job's, or the job has ended.
             NotFound: the array has no such task.
         """
-        job = await self._store.job_of_token(hashed(token))
+        job = await self._store.find_job_by_token(hash_secret(token))
         if job is None or job_id not in (job.id, job.array_job_id):
             raise NotAuthenticated("This is not the token of a live job.")
         if not job.is_array:
             return job
-        row = None if task is None else await self._store.array_task(job.id, task, own_row=True)
+        row = (
+            None if task is None else await self._store.find_array_task(job.id, task, own_row=True)
+        )
         if row is None:
             raise NotFound("task of job", job_id, f"Job {job.name} has no task {task}.")
         return row

@@ -125,13 +125,13 @@ def rank_metrics(
         profile: profile that the ranks reported; None: they have reported none.
         placement: placement that the agent reported; None: it has reported none.
     """
-    order = job.nodes if placement is None else placement.order_of(job.nodes)
+    order = job.nodes if placement is None else placement.order_nodes(job.nodes)
     by_node: dict[str, list[Sample]] = {name: [] for name in order}
     for sample in samples:
         if sample.node in by_node:
             by_node[sample.node].append(sample)
     names = list(by_node)
-    ranks = _ranks(job, names, by_node, profile, placement)
+    ranks = _make_rank_series(job, names, by_node, profile, placement)
     ranks_of = defaultdict[int, list[RankSeries]](list)
     for rank in ranks:
         ranks_of[rank.node_number].append(rank)
@@ -152,7 +152,7 @@ def rank_metrics(
     return RankMetrics(nodes=tuple(nodes), ranks=ranks)
 
 
-def _ranks(
+def _make_rank_series(
     job: Job,
     names: Sequence[str],
     by_node: Mapping[str, Sequence[Sample]],
@@ -165,14 +165,14 @@ def _ranks(
     each = chosen.ranks_per_node
     own_gpu = each == job.spec.resources.gpu.count
     rows = {row.rank: row for row in profile.ranks} if profile is not None else {}
-    behind = _behind(rows)
+    behind = _compute_delays(rows)
     positions = {} if placement is None else _gpu_positions(placement)
     series = []
     for rank in range(min(MOST_RANKS, each * job.spec.resources.nodes)):
         number, local = divmod(rank, each)
         name = names[number] if number < len(names) else None
         measured = by_node.get(name, ()) if own_gpu and name is not None else ()
-        gpu, points = _gpu(measured, positions.get(rank, local))
+        gpu, points = _make_gpu_series(measured, positions.get(rank, local))
         row = rows.get(rank)
         late_s = behind.get(rank)
         step_s = row.step_s if row is not None else None
@@ -210,7 +210,7 @@ def _gpu_positions(placement: ReportedPlacement) -> dict[int, int]:
     }
 
 
-def _behind(rows: Mapping[int, RankRow]) -> dict[int, float]:
+def _compute_delays(rows: Mapping[int, RankRow]) -> dict[int, float]:
     """Return for each rank by how many seconds its computation in a step exceeds the median of the
     other ranks; 0 if it does not.
     """
@@ -233,7 +233,7 @@ def _median_without(ordered: Sequence[float], value: float) -> float:
 
 
 def _point(sample: Sample) -> NodePoint:
-    used = [facts for facts in sample.gpu if _usage(facts) is not None]
+    used = [facts for facts in sample.gpu if _read_gpu_usage(facts) is not None]
     utilizations = [float(facts["utilization"]) for facts in used]
     return NodePoint(
         time=sample.time,
@@ -244,7 +244,9 @@ def _point(sample: Sample) -> NodePoint:
     )
 
 
-def _gpu(samples: Sequence[Sample], local: int) -> tuple[int | None, tuple[RankPoint, ...]]:
+def _make_gpu_series(
+    samples: Sequence[Sample], local: int
+) -> tuple[int | None, tuple[RankPoint, ...]]:
     """Return the index of a GPU on its node (None: no sample is valid), and its usage over time.
 
     Args:
@@ -252,7 +254,7 @@ def _gpu(samples: Sequence[Sample], local: int) -> tuple[int | None, tuple[RankP
     """
     index, points = None, []
     for sample in samples:
-        facts = _usage(sample.gpu[local]) if local < len(sample.gpu) else None
+        facts = _read_gpu_usage(sample.gpu[local]) if local < len(sample.gpu) else None
         if facts is not None:
             index, utilization, memory_bytes = facts
             points.append(
@@ -261,7 +263,7 @@ def _gpu(samples: Sequence[Sample], local: int) -> tuple[int | None, tuple[RankP
     return index, tuple(points)
 
 
-def _usage(facts: Mapping[str, Any]) -> tuple[int, float, int] | None:
+def _read_gpu_usage(facts: Mapping[str, Any]) -> tuple[int, float, int] | None:
     """Return index, utilization (0 to 1) and used memory in bytes of a GPU. None: the values are
     invalid; the job's own program could have sent them.
     """

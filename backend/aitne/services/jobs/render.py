@@ -17,10 +17,10 @@ from aitne.core.jobs.agent_protocol import (
     AgentSetting,
     AgentSpec,
 )
-from aitne.core.jobs.commands import argv_of
-from aitne.core.jobs.environment import wrap
-from aitne.core.jobs.layout import AGENT_SPEC, NOTEBOOK, TOKEN, TOPOLOGY, command_name
-from aitne.core.jobs.log_pattern import format_of, without_backslashes
+from aitne.core.jobs.commands import make_argv
+from aitne.core.jobs.environment import wrap_in_environment
+from aitne.core.jobs.layout import AGENT_SPEC, NOTEBOOK, TOKEN, TOPOLOGY, command_file_name
+from aitne.core.jobs.log_pattern import remove_backslashes, to_format_string
 from aitne.core.jobs.script import render_script
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType, RetryPolicy
@@ -30,20 +30,20 @@ from aitne.core.ports.runtime import Runtime
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.sessions.names import WORKSPACE
 from aitne.core.settings import Settings
-from aitne.core.sweeps import expand, variables
+from aitne.core.sweeps import expand_sweep, make_sweep_variables
 from aitne.core.units import format_duration
 from aitne.services.jobs.containers import (
     DATASETS,
     LAB,
     NOTEBOOK_PACKAGE,
     SPAWNER,
-    agents_workdir,
-    caches_of,
-    container_of,
-    needs_of,
-    tree_of,
+    get_agent_workdir,
+    list_needed_paths,
+    make_agent_tree,
+    make_cache_variables,
+    make_container_spec,
 )
-from aitne.services.jobs.enforcement import limits_of
+from aitne.services.jobs.enforcement import split_limits
 from aitne.services.jobs.rank_variables import (
     has_engines,
     notebook_variables,
@@ -80,13 +80,13 @@ class Renderer:
         self._software = software
 
     @property
-    def agent(self) -> tuple[str, ...]:
+    def agent_command(self) -> tuple[str, ...]:
         """Return the command that starts the agent on nodes, as a list of arguments without the
         agent's options.
         """
         return self._software.agent
 
-    def place(self, job: Job) -> JobLocation:
+    def get_location(self, job: Job) -> JobLocation:
         """Return the location of the job folder and of its files for the current attempt, with the
         account that owns it.
         """
@@ -129,9 +129,9 @@ class Renderer:
         """
         spec = job.spec
         runtime = self._runtime(spec)
-        by_runtime, by_agent = limits_of(spec)
-        folder = self.place(job).folder
-        box = container_of(job, folder, self._software, by_runtime)
+        by_runtime, by_agent = split_limits(spec)
+        folder = self.get_location(job).folder
+        box = make_container_spec(job, folder, self._software, by_runtime)
         return AgentSpec(
             job_id=_run_id(job),
             attempt=job.attempt,
@@ -139,19 +139,19 @@ class Renderer:
             authority=self._authority,
             commands=(
                 *(
-                    wrap(spec.environment, (*self._spawner(job), *argv))
+                    wrap_in_environment(spec.environment, (*self._make_spawner_command(job), *argv))
                     for argv in self._programs(job, runtime)
                 ),
-                *(() if spec.distributed else self._notebook(job, runtime)),
+                *(() if spec.distributed else self._make_notebook_commands(job, runtime)),
             ),
-            leader=self._leader(job, runtime),
+            leader=self._make_leader_command(job, runtime),
             explains_failure=spec.notebook is not None,
             ranks=self._ranks(job),
             apps=tuple(self._app(job, runtime, app) for app in spec.apps),
             env={
                 "SLURM_JOB_NAME": job.name,
-                **runtime.environment(),
-                **caches_of(spec),
+                **runtime.list_variables(),
+                **make_cache_variables(spec),
                 **(spec.image_use.env if spec.image_use else {}),
                 **({"AITNE_DATASETS": DATASETS} if spec.image_use else {}),
                 **({WORKSPACE: str(spec.lineage or _run_id(job))} if spec.apps else {}),
@@ -161,25 +161,25 @@ class Renderer:
                 **notebook_variables(job),
             },
             secrets=bool(spec.secrets),
-            path=runtime.path(),
-            workdir=agents_workdir(job, folder, box),
-            tree=tree_of(job, folder),
-            launch=runtime.launch(box),
-            needs=needs_of(job),
+            path=runtime.list_path_folders(),
+            workdir=get_agent_workdir(job, folder, box),
+            tree=make_agent_tree(job, folder),
+            launch=runtime.make_launch(box),
+            needs=list_needed_paths(job),
             datasets={}
             if spec.image_use
             else {dataset.name: dataset.path for dataset in spec.datasets},
             limits=by_agent,
             tmp_dir=str(self._settings.containers.tmp_dir),
-            listen=self._settings.agent_host,
+            listen=self._settings.session_listen_address,
             inactivity_duration_s=spec.inactivity_duration_s,
             venv=spec.environment.venv,
             conda=spec.environment.conda,
             log_files=tuple(
-                format_of(without_backslashes(pattern), {"x": job.name})
+                to_format_string(remove_backslashes(pattern), {"x": job.name})
                 for pattern in spec.log_files
             ),
-            settings=_settings(spec),
+            settings=_list_sweep_settings(spec),
             script_signal=script_signal(spec),
             placement=AgentPlacement(
                 order=spec.placement.order,
@@ -245,11 +245,11 @@ class Renderer:
             max_leaves_wait_s=None if job.spec.leaves is None else job.spec.leaves.wait_s,
             node_paths=job.spec.node_paths,
             slurm=job.spec.slurm,
-            command=displayed_command(job, self.place(job).folder),
+            command=displayed_command(job, self.get_location(job).folder),
         )
 
     def _job_dir(self, job: Job) -> str:
-        return str(self.place(job).directory)
+        return str(self.get_location(job).directory)
 
     def _runtime(self, spec: JobSpec) -> Runtime:
         runtime = self._runtimes.get(spec.runtime)
@@ -270,11 +270,11 @@ class Renderer:
         """
         spec = job.spec
         if spec.rank_group is not None or has_engines(spec):
-            yield self._engine(spec, runtime)
+            yield self._make_engine_command(spec, runtime)
         for number, command in enumerate(spec.commands):
-            yield argv_of(command, f"{self._job_dir(job)}/{command_name(number)}", spec.args)
+            yield make_argv(command, f"{self._job_dir(job)}/{command_file_name(number)}", spec.args)
 
-    def _spawner(self, job: Job, app: Sequence[str] = ()) -> tuple[str, ...]:
+    def _make_spawner_command(self, job: Job, app: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the command prefix that starts the command after it once for each rank of a node;
         empty for a job without ranks.
 
@@ -302,33 +302,35 @@ class Renderer:
             "--",
         )
 
-    def _engine(self, spec: JobSpec, runtime: Runtime) -> Sequence[str]:
+    def _make_engine_command(self, spec: JobSpec, runtime: Runtime) -> Sequence[str]:
         """Return the command of a rank that executes cells of notebooks. It uses the Python of the
         kernel that started the rank group, or of the notebook's own environment; otherwise the
         Python of sessions.
         """
         python = spec.rank_group.python if spec.rank_group is not None else None
-        if spec.notebook is not None and _own_python(spec):
+        if spec.notebook is not None and _uses_own_python(spec):
             python = "python"
         return (python or _python(spec, runtime), self._notebook_package(spec), ENGINE)
 
     def _notebook_package(self, spec: JobSpec) -> str:
         return NOTEBOOK_PACKAGE if spec.image_use is not None else str(self._software.notebook)
 
-    def _notebook(self, job: Job, runtime: Runtime) -> tuple[tuple[str, ...], ...]:
+    def _make_notebook_commands(self, job: Job, runtime: Runtime) -> tuple[tuple[str, ...], ...]:
         """Return the command that runs the job's notebook; empty for a job without one."""
         spec = job.spec
         if spec.notebook is None:
             return ()
-        return (wrap(spec.environment, self._run_notebook(job, runtime)),)
+        return (wrap_in_environment(spec.environment, self._run_notebook(job, runtime)),)
 
-    def _leader(self, job: Job, runtime: Runtime) -> tuple[str, ...]:
+    def _make_leader_command(self, job: Job, runtime: Runtime) -> tuple[str, ...]:
         """Return the command for the first node of a notebook with ranks; empty for other jobs."""
         spec = job.spec
         if spec.notebook is None or spec.distributed is None:
             return ()
-        beside = self._spawner(job, self._run_notebook(job, runtime))
-        return wrap(spec.environment, (*beside, *self._engine(spec, runtime)))
+        beside = self._make_spawner_command(job, self._run_notebook(job, runtime))
+        return wrap_in_environment(
+            spec.environment, (*beside, *self._make_engine_command(spec, runtime))
+        )
 
     def _run_notebook(self, job: Job, runtime: Runtime) -> tuple[str, ...]:
         python, package = _python(job.spec, runtime), self._notebook_package(job.spec)
@@ -343,7 +345,7 @@ class Renderer:
         request = {
             **spec.notebook.model_dump(mode="json"),
             "in_its_folder": spec.workdir is None,
-            "own_python": _own_python(spec),
+            "own_python": _uses_own_python(spec),
             "package": self._notebook_package(spec),
         }
         return {NOTEBOOK: json.dumps(request).encode()}
@@ -368,11 +370,14 @@ class Renderer:
         # Isolated from PYTHONPATH, which modules and users set for kernels.
         argv: tuple[str, ...] = (_python(spec, runtime), "-I", launcher, "--notebook", notebook)
         if spec.distributed is not None:
-            argv = (*self._spawner(job, argv), *self._engine(spec, runtime))
+            argv = (
+                *self._make_spawner_command(job, argv),
+                *self._make_engine_command(spec, runtime),
+            )
         return AgentApp(
             name=app.name,
             kind=app.kind,
-            argv=wrap(spec.environment, argv),
+            argv=wrap_in_environment(spec.environment, argv),
             readiness_path=app.readiness.path,
             timeout_s=app.readiness.timeout_s,
         )
@@ -383,21 +388,23 @@ def _python(spec: JobSpec, runtime: Runtime) -> str:
     environment.
     """
     # Not just "python": a session must start whatever PATH its user sets.
-    environment = runtime.environment().get("VIRTUAL_ENV")
+    environment = runtime.list_variables().get("VIRTUAL_ENV")
     python = "python" if environment is None else str(Path(environment) / "bin" / "python")
     return python if spec.image_use is None else spec.image_use.python or python
 
 
-def _own_python(spec: JobSpec) -> bool:
+def _uses_own_python(spec: JobSpec) -> bool:
     """Return whether the job's notebook runs in an environment of the user."""
     return spec.environment.venv is not None or spec.environment.conda is not None
 
 
-def _settings(spec: JobSpec) -> tuple[AgentSetting, ...]:
+def _list_sweep_settings(spec: JobSpec) -> tuple[AgentSetting, ...]:
     if spec.sweep is None:
         return ()
-    settings = expand(spec.sweep)
-    return tuple(AgentSetting(values=setting, env=variables(setting)) for setting in settings)
+    settings = expand_sweep(spec.sweep)
+    return tuple(
+        AgentSetting(values=setting, env=make_sweep_variables(setting)) for setting in settings
+    )
 
 
 def _placement_facts(job: Job) -> dict[str, str]:

@@ -20,8 +20,8 @@ from aitne.core.models.snapshot import EnvironmentKind, Taken
 from aitne.core.models.storage import PathFacts
 from aitne.core.models.user import Actor
 from aitne.core.ports.storage import UserFolders
-from aitne.core.sessions.names import goes_on
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.sessions.names import describe_live_successor
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.services.datasets.datasets import DatasetService
 from aitne.services.jobs.admission import Admission
 from aitne.services.jobs.jobs import JobService
@@ -84,12 +84,12 @@ class RerunService:
             InvalidInput: the actor is no longer a member of its project.
         """
         job = await self._store.get_job(job_id)
-        require(
+        require_permission(
             PolicyAction.JOB_RESUBMIT, actor, "job", job_id, owner=job.owner, project=job.project
         )
         check_not_outside(job, "resubmitted")
-        request, problems = await self._admission.renewed(actor, job)
-        snapshot = await self._snapshots.of(job)
+        request, problems = await self._admission.resolve_repetition(actor, job)
+        snapshot = await self._snapshots.get_snapshot_of_job(job)
         changes = [*await self._newer_datasets(actor, job), *self._newer_template(job)]
         notes: list[str] = []
         if snapshot.taken is None:
@@ -104,7 +104,7 @@ class RerunService:
                     f"It ran commit {commit}. {repo.ref} is fetched again, and may be another one now."
                 )
                 taken = taken.model_copy(update={"git": None})  # the clone is fetched anew
-            differences, unseen = await self._look(taken, request.account.name)
+            differences, unseen = await self._compare_with_snapshot(taken, request.account.name)
             changes += differences
             notes += unseen
         return Rerun(
@@ -126,7 +126,7 @@ class RerunService:
             InvalidInput: the platform can no longer provide what the session used.
         """
         job = await self._store.get_job(job_id)
-        require(
+        require_permission(
             PolicyAction.JOB_RESUBMIT,
             actor,
             "session",
@@ -139,16 +139,16 @@ class RerunService:
         earlier = await self._jobs.replay(actor, "continue", str(job_id), idempotency_key)
         if earlier is not None:
             return earlier
-        if not job.state.terminal:
+        if not job.state.is_terminal:
             raise Conflict(f"The session has not ended: it is {job.state}. Open it.")
-        other = await self._goes_on(job)
+        other = await self._find_continuation(job)
         if other is not None:
-            raise Conflict(goes_on(other))
+            raise Conflict(describe_live_successor(other))
         return await self._jobs.resubmit(
             actor, job_id, idempotency_key=idempotency_key, continues=True
         )
 
-    async def _goes_on(self, job: Job) -> Job | None:
+    async def _find_continuation(self, job: Job) -> Job | None:
         """Return the live session that continues the same original session as ``job``; None: there
         is no such session.
         """
@@ -188,7 +188,9 @@ class RerunService:
         message = f"The template {spec.template} is at version {now}. It would run {spec.template_version} again."
         return (Change(kind="template", before=spec.template_version, now=now, message=message),)
 
-    async def _look(self, taken: Taken, account: str | None) -> tuple[list[Change], list[str]]:
+    async def _compare_with_snapshot(
+        self, taken: Taken, account: str | None
+    ) -> tuple[list[Change], list[str]]:
         """Compare the snapshot of a job with the current files, as the job's account sees them.
 
         Returns:
@@ -198,16 +200,16 @@ class RerunService:
         if not folders:
             return [], []
         try:
-            path_facts = await self._places.paths(account, list(folders.values()))
+            path_facts = await self._places.read_paths(account, list(folders.values()))
         except (Unavailable, NotAllowed) as silent:
             return [], [f"Its folders could not be checked: {silent.message}"]
         facts = dict(zip(folders, path_facts, strict=True))
         changes: list[Change] = []
         notes: list[str] = []
         if (current := facts.get("code")) is not None:
-            _code(taken, current, changes, notes)
+            _compare_code(taken, current, changes, notes)
         if (current := facts.get("packages")) is not None:
-            _packages(taken, current, changes, notes)
+            _compare_packages(taken, current, changes, notes)
         return changes, notes
 
 
@@ -225,12 +227,14 @@ def _folders(taken: Taken) -> dict[str, str]:
     return folders
 
 
-def _code(taken: Taken, current: PathFacts, changes: list[Change], notes: list[str]) -> None:
+def _compare_code(
+    taken: Taken, current: PathFacts, changes: list[Change], notes: list[str]
+) -> None:
     git = taken.git
     if git is None:
         return
     before = git.commit and git.commit[:10]
-    if current.nothing_there:
+    if current.is_missing:
         message = f"The folder {git.root} no longer exists."
         changes.append(Change(kind="code", before=before, now=None, message=message))
     elif current.commit is None:
@@ -246,11 +250,13 @@ def _code(taken: Taken, current: PathFacts, changes: list[Change], notes: list[s
         )
 
 
-def _packages(taken: Taken, current: PathFacts, changes: list[Change], notes: list[str]) -> None:
+def _compare_packages(
+    taken: Taken, current: PathFacts, changes: list[Change], notes: list[str]
+) -> None:
     environment = taken.environment
     if environment is None or environment.path is None:
         return
-    if current.nothing_there:
+    if current.is_missing:
         message = f"The environment {environment.path} no longer exists, or has another Python."
         changes.append(
             Change(kind="packages", before=environment.python, now=None, message=message)

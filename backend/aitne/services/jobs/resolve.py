@@ -34,12 +34,12 @@ from aitne.core.models.sweep import SweepSpec
 from aitne.core.models.template import Template, TemplateResources
 from aitne.core.models.tree import TreeUse
 from aitne.core.settings import Settings
-from aitne.core.sweeps import array_of, expand
+from aitne.core.sweeps import expand_sweep, format_array
 from aitne.services.images.choice import ImageChoice, ImageChooser, ImageRequest
 from aitne.services.jobs import distributed
-from aitne.services.jobs.amounts import TimeLimit, cpu_notes, duration_of, resources_of
+from aitne.services.jobs.amounts import TimeLimit, cpu_notes, resolve_resources, resolve_time_limit
 from aitne.services.jobs.cluster_check import ClusterRequest, fit_cluster
-from aitne.services.jobs.inactivity import inactivity
+from aitne.services.jobs.inactivity import resolve_inactivity
 from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.templates import ExpandedTemplate, TemplateCatalog
 
@@ -118,7 +118,7 @@ class Offer:
         return _NO_TEMPLATE if self.template is None else self.template.resources
 
 
-def resolve(
+def resolve_offer(
     file: JobFile,
     template: Template | None,
     available: AvailableResources,
@@ -154,13 +154,15 @@ def resolve(
     image = chooser.choose(request, available.images)
     queue = None
     if settings.capabilities.decides_amounts:
-        queue = QueueDefaults.of(file.slurm, cluster, longest_s)
-    resources = resources_of(file.resources, bounds, queue=queue, nodes=cluster.nodes)
+        queue = QueueDefaults.from_options(file.slurm, cluster, longest_s)
+    resources = resolve_resources(file.resources, bounds, queue=queue, nodes=cluster.nodes)
     offered = bounds.max_duration
     max_duration_s = min(settings.limits.max_duration, offered.max or settings.limits.max_duration)
-    limit = duration_of(file.max_duration, offered.default, max_duration_s, queue)
-    sweep = None if file.sweep is None else SweepSpec.of(file.sweep)
-    array = file.array if sweep is None else array_of(len(expand(sweep)), sweep.max_parallel)
+    limit = resolve_time_limit(file.max_duration, offered.default, max_duration_s, queue)
+    sweep = None if file.sweep is None else SweepSpec.from_file(file.sweep)
+    array = (
+        file.array if sweep is None else format_array(len(expand_sweep(sweep)), sweep.max_parallel)
+    )
     cluster_problems = Problems()
     cluster_request = ClusterRequest(
         project,
@@ -186,20 +188,20 @@ def resolve(
         resources=resources,
         max_duration_s=max_duration_s,
         limit=limit,
-        inactivity_duration_s=inactivity(
+        inactivity_duration_s=resolve_inactivity(
             file.inactivity_duration, bounds.inactivity_duration, settings.idle
         )
         if kind is JobType.SESSION
         else None,
         sweep=sweep,
         array=array,
-        ranks=_ranks(file, template, kind, expanded.parameters, resources),
+        ranks=_resolve_ranks(file, template, kind, expanded.parameters, resources),
         fit=fit_cluster(cluster_request, cluster, settings, cluster_problems),
         cluster_problems=cluster_problems.found,
     )
 
 
-def specify(file: JobFile, offer: Offer) -> tuple[JobSpec, Fit]:
+def make_spec(file: JobFile, offer: Offer) -> tuple[JobSpec, Fit]:
     """Return the specification of a job file that has passed the checks, and how the cluster can run
     it.
     """
@@ -261,7 +263,7 @@ def _apps(template: Template | None, image: ImageChoice) -> tuple[AppSpec, ...]:
     )
 
 
-def _ranks(
+def _resolve_ranks(
     file: JobFile,
     template: Template | None,
     kind: JobType,
@@ -309,7 +311,7 @@ _STARTS_TASKS = re.compile(
 def _notes(spec: JobSpec, settings: Settings) -> tuple[str, ...]:
     notes: list[str] = []
     if spec.distributed is not None:
-        notes += distributed.warnings(spec.distributed, spec.resources)
+        notes += distributed.list_distributed_warnings(spec.distributed, spec.resources)
     elif spec.resources.nodes > 1 and not any(map(_STARTS_TASKS.search, spec.commands)):
         there = (
             "" if spec.image_use is None else ", and the image must have a program for that (srun)"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 
 from aitne.core.jobs.commands import interpreter
-from aitne.core.jobs.layout import command_name
+from aitne.core.jobs.layout import command_file_name
 from aitne.core.models.job import Job, JobSpec
-from aitne.services.jobs.containers import named_workdir
+from aitne.services.jobs.containers import get_workdir
 
 MOST_DISPLAYED = 16 << 10
 """Maximum number of characters of arguments that the scheduler keeps to show them."""
@@ -16,7 +16,7 @@ MOST_DISPLAYED = 16 << 10
 def script_files(spec: JobSpec) -> dict[str, bytes]:
     """Return the contents of the scripts among the job's commands, by file name."""
     return {
-        command_name(number): command.encode()
+        command_file_name(number): command.encode()
         for number, command in enumerate(spec.commands)
         if interpreter(command) is not None
     }
@@ -42,7 +42,7 @@ def displayed_command(job: Job, folder: str) -> tuple[str, ...]:
         return ()
     path = spec.script_path
     if not path.startswith("~/"):
-        path = posixpath.join(named_workdir(job, folder), path)
+        path = posixpath.join(get_workdir(job, folder), path)
     if path.startswith("~/") and spec.home is not None:
         path = posixpath.join(spec.home, path[2:])
     if not path.startswith("/"):

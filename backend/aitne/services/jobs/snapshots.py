@@ -12,14 +12,14 @@ from uuid import UUID
 from pydantic import BaseModel, ValidationError
 
 from aitne.core.errors import NotFound
-from aitne.core.jobs.env_values import with_visible_env
+from aitne.core.jobs.env_values import hide_env_values
 from aitne.core.models.job import Job
 from aitne.core.models.job_placement import ReportedPlacement
 from aitne.core.models.profile import Profile
 from aitne.core.models.snapshot import MOST_BYTES, Snapshot, Taken, WrittenFiles
 from aitne.core.models.sweep import Results
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.services.jobs.rank_metrics import RankMetrics, points_for, rank_metrics
 from aitne.store import Store
 from aitne.store.snapshots import DocumentKind
@@ -37,49 +37,54 @@ class SnapshotService:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def keep_snapshot(self, job_id: UUID, document: Mapping[str, Any]) -> None:
+    async def store_snapshot(self, job_id: UUID, document: Mapping[str, Any]) -> None:
         """Store the snapshot of a job's environment and code.
 
         An invalid document is ignored, because it comes from the job's own account.
         """
-        taken = _read(Taken, document, job_id)
+        taken = _parse_document(Taken, document, job_id)
         if taken is not None:
-            await self._store.put_snapshot(job_id, taken)
+            await self._store.save_snapshot(job_id, taken)
 
-    async def keep_files(self, job_id: UUID, document: Mapping[str, Any]) -> None:
+    async def store_files(self, job_id: UUID, document: Mapping[str, Any]) -> None:
         """Store the list of files that a job has written."""
-        files = _read(WrittenFiles, document, job_id)
+        files = _parse_document(WrittenFiles, document, job_id)
         if files is not None:
-            await self._store.put_document(job_id, DocumentKind.FILES, files)
+            await self._store.save_document(job_id, DocumentKind.FILES, files)
 
-    async def keep_placement(self, job_id: UUID, document: Mapping[str, Any]) -> None:
+    async def store_placement(self, job_id: UUID, document: Mapping[str, Any]) -> None:
         """Store the order of a job's nodes and the bindings of its ranks."""
-        placement = _read(ReportedPlacement, document, job_id)
+        placement = _parse_document(ReportedPlacement, document, job_id)
         if placement is not None:
-            await self._store.put_document(job_id, DocumentKind.PLACEMENT, placement)
+            await self._store.save_document(job_id, DocumentKind.PLACEMENT, placement)
 
-    async def keep_results(self, job_id: UUID, document: Mapping[str, Any]) -> Mapping[str, float]:
+    async def store_results(self, job_id: UUID, document: Mapping[str, Any]) -> Mapping[str, float]:
         """Store the results of a job and return their values."""
-        results = _read(Results, document, job_id)
+        results = _parse_document(Results, document, job_id)
         if results is None:
             return {}
         series = {
-            name: results["series"][name][:_MOST_POINTS] for name in _first(results, "series")
+            name: results["series"][name][:_MOST_POINTS]
+            for name in _select_names(results, "series")
         }
-        values = {name: results["values"][name] for name in _first(results, "values")}
-        await self._store.put_document(job_id, DocumentKind.SERIES, series)
-        not_finite = {name: results["not_finite"][name] for name in _first(results, "not_finite")}
+        values = {name: results["values"][name] for name in _select_names(results, "values")}
+        await self._store.save_document(job_id, DocumentKind.SERIES, series)
+        not_finite = {
+            name: results["not_finite"][name] for name in _select_names(results, "not_finite")
+        }
         stored_values = {**results, "values": values, "not_finite": not_finite, "series": {}}
-        await self._store.put_document(job_id, DocumentKind.VALUES, stored_values)
+        await self._store.save_document(job_id, DocumentKind.VALUES, stored_values)
         return values
 
     async def snapshot(self, actor: Actor, job_id: UUID) -> Snapshot:
         """Return the snapshot of the job. Raises ``NotFound``."""
-        return await self.of(with_visible_env(actor, await self._readable(actor, job_id)))
+        return await self.get_snapshot_of_job(
+            hide_env_values(actor, await self._get_readable_job(actor, job_id))
+        )
 
-    async def of(self, job: Job) -> Snapshot:
+    async def get_snapshot_of_job(self, job: Job) -> Snapshot:
         """Return the snapshot of a job that the actor may see; the caller has checked that."""
-        document = await self._store.snapshot(job.id)
+        document = await self._store.find_snapshot(job.id)
         spec = job.spec
         return Snapshot(
             attempt=job.attempt,
@@ -91,13 +96,13 @@ class SnapshotService:
             spec=spec,
         )
 
-    async def files(self, actor: Actor, job_id: UUID) -> WrittenFiles:
+    async def get_written_files(self, actor: Actor, job_id: UUID) -> WrittenFiles:
         """Return the list of files that changed while the job ran.
 
         Raises ``NotFound``, also if the agent has reported no list.
         """
-        job = await self._readable(actor, job_id)
-        document = await self._store.document(job_id, DocumentKind.FILES)
+        job = await self._get_readable_job(actor, job_id)
+        document = await self._store.find_document(job_id, DocumentKind.FILES)
         if document is None:
             raise NotFound(
                 "list of files of job",
@@ -109,7 +114,7 @@ class SnapshotService:
 
     async def results(self, actor: Actor, job_id: UUID) -> Results:
         """Return the results of the job's program. Raises ``NotFound``, also if it has none yet."""
-        job = await self._readable(actor, job_id)
+        job = await self._get_readable_job(actor, job_id)
         results = await self.results_of(job)
         if results is None:
             raise NotFound(
@@ -124,10 +129,10 @@ class SnapshotService:
         """Return the results of a job that the actor may see, which the caller has checked; None if
         there are none.
         """
-        values = await self._store.document(job.id, DocumentKind.VALUES)
+        values = await self._store.find_document(job.id, DocumentKind.VALUES)
         if values is None:
             return None
-        series = await self._store.document(job.id, DocumentKind.SERIES)
+        series = await self._store.find_document(job.id, DocumentKind.SERIES)
         return Results.model_validate({**values, "series": series or {}})
 
     async def rank_metrics(self, actor: Actor, job_id: UUID) -> RankMetrics:
@@ -135,26 +140,28 @@ class SnapshotService:
 
         Raises ``NotFound``, also if the actor may not see the job.
         """
-        job = await self._readable(actor, job_id)
-        samples = await self._store.samples(job_id, limit=points_for(job), nodes=job.nodes)
-        document = await self._store.profile(job_id)
+        job = await self._get_readable_job(actor, job_id)
+        samples = await self._store.list_samples(job_id, limit=points_for(job), nodes=job.nodes)
+        document = await self._store.find_profile(job_id)
         profile = None if document is None else Profile.model_validate(document)
-        reported = await self._store.document(job_id, DocumentKind.PLACEMENT)
+        reported = await self._store.find_document(job_id, DocumentKind.PLACEMENT)
         placement = None if reported is None else ReportedPlacement.model_validate(reported)
         return rank_metrics(job, samples, profile, placement)
 
-    async def _readable(self, actor: Actor, job_id: UUID) -> Job:
+    async def _get_readable_job(self, actor: Actor, job_id: UUID) -> Job:
         job = await self._store.get_job(job_id)
-        require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        require_permission(
+            PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project
+        )
         return job
 
 
-def _first(document: Mapping[str, Any], part: str) -> list[str]:
+def _select_names(document: Mapping[str, Any], part: str) -> list[str]:
     maximum = _MOST_SERIES if part == "series" else _MOST_VALUES
     return [name for name in document[part] if len(name) <= 200][:maximum]
 
 
-def _read(
+def _parse_document(
     model: type[BaseModel], document: Mapping[str, Any], job_id: UUID
 ) -> dict[str, Any] | None:
     try:

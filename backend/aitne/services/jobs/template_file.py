@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from aitne.core.errors import TemplateError
 from aitne.core.models.template import Limit, Template
-from aitne.core.validation import explain
+from aitne.core.validation import explain_error
 
 MAX_BYTES = 1 << 20
 
@@ -42,7 +42,7 @@ def load_template(path: Path) -> Template:
         template = Template.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
-        location = _within(node, first["loc"])
+        location = _list_existing_steps(node, first["loc"])
         raise TemplateError(
             str(path), _line(node, first["loc"]), _reason(location, first)
         ) from error
@@ -89,7 +89,7 @@ def _inconsistencies(template: Template) -> Iterator[tuple[Sequence[str | int], 
     for index, parameter in enumerate(template.parameters):
         if parameter.default is not None:
             try:
-                parameter.check(parameter.default)
+                parameter.convert_value(parameter.default)
             except ValueError as error:
                 yield ("parameters", index, "default"), str(error)
     for name, limit in template.resources:
@@ -97,7 +97,7 @@ def _inconsistencies(template: Template) -> Iterator[tuple[Sequence[str | int], 
             yield ("resources", name, "default"), limit.problem
 
 
-def _steps(
+def _follow_location(
     node: yaml.Node, location: Sequence[str | int]
 ) -> Iterator[tuple[str | int, yaml.Node, yaml.Node]]:
     """Follow ``location`` from ``node`` as far as it exists; yield the step, the node of the key or
@@ -120,13 +120,13 @@ def _steps(
 
 def _line(node: yaml.Node, location: Sequence[str | int]) -> int:
     line: int = node.start_mark.line + 1
-    for _, key, _ in _steps(node, location):
+    for _, key, _ in _follow_location(node, location):
         line = key.start_mark.line + 1
     return line
 
 
-def _within(node: yaml.Node, location: Sequence[str | int]) -> Sequence[str | int]:
-    return [step for step, _, _ in _steps(node, location)]
+def _list_existing_steps(node: yaml.Node, location: Sequence[str | int]) -> Sequence[str | int]:
+    return [step for step, _, _ in _follow_location(node, location)]
 
 
 def _dotted(location: Sequence[str | int]) -> str:
@@ -142,4 +142,4 @@ def _reason(location: Sequence[str | int], error: Any) -> str:
         return f"{_dotted([*location, error['loc'][-1]])} is missing"
     if error["type"] == "extra_forbidden":
         return f"{_dotted(location)} is not a known field"
-    return f"{_dotted(location)}: {explain(error)}" if location else explain(error)
+    return f"{_dotted(location)}: {explain_error(error)}" if location else explain_error(error)

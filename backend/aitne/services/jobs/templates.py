@@ -15,7 +15,7 @@ from aitne.core.errors import InvalidInput, NotFound, TemplateError
 from aitne.core.jobs.parameters import check_parameters
 from aitne.core.models.job import Scalar
 from aitne.core.models.template import Template
-from aitne.host.folders import shipped
+from aitne.host.folders import get_packaged_path
 from aitne.services.jobs.template_file import load_template
 
 RECHECK_S = 1.0
@@ -23,7 +23,7 @@ RECHECK_S = 1.0
 
 def builtin_folder() -> Path:
     """Return the folder of the templates that are part of the platform."""
-    return shipped("jobtemplates")
+    return get_packaged_path("jobtemplates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ class TemplateCatalog:
 
     def templates(self) -> Sequence[Template]:
         """List all valid templates by name."""
-        loaded = self._fresh().templates
+        loaded = self._get_loaded().templates
         return [loaded[name] for name in sorted(loaded)]
 
     def problems(self) -> Sequence[TemplateError]:
         """List the errors of the template files that were refused."""
-        return self._fresh().problems
+        return self._get_loaded().problems
 
     def get(self, name: str) -> Template:
         """Return the template called ``name``.
@@ -83,7 +83,7 @@ class TemplateCatalog:
 
     def find(self, name: str | None) -> Template | None:
         """Return the template called ``name``; None: there is none, or its file was refused."""
-        return None if name is None else self._fresh().templates.get(name)
+        return None if name is None else self._get_loaded().templates.get(name)
 
     def expand(self, template: Template, parameters: dict[str, Scalar]) -> ExpandedTemplate:
         """Check the values against the parameters' types and limits and fill in the defaults.
@@ -94,7 +94,9 @@ class TemplateCatalog:
         """
         values = check_parameters(template, parameters)
         env = dict(template.env)
-        env.update({f"AITNE_PARAM_{name.upper()}": _text(value) for name, value in values.items()})
+        env.update(
+            {f"AITNE_PARAM_{name.upper()}": _format_value(value) for name, value in values.items()}
+        )
         folder = template.workdir_from
         workdir = None if folder is None else str(values[folder])
         if workdir is not None and workdir != "~" and not workdir.startswith(("/", "~/")):
@@ -106,16 +108,16 @@ class TemplateCatalog:
             )
         return ExpandedTemplate(values, env, workdir)
 
-    def _fresh(self) -> _Loaded:
+    def _get_loaded(self) -> _Loaded:
         now = self._monotonic()
         if now - self._loaded.checked_at >= RECHECK_S:
-            fingerprints = self._look()
+            fingerprints = self._read_fingerprints()
             if fingerprints != self._loaded.seen:
                 self._loaded = self._load(fingerprints)
             self._loaded.checked_at = now
         return self._loaded
 
-    def _look(self) -> _Seen:
+    def _read_fingerprints(self) -> _Seen:
         fingerprints = []
         for folder in self._folders:
             if not folder.is_dir():
@@ -150,7 +152,7 @@ class TemplateCatalog:
         return _Loaded(fingerprints, float("-inf"), templates, tuple(problems))
 
 
-def _text(value: Scalar) -> str:
+def _format_value(value: Scalar) -> str:
     """Return the text of the value for an environment variable, such as ``true``, ``3`` or
     ``0.001``.
     """

@@ -13,7 +13,7 @@ from aitne.core.models.user import Actor
 from aitne.core.ports.trees import TreeStorage
 from aitne.core.storage.settings import TreeSettings
 from aitne.core.trees import MOST_ENTRIES
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.store import Store
 
 EXPIRE_EVERY = timedelta(hours=1)
@@ -51,7 +51,9 @@ class TreeService:
             quota_bytes=self._settings.quota_bytes,
         )
 
-    async def receive(self, actor: Actor, digest: str, chunks: AsyncIterator[bytes]) -> TreeStatus:
+    async def receive_file_list(
+        self, actor: Actor, digest: str, chunks: AsyncIterator[bytes]
+    ) -> TreeStatus:
         """Store the list of a tree's files, remove the expired trees, and return which file
         contents are still missing.
 
@@ -63,13 +65,15 @@ class TreeService:
             Unavailable: the tree cannot be stored.
         """
         _require_creator(actor)
-        async with self._turn(actor.name):
+        async with self._get_lock(actor.name):
             now = self._clock()
             if self._expired_at is None or now - self._expired_at > EXPIRE_EVERY:
                 self._expired_at = now
-                await self._trees.expire(await self._in_use(), self._settings.keep_days * 86_400)
+                await self._trees.remove_unused_trees(
+                    await self._in_use(), self._settings.keep_days * 86_400
+                )
             make_room = partial(self._make_room, actor.name)
-            return await self._trees.receive(actor.name, digest, chunks, make_room)
+            return await self._trees.receive_document(actor.name, digest, chunks, make_room)
 
     async def receive_blobs(self, actor: Actor, digest: str, chunks: AsyncIterator[bytes]) -> None:
         """Store file contents of a tree whose list was stored before.
@@ -81,14 +85,14 @@ class TreeService:
             Unavailable: the contents cannot be stored.
         """
         _require_creator(actor)
-        async with self._turn(actor.name):
+        async with self._get_lock(actor.name):
             await self._trees.receive_blobs(actor.name, digest, chunks)
 
     async def find(self, owner: str, digest: str) -> tuple[TreeUse | None, list[FieldProblem]]:
         """Look up the owner's uploaded working tree that a job names by its digest. Returns the
         tree and the problems with it; if there are no problems, the tree is not None.
         """
-        use = await self._trees.use(owner, digest)
+        use = await self._trees.find_tree(owner, digest)
         if use is not None:
             return use, []
         message = (
@@ -100,23 +104,23 @@ class TreeService:
         """Return the length and the parts of the owner's tree with this digest; None if there is
         none.
         """
-        return await self._trees.content(owner, digest)
+        return await self._trees.read_tree(owner, digest)
 
-    def _turn(self, user: str) -> asyncio.Lock:
+    def _get_lock(self, user: str) -> asyncio.Lock:
         return self._turns.setdefault(user, asyncio.Lock())
 
     async def _make_room(self, owner: str) -> None:
         """Remove the owner's trees that no live job uses and that were not used recently."""
-        await self._trees.expire(await self._in_use(owner), UNUSED_S, owner=owner)
+        await self._trees.remove_unused_trees(await self._in_use(owner), UNUSED_S, owner=owner)
 
     async def _in_use(self, owner: str | None = None) -> Collection[tuple[str, str]]:
         """Return owner and digest of each tree that a live job uses: a job of ``owner``, or of any
         user if that is None.
         """
-        live = await self._store.live_jobs(owner=owner)
+        live = await self._store.list_live_jobs(owner=owner)
         return {(job.owner, job.spec.tree.digest) for job in live if job.spec.tree is not None}
 
 
 def _require_creator(actor: Actor) -> None:
     project = actor.user.default_project
-    require(PolicyAction.JOB_CREATE, actor, "project", project, project=project)
+    require_permission(PolicyAction.JOB_CREATE, actor, "project", project, project=project)

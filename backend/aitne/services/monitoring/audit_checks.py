@@ -42,7 +42,7 @@ class AuditChecks:
 
     async def start(self) -> None:
         """Start the periodic checks."""
-        self._task = asyncio.create_task(self._watch(), name="audit-checks")
+        self._task = asyncio.create_task(self._run(), name="audit-checks")
 
     async def stop(self) -> None:
         """Stop the periodic checks."""
@@ -53,7 +53,7 @@ class AuditChecks:
 
     async def check(self) -> AuditCheckResult:
         """Check the whole log now and keep the result. Raises ``StoreUnavailable``."""
-        found = await self._audit.verify(pause_s=PAUSE_S)
+        found = await self._audit.check_chain(pause_s=PAUSE_S)
         if not found.intact:
             log.error(
                 "The audit log is not intact at entry %s: %s", found.broken_entry, found.problem
@@ -61,7 +61,7 @@ class AuditChecks:
         self.last = AuditCheckResult(found.intact, self._clock())
         return self.last
 
-    async def _watch(self) -> None:
+    async def _run(self) -> None:
         await asyncio.sleep(FIRST_AFTER_S)
         while True:
             try:

@@ -18,7 +18,7 @@ from aitne.services.monitoring.health_check_result import (
     Facts,
     HealthCheckResult,
 )
-from aitne.services.platform.backup_record import backup_file, last_backup
+from aitne.services.platform.backup_record import backup_record_file, read_backup_record
 from aitne.services.platform.doctor_report import read_report, report_file
 from aitne.services.platform.secret_files import SecretFiles
 
@@ -47,7 +47,7 @@ class FileChecks:
 
     async def secret_files(self) -> HealthCheckResult:
         """Check that only the accounts that need them can read secrets of the platform and of Slurm."""
-        seen = await self._secrets.look()
+        seen = await self._secrets.inspect()
         facts: Facts = {"files": len(seen.exposed), "unseen": len(seen.unseen)}
         if seen.exposed:
             commands = ", ".join(f"`{each.command}`" for each in seen.exposed)
@@ -73,9 +73,11 @@ class FileChecks:
     async def backup(self) -> HealthCheckResult:
         """Check the age of the last backup, which `aitne admin backup` records."""
         advice = "Run `aitne admin backup`, and see why its timer did not."
-        last = await asyncio.to_thread(last_backup, self._settings.data_dir)
+        last = await asyncio.to_thread(read_backup_record, self._settings.data_dir)
         if last is None:
-            says = f"{backup_file(self._settings.data_dir)} is damaged, so no backup is known."
+            says = (
+                f"{backup_record_file(self._settings.data_dir)} is damaged, so no backup is known."
+            )
             return HealthCheckResult(DEGRADED, says, advice)
         age = self._clock() - last.created_at
         facts: Facts = {"created_at": last.created_at.isoformat(), "bytes": last.bytes}

@@ -12,8 +12,8 @@ from aitne import __version__
 from aitne.core.errors import AitneError, StoreUnavailable
 from aitne.core.models.health import SEVERITY, Health, HealthState, PartHealth
 from aitne.core.models.user import Actor
-from aitne.core.together import together
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.together import run_concurrently
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.services.monitoring.health_check_result import HealthCheckResult
 from aitne.services.monitoring.health_checks import HealthChecks
 from aitne.services.platform.process_restarts import ProcessRestarts
@@ -45,7 +45,7 @@ class HealthService:
         """Start the periodic checks, so that the time at which a failure began is known even
         without requests.
         """
-        self._task = asyncio.create_task(self._watch(), name="health")
+        self._task = asyncio.create_task(self._run(), name="health")
 
     async def stop(self) -> None:
         """Stop the periodic checks."""
@@ -59,41 +59,42 @@ class HealthService:
 
         Raises ``NotAllowed`` unless the actor is an administrator.
         """
-        require(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "health")
-        return await self._fresh()
+        require_permission(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "health")
+        return await self._get_recent_health()
 
     def parts(self) -> Sequence[PartHealth]:
         """Return the parts as last checked, without checking them; empty before the first check."""
         return () if self._last is None else self._last.parts
 
-    async def _watch(self) -> None:
+    async def _run(self) -> None:
         while True:
             try:
                 await self._restarts.store()
             except StoreUnavailable as error:
                 log.warning("Restarts of hung processes are stored later: %s", error.message)
-            await self._fresh()
+            await self._get_recent_health()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _fresh(self) -> Health:
+    async def _get_recent_health(self) -> Health:
         asked = self._clock()
         async with self._looking:
             if self._last is None or (asked - self._last.as_of).total_seconds() >= FRESH_S:
-                self._last = await self._look()
+                self._last = await self._check_all_parts()
             return self._last
 
-    async def _look(self) -> Health:
+    async def _check_all_parts(self) -> Health:
         now = self._clock()
         checks = self._checks.all()
-        findings = await together(_checked(check) for check in checks.values())
+        findings = await run_concurrently(_run_check(check) for check in checks.values())
         parts = [
-            self._noted(name, finding, now) for name, finding in zip(checks, findings, strict=True)
+            self._record_result(name, finding, now)
+            for name, finding in zip(checks, findings, strict=True)
         ]
         parts.sort(key=lambda part: -SEVERITY.index(part.state))
         self._known = {part.name: part for part in parts}
         return Health(state=parts[0].state, version=__version__, as_of=now, parts=tuple(parts))
 
-    def _noted(self, name: str, finding: HealthCheckResult, now: datetime) -> PartHealth:
+    def _record_result(self, name: str, finding: HealthCheckResult, now: datetime) -> PartHealth:
         before = self._known.get(name)
         same = before is not None and before.state is finding.state
         since = finding.since or (before.since if before is not None and same else now)
@@ -116,7 +117,7 @@ class HealthService:
         )
 
 
-async def _checked(check: Callable[[], Awaitable[HealthCheckResult]]) -> HealthCheckResult:
+async def _run_check(check: Callable[[], Awaitable[HealthCheckResult]]) -> HealthCheckResult:
     try:
         return await check()
     except AitneError as error:

@@ -31,13 +31,13 @@ from aitne.services.monitoring.health_check_result import (
 )
 from aitne.services.monitoring.scheduler_health import check_scheduler
 from aitne.services.platform import certificates
-from aitne.services.platform.backup_record import backup_file
+from aitne.services.platform.backup_record import backup_record_file
 from aitne.services.platform.certificates import authority_file, sessions_authority_file
 from aitne.services.platform.doctor_report import report_file
 from aitne.services.platform.events import EventHub
-from aitne.services.platform.maintenance import held_because
+from aitne.services.platform.maintenance import find_hold_reason
 from aitne.services.platform.presented_certificates import PresentedCertificates
-from aitne.services.users.isolation import isolation_notes
+from aitne.services.users.isolation import list_isolation_warnings
 from aitne.store import Store
 from aitne_train.topology.hostlist import compress_hostlist
 from aitne_train.topology.order import MOST_NAMED
@@ -111,7 +111,7 @@ class HealthChecks:
         elif self._presented:
             checks["certificates"] = self._presented_certificates
         data_dir = self._settings.data_dir
-        if backup_file(data_dir).exists():
+        if backup_record_file(data_dir).exists():
             checks["backup"] = self._files.backup
         if report_file(data_dir).exists():
             checks["doctor"] = self._files.doctor
@@ -148,7 +148,7 @@ class HealthChecks:
         )
 
     async def _controller(self) -> HealthCheckResult:
-        lease = await self._store.current_lease("controller")
+        lease = await self._store.find_lease("controller")
         if lease is None or lease.expired:
             return HealthCheckResult(
                 DOWN,
@@ -165,8 +165,8 @@ class HealthChecks:
         )
 
     async def _nodes(self) -> HealthCheckResult:
-        nodes = (await self._cluster.look()).cluster.nodes
-        out = [node for node in nodes if not node.state.usable]
+        nodes = (await self._cluster.get_snapshot()).cluster.nodes
+        out = [node for node in nodes if not node.state.is_usable]
         facts: Facts = {"nodes": len(nodes), "unusable": len(out)}
         if not nodes:
             says = "The scheduler has not reported any nodes yet."
@@ -175,8 +175,8 @@ class HealthChecks:
             return HealthCheckResult(
                 OK, f"{len(nodes)} of {len(nodes)} nodes accept jobs.", None, None, facts
             )
-        says = f"{len(out)} of {len(nodes)} nodes accept no jobs: {_with_reasons(out)}."
-        if held_because(await self._store.maintenance(), self._clock()):
+        says = f"{len(out)} of {len(nodes)} nodes accept no jobs: {_format_nodes_by_reason(out)}."
+        if find_hold_reason(await self._store.find_maintenance(), self._clock()):
             return HealthCheckResult(OK, f"Maintenance: {says}", None, None, facts)
         advice = (
             "Fix the reported reason, then resume them on the page of nodes or with `scontrol`."
@@ -189,9 +189,9 @@ class HealthChecks:
         """Report sources of the topology that are invalid or contradict each other, and nodes of the
         scheduler that the network's topology lacks.
         """
-        known = await self._topologies.known()
+        known = await self._topologies.get_known_topology()
         tree = known.topology.tree
-        names = [node.name for node in (await self._cluster.look()).cluster.nodes]
+        names = [node.name for node in (await self._cluster.get_snapshot()).cluster.nodes]
         unknown = [] if tree is None else tree.list_unknown(names)
         facts: Facts = {"sources": len(known.sources), "unknown_nodes": len(unknown)}
         wrong = [f"{source.name}: {source.problem}" for source in known.sources if source.problem]
@@ -218,9 +218,9 @@ class HealthChecks:
         return HealthCheckResult(OK, " ".join([says, *tree.notes]), None, None, facts)
 
     async def _queue(self) -> HealthCheckResult:
-        depth, oldest_s = await self._store.outbox_depth()
+        depth, oldest_s = await self._store.get_outbox_depth()
         facts: Facts = {"depth": depth, "oldest_s": round(oldest_s, 1)}
-        if held_because(await self._store.maintenance(), self._clock()):
+        if find_hold_reason(await self._store.find_maintenance(), self._clock()):
             return HealthCheckResult(
                 OK, f"Maintenance: {depth} requests are held.", None, None, facts
             )
@@ -244,24 +244,24 @@ class HealthChecks:
 
     async def _hub(self) -> HealthCheckResult:
         url = f"http://127.0.0.1:{self._settings.port_of_hub}/hub/health"
-        return await self._answers(
+        return await self._check_http_server(
             url, "JupyterHub", "Running sessions continue; new ones do not open."
         )
 
     async def _proxy(self) -> HealthCheckResult:
         url = f"http://127.0.0.1:{self._settings.port_of_proxy_api}/api/routes"
-        return await self._answers(url, "The proxy", "Sessions cannot be reached.")
+        return await self._check_http_server(url, "The proxy", "Sessions cannot be reached.")
 
     async def _isolation(self) -> HealthCheckResult:
-        notes = await isolation_notes(self._store, self._settings)
+        notes = await list_isolation_warnings(self._store, self._settings)
         if notes:
             return HealthCheckResult(OK, " ".join(notes))
-        if self._settings.user_domains:
+        if self._settings.has_user_domains:
             return HealthCheckResult(OK, "Each user's sessions have an origin of their own.")
         return HealthCheckResult(OK, "There is one user.")
 
     async def _certificates(self) -> HealthCheckResult:
-        periods = await asyncio.to_thread(certificates.validity, self._settings)
+        periods = await asyncio.to_thread(certificates.read_validity_periods, self._settings)
         first, begins, path = min((end, begin, path) for path, (begin, end) in periods.items())
         authorities = (authority_file(self._settings), sessions_authority_file(self._settings))
         facts: Facts = {"expires_at": first.isoformat()}
@@ -311,9 +311,9 @@ class HealthChecks:
     def _expires_soon(self, begins: datetime, ends: datetime) -> bool:
         return ends - self._clock() < min(CERTIFICATE_NOTICE, (ends - begins) / 3)
 
-    async def _answers(self, url: str, who: str, consequence: str) -> HealthCheckResult:
+    async def _check_http_server(self, url: str, who: str, consequence: str) -> HealthCheckResult:
         try:
-            await self._probes.http(url)
+            await self._probes.check_http(url)
         except Unavailable as error:
             advice = f"{consequence} {_RESTARTED} If it does not recover: {_LOGS}"
             return HealthCheckResult(DOWN, f"{who} does not answer: {error.message}", advice)
@@ -322,10 +322,10 @@ class HealthChecks:
     async def _broker(self) -> HealthCheckResult:
         socket = self._settings.broker.socket or Path()
         try:
-            await self._probes.socket(socket)
+            await self._probes.check_socket(socket)
         except Unavailable as error:
             advice = "Start the broker's service."
-            if self._settings.own_accounts:
+            if self._settings.uses_user_accounts:
                 advice = f"{_RESTARTED} If it does not recover: {_LOGS}"
             return HealthCheckResult(
                 DOWN, error.message, f"Jobs cannot be submitted and logs cannot be read. {advice}"
@@ -339,7 +339,7 @@ class HealthChecks:
         wrong = []
         for place in sorted({*places, *storage.datasets}):
             try:
-                await self._probes.folder(place)
+                await self._probes.check_folder(place)
             except Unavailable as error:
                 wrong.append(error.message)
         facts: Facts = {"places": len(places) + len(storage.datasets)}
@@ -352,7 +352,7 @@ class HealthChecks:
 
     async def _disk(self) -> HealthCheckResult:
         folder = self._settings.data_dir
-        free, total = await self._probes.space(folder)
+        free, total = await self._probes.measure_space(folder)
         facts: Facts = {"path": str(folder), "free_bytes": free, "total_bytes": total}
         says = f"{describe_bytes(free)} of {describe_bytes(total)} are free in {folder}."
         advice = "Free some space: when the disk is full, the platform accepts no jobs."
@@ -363,7 +363,7 @@ class HealthChecks:
         return HealthCheckResult(OK, says, None, None, facts)
 
 
-def _with_reasons(nodes: Iterable[Node]) -> str:
+def _format_nodes_by_reason(nodes: Iterable[Node]) -> str:
     """Return a text with the nodes grouped by state and reason, the largest groups first."""
     groups: dict[str, list[str]] = {}
     for node in nodes:

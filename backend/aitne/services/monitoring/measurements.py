@@ -33,7 +33,7 @@ from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.monitoring.audit_checks import AuditChecks
 from aitne.services.monitoring.health import HealthService
 from aitne.services.platform import certificates
-from aitne.services.platform.backup_record import last_backup
+from aitne.services.platform.backup_record import read_backup_record
 from aitne.services.platform.doctor_report import read_report
 from aitne.services.platform.fresh import TtlCache
 from aitne.services.platform.presented_certificates import PresentedCertificates
@@ -105,7 +105,7 @@ class Measurements:
         self._parts(values)
         self._jobs(values)
         _processes(values, self._settings.run_dir)
-        backup = last_backup(self._settings.data_dir)
+        backup = read_backup_record(self._settings.data_dir)
         report = await asyncio.to_thread(read_report, self._settings.data_dir)
         if report is not None:
             for check, state in product(report.checks, CheckState):
@@ -114,9 +114,9 @@ class Measurements:
         values[names.BACKUP_LAST_SUCCESS][()] = at
         if self._settings.tls.enabled:
             values[names.CERTIFICATE_EXPIRY] = await asyncio.to_thread(_expiry, self._settings)
-        for name, end in self._presented.last().items():
+        for name, end in self._presented.get_last_expiries().items():
             values[names.CERTIFICATE_EXPIRY][(name,)] = end.timestamp()
-        for area, space in (await self._probes.filesystems(self._folders())).items():
+        for area, space in (await self._probes.measure_filesystems(self._folders())).items():
             values[names.FILESYSTEM_SIZE][(area,)] = space.size_bytes
             values[names.FILESYSTEM_FREE][(area,)] = space.free_bytes
             values[names.FILESYSTEM_INODES][(area,)] = space.inodes
@@ -141,7 +141,7 @@ class Measurements:
 
     def _jobs(self, values: _Values) -> None:
         values[names.JOB_REPORTS][()] = len(self._usage.usages())
-        values[names.JOB_REPORTS_LEFT_OUT][()] = self._usage.left_out
+        values[names.JOB_REPORTS_LEFT_OUT][()] = self._usage.left_out_count
         for (node, index), errors in self._usage.ecc_errors().items():
             values[names.GPU_ECC_ERRORS][node, str(index)] = errors
 
@@ -153,14 +153,14 @@ class Measurements:
         return {DATA_DIR: self._settings.data_dir, **areas}
 
     async def _stored(self, values: _Values) -> None:
-        live = await self._store.count_by_state(live_only=True)
+        live = await self._store.count_jobs_by_state(live_only=True)
         values[names.JOBS] = {(state,): live.get(state, 0) for state in LIVE}
         ended = await self._ended_jobs()
         if ended is not None:
             values[names.JOBS] |= {(state,): ended.get(state, 0) for state in TERMINAL}
-        depth, oldest_s = await self._store.outbox_depth()
+        depth, oldest_s = await self._store.get_outbox_depth()
         values[names.OUTBOX_DEPTH][()], values[names.OUTBOX_OLDEST][()] = depth, oldest_s
-        lease = await self._store.current_lease("controller")
+        lease = await self._store.find_lease("controller")
         counters = {} if lease is None else lease.counters
         for metric in _FROM_CONTROLLER:
             labels = counters.get(metric.name, {})
@@ -168,13 +168,13 @@ class Measurements:
         for metric in (names.SCHEDULER_LAST_POLL, names.SCHEDULER_STATE_LOST):
             for last in counters.get(metric.name, {}).values():
                 values[metric][()] = last
-        status = await self._store.scheduler()
+        status = await self._store.find_scheduler_status()
         values[names.SCHEDULER_UP][()] = float(status is not None and status.responding)
-        cluster = await self._store.cluster()
-        self._usage.keep_nodes({node.name for node in cluster.nodes})
+        cluster = await self._store.get_cluster()
+        self._usage.forget_other_nodes({node.name for node in cluster.nodes})
         _nodes(values, cluster, self._usage.cpu_power_w())
         now = self._clock()
-        for backlog in await self._store.delivery_backlog():
+        for backlog in await self._store.count_undelivered():
             values[names.DELIVERIES][backlog.channel, backlog.state] = backlog.count
             if backlog.state is DeliveryState.WAITING:
                 age_s = max(0.0, (now - backlog.oldest).total_seconds())
@@ -190,7 +190,7 @@ class Measurements:
 
     async def _count_ended(self) -> None:
         try:
-            self._ended = await self._store.count_by_state()
+            self._ended = await self._store.count_jobs_by_state()
             self._ended_at = asyncio.get_running_loop().time()
         except StoreUnavailable as error:
             log.warning("The ended jobs are counted later: %s", error.message)
@@ -199,16 +199,16 @@ class Measurements:
 
 
 def _processes(values: _Values, run_dir: Path) -> None:
-    for process in process_status.read(run_dir):
+    for process in process_status.read_process_status(run_dir):
         key = (process.name,)
-        usage = process_status.usage(process.pid)
+        usage = process_status.read_process_usage(process.pid)
         values[names.PROCESS_UP][key] = float(process.answers and usage is not None)
         values[names.PROCESS_RESTARTS][key] = process.restarts
         values[names.PROCESS_START_TIME][key] = process.started_at
         if usage is not None:
             values[names.PROCESS_CPU][key] = usage.cpu_s
             values[names.PROCESS_MEMORY][key] = usage.memory_bytes
-    restarts = hung_processes.totals(run_dir)
+    restarts = hung_processes.read_restart_counts(run_dir)
     values[names.HUNG_RESTARTS] = {(name,): count for name, count in restarts.items()}
 
 
@@ -217,7 +217,7 @@ def _expiry(settings: Settings) -> dict[tuple[str, ...], float]:
     the health of the certificates shows.
     """
     try:
-        periods = certificates.validity(settings)
+        periods = certificates.read_validity_periods(settings)
     except SetupError as error:
         log.warning("%s", error.message)
         return {}
@@ -243,7 +243,7 @@ def _nodes(values: _Values, cluster: Cluster, cpu_power_w: Mapping[str, float]) 
         if node.name in cpu_power_w:
             values[names.NODE_POWER][node.name, "rapl"] = cpu_power_w[node.name]
     values[names.NODES_LEFT_OUT][()] = len(cluster.nodes) - len(shown)
-    usable = [node for node in cluster.nodes if node.state.usable]
+    usable = [node for node in cluster.nodes if node.state.is_usable]
     values[names.CLUSTER_CPUS][()], values[names.CLUSTER_CPUS_ALLOCATED][()] = _cpus(usable)
     values[names.CLUSTER_MEMORY][()] = sum(node.memory_total_bytes for node in usable)
     values[names.CLUSTER_MEMORY_ALLOCATED][()] = sum(node.memory_used_bytes for node in usable)

@@ -25,7 +25,7 @@ async def check_scheduler(
     store: Store, cluster: ClusterService, name: str, now: datetime
 ) -> HealthCheckResult:
     """Check whether the scheduler ``name`` answers, accepts jobs and has kept its state."""
-    look = await cluster.look()
+    look = await cluster.get_snapshot()
     age = None if look.as_of is None else (now - look.as_of).total_seconds()
     facts: Facts = {
         "adapter": name,
@@ -79,7 +79,7 @@ async def _state_lost_at(store: Store, now: datetime) -> datetime | None:
     """Return the time of the restart in which the scheduler lost running jobs; None if there was
     none within ``STATE_LOST_NOTICE``.
     """
-    lease = await store.current_lease("controller")
+    lease = await store.find_lease("controller")
     noted = {} if lease is None else lease.counters.get(SCHEDULER_STATE_LOST.name, {})
     for timestamp in noted.values():
         lost_at = datetime.fromtimestamp(timestamp, UTC)

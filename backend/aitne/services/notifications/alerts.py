@@ -29,8 +29,8 @@ class AlertService:
     async def receive(self, message: AlertmanagerMessage) -> None:
         """Store the alerts of the message. A message that is sent again changes nothing."""
         now = self._clock()
-        alerts = [_stored(alert, now) for alert in message.alerts]
-        dropped = await self._store.save_alerts(alerts, most=MOST_FIRING)
+        alerts = [_to_platform_alert(alert, now) for alert in message.alerts]
+        dropped = await self._store.save_alerts(alerts, max_firing=MOST_FIRING)
         if dropped:
             log.warning(
                 "%d alerts were dropped, because %d are firing, which is the maximum. Check the rules "
@@ -40,16 +40,16 @@ class AlertService:
             )
 
 
-def _stored(alert: AlertmanagerAlert, now: datetime) -> PlatformAlert:
-    name = _line(alert.labels.get("alertname", "")) or "alert"
+def _to_platform_alert(alert: AlertmanagerAlert, now: datetime) -> PlatformAlert:
+    name = _to_single_line(alert.labels.get("alertname", "")) or "alert"
     severity = alert.labels.get("severity", "")
-    runbook_url = _line(alert.annotations.get("runbook_url", ""))
+    runbook_url = _to_single_line(alert.annotations.get("runbook_url", ""))
     return PlatformAlert(
         fingerprint=alert.fingerprint,
         status=alert.status,
         name=name,
         severity=severity if severity in _SEVERITIES else "info",
-        summary=_line(alert.annotations.get("summary", "")) or name,
+        summary=_to_single_line(alert.annotations.get("summary", "")) or name,
         description=_short(alert.annotations.get("description", "").strip(), _LONGEST_TEXT),
         runbook_url=runbook_url if runbook_url.startswith(("https://", "http://")) else None,
         starts_at=alert.starts_at,
@@ -58,7 +58,7 @@ def _stored(alert: AlertmanagerAlert, now: datetime) -> PlatformAlert:
     )
 
 
-def _line(text: str) -> str:
+def _to_single_line(text: str) -> str:
     """Return the text as one line, without control characters, since it becomes the subject of a
     mail.
     """

@@ -9,7 +9,7 @@ from datetime import datetime
 from aitne.core.errors import Conflict, InvalidInput, NotFound
 from aitne.core.models.administration import Announcement, Severity
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, refuse_impersonation, require
+from aitne.core.users.policy import PolicyAction, refuse_impersonation, require_permission
 from aitne.store.administration import AdministrationStore
 from aitne.store.base import Check
 from aitne.store.paging import Page
@@ -24,14 +24,14 @@ class AnnouncementService:
         self._store = store
         self._clock = clock
 
-    async def mine(self, actor: Actor) -> Sequence[tuple[Announcement, bool]]:
+    async def list_current(self, actor: Actor) -> Sequence[tuple[Announcement, bool]]:
         """List the announcements that concern the actor now, sorted by severity (most severe
         first), then by time (newest first). Each has a flag that says whether the actor has
         dismissed it.
 
         Raises ``NotAllowed`` if the token does not permit reading.
         """
-        require(PolicyAction.CLUSTER_READ, actor, "page", "announcements")
+        require_permission(PolicyAction.CLUSTER_READ, actor, "page", "announcements")
         now, announcements = self._clock(), list[Announcement]()
         cursor: str | None = None
         while True:
@@ -41,19 +41,19 @@ class AnnouncementService:
             ]
             if (cursor := page.next_cursor) is None:
                 break
-        away = await self._store.dismissed(actor.name)
+        away = await self._store.list_dismissed_announcements(actor.name)
         announcements.sort(key=lambda announcement: _WEIGHT[announcement.severity])
         return [
-            (announcement, announcement.id in away and _can_go(announcement))
+            (announcement, announcement.id in away and _is_dismissible(announcement))
             for announcement in announcements
         ]
 
-    async def all(self, actor: Actor, *, cursor: str | None, limit: int) -> Page[Announcement]:
+    async def list_all(self, actor: Actor, *, cursor: str | None, limit: int) -> Page[Announcement]:
         """List all announcements, including past and future ones.
 
         Raises ``NotAllowed`` if the actor is not an administrator.
         """
-        _administer(actor)
+        _require_administrator(actor)
         return await self._store.list_announcements(current_at=None, cursor=cursor, limit=limit)
 
     async def get(self, actor: Actor, announcement_id: str) -> Announcement:
@@ -62,7 +62,7 @@ class AnnouncementService:
         Raises ``NotFound``, also if it is not shown to the actor.
         """
         announcement = await self._store.get_announcement(announcement_id)
-        shown = announcement.current(self._clock()) and _concerns(announcement, actor)
+        shown = announcement.is_current(self._clock()) and _concerns(announcement, actor)
         if not (shown or actor.is_admin):
             raise NotFound("announcement", announcement_id)
         return announcement
@@ -84,12 +84,12 @@ class AnnouncementService:
             NotAllowed: the actor is not an administrator.
             InvalidInput: the announcement ends before it starts, or its text is empty.
         """
-        _administer(actor)
+        _require_administrator(actor)
         now = self._clock()
         made = Announcement(
             id=secrets.token_hex(8),
             severity=severity,
-            text=_said(text),
+            text=_parse_text(text),
             projects=tuple(sorted(set(projects))),
             starts_at=starts_at or now,
             ends_at=ends_at,
@@ -97,11 +97,11 @@ class AnnouncementService:
             created_by=actor.name,
             updated_at=now,
         )
-        _check_order(made)
+        _check_period(made)
         await self._store.save_announcement(made)
         return made
 
-    async def change(
+    async def update(
         self,
         actor: Actor,
         announcement_id: str,
@@ -113,12 +113,12 @@ class AnnouncementService:
 
         Raises the same errors as ``create``, and ``NotFound``.
         """
-        _administer(actor)
+        _require_administrator(actor)
         old = await self._store.get_announcement(announcement_id)
         fields = old.model_dump() | changes | {"updated_at": self._clock()}
-        fields["text"] = _said(str(fields["text"]))
+        fields["text"] = _parse_text(str(fields["text"]))
         changed = Announcement.model_validate(fields)
-        _check_order(changed)
+        _check_period(changed)
         await self._store.save_announcement(changed, check=check)
         return changed
 
@@ -129,7 +129,7 @@ class AnnouncementService:
 
         Raises ``NotFound``, and ``NotAllowed`` if the actor is not an administrator.
         """
-        _administer(actor)
+        _require_administrator(actor)
         await self._store.delete_announcement(announcement_id, check=check)
 
     async def dismiss(self, actor: Actor, announcement_id: str) -> None:
@@ -141,36 +141,36 @@ class AnnouncementService:
         """
         refuse_impersonation(actor, "dismiss announcements")
         announcement = await self.get(actor, announcement_id)
-        if not _can_go(announcement):
+        if not _is_dismissible(announcement):
             raise Conflict(
                 "This announcement is critical, so it cannot be dismissed before it ends."
             )
-        await self._store.dismiss(announcement_id, actor.name)
+        await self._store.dismiss_announcement(announcement_id, actor.name)
 
 
 _WEIGHT = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
-def _administer(actor: Actor) -> None:
-    require(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "announcements")
+def _require_administrator(actor: Actor) -> None:
+    require_permission(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "announcements")
 
 
 def _concerns(announcement: Announcement, actor: Actor) -> bool:
-    return announcement.concerns(actor.projects)
+    return announcement.is_addressed_to(actor.projects)
 
 
-def _can_go(announcement: Announcement) -> bool:
+def _is_dismissible(announcement: Announcement) -> bool:
     return announcement.severity is not Severity.CRITICAL
 
 
-def _said(text: str) -> str:
+def _parse_text(text: str) -> str:
     plain = text.strip()
     if not plain:
         raise InvalidInput.field("text", "the text is empty", value=text)
     return plain
 
 
-def _check_order(announcement: Announcement) -> None:
+def _check_period(announcement: Announcement) -> None:
     ends = announcement.ends_at
     if ends is not None and ends <= announcement.starts_at:
         raise InvalidInput.field(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from aitne.core.jobs.failure import explain
+from aitne.core.jobs.failure import explain_failure
 from aitne.core.jobs.log_lines import LogLine
 from aitne.core.jobs.states import TERMINAL, JobState, TerminationReason
 from aitne.core.models.administration import Announcement, Maintenance, Severity
@@ -39,8 +39,8 @@ _BADLY = {
 }
 
 
-def may_tell(event: Event) -> bool:
-    """Return False if ``of_job`` returns None for the event in any case, so that the job need not
+def may_notify_owner(event: Event) -> bool:
+    """Return False if ``make_job_notification`` returns None for the event in any case, so that the job need not
     be read.
     """
     if event.data.get("array_job_id") is not None:
@@ -48,7 +48,7 @@ def may_tell(event: Event) -> bool:
     return event.kind != "job.state" or JobState(event.data["state"]) in _NOTIFIED
 
 
-def of_job(event: Event, job: Job, now: datetime) -> NotificationContent | None:
+def make_job_notification(event: Event, job: Job, now: datetime) -> NotificationContent | None:
     """Return the content of the notification about the event for the owner of ``job``; None if the
     event causes no notification.
 
@@ -76,39 +76,45 @@ def _state(event: Event, job: Job) -> NotificationContent | None:
     if state is JobState.READY:
         ready = job.state is JobState.READY and event.data.get("previous") != JobState.SUSPENDED
         about = "It is waiting for you."
-        return _about(job, _K.SESSION_READY, Level.SUCCESS, "is ready", about) if ready else None
+        return (
+            _make_content(job, _K.SESSION_READY, Level.SUCCESS, "is ready", about)
+            if ready
+            else None
+        )
     if state is JobState.RUNNING and not session:
         if event.data.get("previous") in (JobState.SUSPENDED, JobState.UNKNOWN):
             return None
-        return _about(job, _K.JOB_STARTED, Level.INFO, "has started", "")
-    if not state.terminal or job.state is not state:
+        return _make_content(job, _K.JOB_STARTED, Level.INFO, "has started", "")
+    if not state.is_terminal or job.state is not state:
         return None
     if state is JobState.COMPLETED:
         # A user who shuts a session down knows that it has ended.
         return (
             None
             if session
-            else _about(job, _K.JOB_FINISHED, Level.SUCCESS, "has finished", _ran(job))
+            else _make_content(
+                job, _K.JOB_FINISHED, Level.SUCCESS, "has finished", _describe_run(job)
+            )
         )
-    if _own_wish(job):
+    if _is_cancelled_by_owner(job):
         return None
     if job.reason is TerminationReason.IDLE:
-        return _about(job, _K.SESSION_ENDED, Level.WARNING, "has ended", job.message or "")
+        return _make_content(job, _K.SESSION_ENDED, Level.WARNING, "has ended", job.message or "")
     level = Level.WARNING if state in (JobState.TIMED_OUT, JobState.CANCELLED) else Level.ERROR
     kind = _K.SESSION_ENDED if session else _K.JOB_FAILED
-    failure = explain(job, ())
+    failure = explain_failure(job, ())
     text = job.message or "" if failure is None else failure.text
-    return _about(job, kind, level, _BADLY[state], text)
+    return _make_content(job, kind, level, _BADLY[state], text)
 
 
-def _own_wish(job: Job) -> bool:
+def _is_cancelled_by_owner(job: Job) -> bool:
     """Return whether the job ended because its owner requested its cancellation."""
     if job.reason is not TerminationReason.CANCELLED:
         return False
     return job.message is None or job.message.endswith(f" by {job.owner}.")
 
 
-def _ran(job: Job) -> str:
+def _describe_run(job: Job) -> str:
     if job.message:
         return job.message
     if job.started_at is None or job.ended_at is None:
@@ -117,11 +123,11 @@ def _ran(job: Job) -> str:
 
 
 def _expiring(event: Event, job: Job, now: datetime) -> NotificationContent | None:
-    if job.state.terminal or job.expires_at is None or job.expires_at <= now:
+    if job.state.is_terminal or job.expires_at is None or job.expires_at <= now:
         return None
     left_s = _whole_minutes((job.expires_at - now).total_seconds())
     text = "Its time limit is nearly reached. Save your work, or extend it."
-    return _about(
+    return _make_content(
         job,
         _K.SESSION_EXPIRING,
         Level.WARNING,
@@ -134,11 +140,11 @@ def _expiring(event: Event, job: Job, now: datetime) -> NotificationContent | No
 
 def _idle(event: Event, job: Job, now: datetime) -> NotificationContent | None:
     ends = job.idle_ends_at
-    if job.state.terminal or ends is None or ends <= now or job.cancel_requested_at:
+    if job.state.is_terminal or ends is None or ends <= now or job.cancel_requested_at:
         return None
     left_s = _whole_minutes((ends - now).total_seconds())
     text = "It has not been used for a while. Keep it, or continue to work in it."
-    return _about(
+    return _make_content(
         job,
         _K.SESSION_IDLE,
         Level.WARNING,
@@ -150,7 +156,7 @@ def _idle(event: Event, job: Job, now: datetime) -> NotificationContent | None:
 
 
 def _gpus(event: Event, job: Job) -> NotificationContent | None:
-    if job.state.terminal:
+    if job.state.is_terminal:
         return None
     percent = round(100 * float(event.data.get("utilization", 0.0)))
     window = describe_duration(int(event.data.get("window_s", 0)))
@@ -158,12 +164,14 @@ def _gpus(event: Event, job: Job) -> NotificationContent | None:
         f"Over the last {window} they were {percent} % busy on average. Check whether the program uses "
         "them at all, or cancel it so that other jobs can."
     )
-    return _about(job, _K.GPU_IDLE, Level.WARNING, "leaves its GPUs idle", text, percent=percent)
+    return _make_content(
+        job, _K.GPU_IDLE, Level.WARNING, "leaves its GPUs idle", text, percent=percent
+    )
 
 
 def _message(event: Event, job: Job) -> NotificationContent:
     text = str(event.data.get("text") or "")
-    return _about(job, _K.JOB_MESSAGE, Level.INFO, "has a message for you", text)
+    return _make_content(job, _K.JOB_MESSAGE, Level.INFO, "has a message for you", text)
 
 
 def _whole_minutes(seconds: float) -> int:
@@ -173,7 +181,7 @@ def _whole_minutes(seconds: float) -> int:
     return max(1, round(seconds)) if seconds < 90 else 60 * round(seconds / 60)
 
 
-def _about(
+def _make_content(
     job: Job, kind: NotificationKind, level: Level, predicate: str, text: str, **data: Any
 ) -> NotificationContent:
     return NotificationContent(
@@ -206,16 +214,20 @@ def with_log(
 
     ``lines`` are the last lines of the log; empty if they are not known.
     """
-    failure = explain(job, lines)
+    failure = explain_failure(job, lines)
     text = notice.text if failure is None else failure.text
-    known = {_bare(text), _bare(job.message or "")} - {""}
-    shown = [line.text for line in lines if _bare(line.text.removeprefix(_SAID)) not in known]
+    known = {_normalize_sentence(text), _normalize_sentence(job.message or "")} - {""}
+    shown = [
+        line.text
+        for line in lines
+        if _normalize_sentence(line.text.removeprefix(_SAID)) not in known
+    ]
     while shown and not shown[-1]:
         shown.pop()
     return notice.model_copy(update={"text": text, "log": tuple(shown[-MOST_LINES:])})
 
 
-def _bare(sentence: str) -> str:
+def _normalize_sentence(sentence: str) -> str:
     """Return the sentence in lower case and without its full stop, for comparisons with other
     sentences.
     """
@@ -230,7 +242,7 @@ def for_inbox(notice: NotificationContent) -> NotificationContent:
     return notice.model_copy(update={"data": {**notice.data, "log": last}})
 
 
-def of_project(event: Event) -> NotificationContent | None:
+def make_project_notification(event: Event) -> NotificationContent | None:
     """Return the content of the notification about a project's event; None if the event causes no
     notification.
     """
@@ -260,7 +272,7 @@ def of_project(event: Event) -> NotificationContent | None:
     )
 
 
-def of_announcement(announcement: Announcement) -> NotificationContent:
+def make_announcement_notification(announcement: Announcement) -> NotificationContent:
     """Return the content of the notification about an administrator's announcement."""
     level = {Severity.INFO: Level.INFO, Severity.WARNING: Level.WARNING}
     first = announcement.text.strip().splitlines()[0]
@@ -274,7 +286,7 @@ def of_announcement(announcement: Announcement) -> NotificationContent:
     )
 
 
-def of_maintenance(window: Maintenance) -> NotificationContent:
+def make_maintenance_notification(window: Maintenance) -> NotificationContent:
     """Return the content of the notification about a maintenance, during which no new
     jobs start.
     """
@@ -293,7 +305,7 @@ def of_maintenance(window: Maintenance) -> NotificationContent:
     )
 
 
-def of_alert(alert: PlatformAlert) -> NotificationContent:
+def make_alert_notification(alert: PlatformAlert) -> NotificationContent:
     """Return the content of the notification about an alert that fires or is resolved."""
     resolved = alert.status is AlertStatus.RESOLVED
     level = {"critical": Level.ERROR, "warning": Level.WARNING}.get(alert.severity, Level.INFO)
@@ -314,7 +326,7 @@ def of_alert(alert: PlatformAlert) -> NotificationContent:
     )
 
 
-def of_disabled_webhook(event: Event) -> NotificationContent:
+def make_disabled_webhook_notification(event: Event) -> NotificationContent:
     """Return the content of the notification about a webhook that the platform has disabled."""
     url, error = str(event.data.get("url", "")), str(event.data.get("error", ""))
     return NotificationContent(
@@ -327,7 +339,7 @@ def of_disabled_webhook(event: Event) -> NotificationContent:
     )
 
 
-def of_account_security(event: Event) -> NotificationContent:
+def make_account_security_notification(event: Event) -> NotificationContent:
     """Return the content of the notification that tells a user of a change to the account's
     credentials.
     """

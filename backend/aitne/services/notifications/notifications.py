@@ -21,13 +21,13 @@ from aitne.core.models.notification import (
     NotificationContent,
     NotificationKind,
     Webhook,
-    message_of,
+    make_message,
 )
 from aitne.core.models.user import Actor
-from aitne.core.notifications.settings import mail_address
+from aitne.core.notifications.settings import check_mail_address
 from aitne.core.notifications.webhooks import SECRET_KEY, check_url, derive_secret
 from aitne.core.settings import Settings
-from aitne.core.users.policy import PolicyAction, require, require_recent_authentication
+from aitne.core.users.policy import PolicyAction, require_permission, require_recent_authentication
 from aitne.services.platform.secrets import read_secret
 from aitne.store import Store
 from aitne.store.base import Check
@@ -88,23 +88,29 @@ class NotificationService:
         Raises ``InvalidInput`` for an invalid cursor.
         """
         _require(PolicyAction.NOTIFICATION_READ, actor)
-        page = await self._store.inbox(actor.name, unread=unread, cursor=cursor, limit=limit)
-        return page, await self._store.unread(actor.name)
+        page = await self._store.list_notifications(
+            actor.name, unread_only=unread, cursor=cursor, limit=limit
+        )
+        return page, await self._store.count_unread_notifications(actor.name)
 
     async def mark_read(self, actor: Actor, ids: Sequence[int] | None) -> int:
         """Mark the actor's notifications with these IDs as read (None: all notifications); return
         the number of unread notifications that remain.
         """
         _require(PolicyAction.NOTIFICATION_WRITE, actor)
-        return await self._store.mark_read(actor.name, ids, self._clock())
+        return await self._store.mark_notifications_read(actor.name, ids, self._clock())
 
     async def preferences(self, actor: Actor) -> NotificationPreferences:
         """Return the actor's settings of notifications, with defaults where none were chosen."""
         _require(PolicyAction.NOTIFICATION_READ, actor)
         user = await self._store.get_user(actor.name)
-        return self._shown(user.mail, await self._store.choices(actor.name))
+        return self._to_preferences(
+            user.mail, await self._store.get_notification_choices(actor.name)
+        )
 
-    def _shown(self, mail: str | None, choices: NotificationChoices) -> NotificationPreferences:
+    def _to_preferences(
+        self, mail: str | None, choices: NotificationChoices
+    ) -> NotificationPreferences:
         return NotificationPreferences(
             channels=self._channels,
             mail=mail,
@@ -131,7 +137,7 @@ class NotificationService:
         _require(PolicyAction.NOTIFICATION_WRITE, actor)
         if mail is not None:
             try:
-                mail_address(mail)
+                check_mail_address(mail)
             except ValueError as error:
                 raise InvalidInput.field(
                     "mail", str(error), value=mail[:100], allowed="an address, or null"
@@ -148,12 +154,14 @@ class NotificationService:
                         allowed=", ".join(self._channels),
                     )
         store_check: Check[tuple[str | None, NotificationChoices]] = (
-            None if check is None else lambda stored: check(self._shown(*stored))
+            None if check is None else lambda stored: check(self._to_preferences(*stored))
         )
-        await self._store.save_choices(actor.name, choices, mail=mail or "", check=store_check)
+        await self._store.save_notification_choices(
+            actor.name, choices, mail=mail or "", check=store_check
+        )
         return await self.preferences(actor)
 
-    async def test_mail(self, actor: Actor) -> Delivery:
+    async def send_test_mail(self, actor: Actor) -> Delivery:
         """Send a test mail to the actor and return its delivery.
 
         Raises ``InvalidInput`` if the actor has no mail address.
@@ -165,12 +173,12 @@ class NotificationService:
                 "you have no mail address" if MAIL in self._channels else "this site sends no mail"
             )
             raise InvalidInput.field("mail", reason)
-        return await self._test(actor, MAIL, "")
+        return await self._send_test(actor, MAIL, "")
 
     async def mail_deliveries(self, actor: Actor) -> Sequence[Delivery]:
         """List the last deliveries by mail to the actor, newest first."""
         _require(PolicyAction.NOTIFICATION_READ, actor)
-        return await self._store.deliveries(
+        return await self._store.list_deliveries(
             owner=actor.name, channel=MAIL, target="", limit=SHOWN_DELIVERIES
         )
 
@@ -179,11 +187,11 @@ class NotificationService:
     async def list_webhooks(self, actor: Actor) -> Sequence[Webhook]:
         """List the actor's webhooks, oldest first."""
         _require(PolicyAction.NOTIFICATION_READ, actor)
-        return await self._store.webhooks(actor.name)
+        return await self._store.list_webhooks(actor.name)
 
     async def webhook(self, actor: Actor, webhook_id: str) -> Webhook:
         """Return a webhook of the actor. Raises ``NotFound``."""
-        return await self._webhook(PolicyAction.NOTIFICATION_READ, actor, webhook_id)
+        return await self._get_permitted_webhook(PolicyAction.NOTIFICATION_READ, actor, webhook_id)
 
     async def create_webhook(self, actor: Actor, url: str) -> tuple[Webhook, str]:
         """Create a webhook and return it with its secret, which cannot be read again later.
@@ -203,7 +211,7 @@ class NotificationService:
             created_at=self._clock(),
         )
         secret = self._secret(webhook)
-        await self._store.create_webhook(webhook, most=MOST_WEBHOOKS)
+        await self._store.create_webhook(webhook, max_webhooks=MOST_WEBHOOKS)
         return webhook, secret
 
     async def update_webhook(
@@ -219,7 +227,7 @@ class NotificationService:
 
         Raises ``NotFound``, and ``InvalidInput`` if the platform's settings do not permit the URL.
         """
-        await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
+        await self._get_permitted_webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
         if url is not None:
             require_recent_authentication(actor, self._clock())
             self._check_url(url)
@@ -231,35 +239,37 @@ class NotificationService:
             check=check,
         )
 
-    async def rotate_webhook(self, actor: Actor, webhook_id: str) -> tuple[Webhook, str]:
+    async def rotate_webhook_secret(self, actor: Actor, webhook_id: str) -> tuple[Webhook, str]:
         """Replace the secret of a webhook and return the new one; the old secret signs no further
         messages.
 
         Raises ``NotFound``.
         """
-        await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
+        await self._get_permitted_webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
         require_recent_authentication(actor, self._clock())
         webhook = await self._store.update_webhook(webhook_id, rotate=True)
         return webhook, self._secret(webhook)
 
     async def delete_webhook(self, actor: Actor, webhook_id: str) -> Webhook:
         """Delete a webhook of the actor and return it. Raises ``NotFound``."""
-        webhook = await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
+        webhook = await self._get_permitted_webhook(
+            PolicyAction.NOTIFICATION_WRITE, actor, webhook_id
+        )
         await self._store.delete_webhook(webhook_id)
         return webhook
 
-    async def test_webhook(self, actor: Actor, webhook_id: str) -> Delivery:
+    async def send_test_to_webhook(self, actor: Actor, webhook_id: str) -> Delivery:
         """Send a test message to the webhook, even if it is disabled, and return its delivery.
 
         Raises ``NotFound``.
         """
-        await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
-        return await self._test(actor, WEBHOOK, webhook_id)
+        await self._get_permitted_webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
+        return await self._send_test(actor, WEBHOOK, webhook_id)
 
     async def webhook_deliveries(self, actor: Actor, webhook_id: str) -> Sequence[Delivery]:
         """List the last deliveries to the webhook, newest first. Raises ``NotFound``."""
-        await self._webhook(PolicyAction.NOTIFICATION_READ, actor, webhook_id)
-        return await self._store.deliveries(
+        await self._get_permitted_webhook(PolicyAction.NOTIFICATION_READ, actor, webhook_id)
+        return await self._store.list_deliveries(
             owner=actor.name, channel=WEBHOOK, target=webhook_id, limit=SHOWN_DELIVERIES
         )
 
@@ -270,14 +280,16 @@ class NotificationService:
 
         Raises ``NotAllowed`` unless the actor is an administrator.
         """
-        require(PolicyAction.PLATFORM_ADMINISTER, actor, "list", "idle GPUs")
-        return list(await self._store.idle_gpu_jobs())
+        require_permission(PolicyAction.PLATFORM_ADMINISTER, actor, "list", "idle GPUs")
+        return list(await self._store.list_idle_gpu_jobs())
 
     # ---------------------------------------------------------------------------------------------
 
-    async def _webhook(self, action: PolicyAction, actor: Actor, webhook_id: str) -> Webhook:
-        webhook = await self._store.webhook(webhook_id)
-        require(action, actor, "webhook", webhook_id, owner=webhook.owner)
+    async def _get_permitted_webhook(
+        self, action: PolicyAction, actor: Actor, webhook_id: str
+    ) -> Webhook:
+        webhook = await self._store.get_webhook(webhook_id)
+        require_permission(action, actor, "webhook", webhook_id, owner=webhook.owner)
         return webhook
 
     def _check_url(self, url: str) -> None:
@@ -292,9 +304,9 @@ class NotificationService:
         key = read_secret(self._settings, SECRET_KEY)
         return derive_secret(key, webhook.id, webhook.generation)
 
-    async def _test(self, actor: Actor, channel: str, target: str) -> Delivery:
+    async def _send_test(self, actor: Actor, channel: str, target: str) -> Delivery:
         now = self._clock()
-        tests = await self._store.note_attempt(f"test:{actor.name}", now, window_s=TESTS_WITHIN_S)
+        tests = await self._store.record_attempt(f"test:{actor.name}", now, window_s=TESTS_WITHIN_S)
         if tests > MOST_TESTS:
             raise RateLimited(
                 f"At most {MOST_TESTS} test messages can be sent in {TESTS_WITHIN_S / 60:.0f} minutes. "
@@ -308,7 +320,7 @@ class NotificationService:
             text="It was requested in the portal. Notifications work.",
             path=path,
         )
-        message = message_of(
+        message = make_message(
             notice,
             owner=actor.name,
             event_id=0,
@@ -323,4 +335,4 @@ class NotificationService:
 
 
 def _require(action: PolicyAction, actor: Actor) -> None:
-    require(action, actor, "user", actor.name, owner=actor.name)
+    require_permission(action, actor, "user", actor.name, owner=actor.name)

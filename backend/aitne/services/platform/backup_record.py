@@ -18,14 +18,14 @@ class BackupRecord(Frozen):
     bytes: int = Field(ge=0)
 
 
-def backup_file(data_dir: Path) -> Path:
+def backup_record_file(data_dir: Path) -> Path:
     """Return the path of the record."""
     return data_dir / "backup.json"
 
 
-def last_backup(data_dir: Path) -> BackupRecord | None:
+def read_backup_record(data_dir: Path) -> BackupRecord | None:
     """Return the last backup; None if there is no record or a damaged one."""
     try:
-        return read_state(BackupRecord, backup_file(data_dir))
+        return read_state(BackupRecord, backup_record_file(data_dir))
     except (OSError, DamagedState):
         return None

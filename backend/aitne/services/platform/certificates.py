@@ -217,10 +217,10 @@ def ensure_certificates(settings: Settings) -> None:
     """
     open_sessions_authority(settings)
     renew_issued(settings)
-    check_given(settings)
+    check_provided_certificates(settings)
 
 
-def check_given(settings: Settings) -> None:
+def check_provided_certificates(settings: Settings) -> None:
     """Check the certificates that the administrator provides in the settings, if there are any:
     names, keys and validity.
 
@@ -229,7 +229,7 @@ def check_given(settings: Settings) -> None:
     """
     if settings.tls.certificate is not None:
         check_certificate(portal_files(settings), _portal_names(settings))
-        check_certificate(sessions_files(settings), _session_names(settings))
+        check_certificate(sessions_files(settings), _origin_names(settings))
 
 
 def renew_issued(settings: Settings) -> None:
@@ -243,11 +243,11 @@ def renew_issued(settings: Settings) -> None:
     authority = open_authority(settings)
     _renew(authority, proxy_files(settings), ["aitne-proxy"], client=True)
     if settings.tls.certificate is None:
-        names = [*_portal_names(settings), *_session_names(settings), *_addresses(settings)]
+        names = [*_portal_names(settings), *_origin_names(settings), *_internal_names(settings)]
         _renew(authority, portal_files(settings), list(dict.fromkeys(names)))
 
 
-def session_names(settings: Settings, owner: str, address: str) -> list[str]:
+def session_certificate_names(settings: Settings, owner: str, address: str) -> list[str]:
     """Return the names for the certificate of a session: its host name in browsers and the address
     of its node. ``address`` is ``host:port``.
 
@@ -255,7 +255,7 @@ def session_names(settings: Settings, owner: str, address: str) -> list[str]:
     JupyterHub connects by the address alone.
     """
     host = _host(settings.sessions_origin)
-    session_host = f"{user_label(owner)}.{host}" if settings.user_domains else host
+    session_host = f"{user_label(owner)}.{host}" if settings.has_user_domains else host
     return list(dict.fromkeys((session_host, address.rpartition(":")[0].strip("[]"))))
 
 
@@ -268,14 +268,14 @@ def session_signer(settings: Settings) -> Callable[[str, str, str], str]:
     lifetime = timedelta(seconds=settings.limits.max_duration) + SPARE_LIFETIME
 
     def sign(owner: str, address: str, request: str) -> str:
-        names = session_names(settings, owner, address)
+        names = session_certificate_names(settings, owner, address)
         authority = open_sessions_authority(settings)
         return authority.sign_request(request, names, lifetime) + authority.pem
 
     return sign
 
 
-def validity(settings: Settings) -> Mapping[Path, tuple[datetime, datetime]]:
+def read_validity_periods(settings: Settings) -> Mapping[Path, tuple[datetime, datetime]]:
     """Return the validity period of each certificate that the platform's processes use.
 
     Raises:
@@ -321,7 +321,7 @@ def _renew(
     *,
     client: bool = False,
 ) -> None:
-    if _holds(authority, files, names):
+    if _is_usable_certificate(authority, files, names):
         return
     key = ec.generate_private_key(ec.SECP256R1())
     write_private(files.key, _private_pem(key))
@@ -329,7 +329,9 @@ def _renew(
     _write_certificate(files.certificate, certificate, authority.certificate)
 
 
-def _holds(authority: CertificateAuthority, files: CertificateFiles, names: Sequence[str]) -> bool:
+def _is_usable_certificate(
+    authority: CertificateAuthority, files: CertificateFiles, names: Sequence[str]
+) -> bool:
     """Return whether an issued certificate can still be used: ``authority`` signed it, it matches
     its key, has exactly these names and does not expire soon.
     """
@@ -342,7 +344,7 @@ def _holds(authority: CertificateAuthority, files: CertificateFiles, names: Sequ
     return (
         certificate.not_valid_after_utc > datetime.now(UTC) + RENEWAL
         and key.public_key() == certificate.public_key()
-        and names_of(certificate) == set(names)
+        and get_certificate_names(certificate) == set(names)
     )
 
 
@@ -378,16 +380,16 @@ def check_certificate(
             f"The certificate {files.certificate} expired on "
             f"{certificate.not_valid_after_utc:%Y-%m-%d}. Renew it."
         )
-    names = names_of(certificate)
+    names = get_certificate_names(certificate)
     for host in hosts:
-        if not covers(names, host):
+        if not is_valid_for_host(names, host):
             raise SetupError(
                 f"The certificate {files.certificate} is for {', '.join(sorted(names)) or 'no host'}, "
                 f"and browsers or nodes ask for {host}. Set {section} to a certificate that has this name too."
             )
 
 
-def covers(names: set[str], host: str) -> bool:
+def is_valid_for_host(names: set[str], host: str) -> bool:
     """Return whether a certificate with these names is valid for ``host``, which may be a wildcard."""
     label, _, parent = host.partition(".")
     return host in names or (label != "*" and bool(parent) and f"*.{parent}" in names)
@@ -402,17 +404,17 @@ def _portal_names(settings: Settings) -> list[str]:
     ]
 
 
-def _session_names(settings: Settings) -> list[str]:
+def _origin_names(settings: Settings) -> list[str]:
     """Return the host names of the origin for sessions, with a wildcard if each user has a
     domain.
     """
     host, sessions_address = _host(settings.sessions_origin), settings.slurm.sessions_address
-    if settings.user_domains:
+    if settings.has_user_domains:
         return [host, f"{WILDCARD}{host}"]
     return [host, *([] if sessions_address is None else [_host(sessions_address)])]
 
 
-def _addresses(settings: Settings) -> list[str]:
+def _internal_names(settings: Settings) -> list[str]:
     """Return the names and addresses by which the platform's processes and nodes connect, in
     addition to those that browsers use.
     """
@@ -450,16 +452,14 @@ def _general_names(names: Iterable[str]) -> list[x509.GeneralName]:
     ]
 
 
-def names_of(certificate: x509.Certificate) -> set[str]:
+def get_certificate_names(certificate: x509.Certificate) -> set[str]:
     """Return the host names and addresses for which a certificate is valid."""
     try:
-        alternative_names = certificate.extensions.get_extension_for_class(
-            x509.SubjectAlternativeName
-        ).value
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
         return set()
-    addresses = map(str, alternative_names.get_values_for_type(x509.IPAddress))
-    return {*alternative_names.get_values_for_type(x509.DNSName), *addresses}
+    addresses = map(str, found.value.get_values_for_type(x509.IPAddress))
+    return {*found.value.get_values_for_type(x509.DNSName), *addresses}
 
 
 def _key_usage(*, ca: bool) -> x509.KeyUsage:

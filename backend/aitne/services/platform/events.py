@@ -76,7 +76,7 @@ class Subscription:
         self._reset = False
         return taken
 
-    def offer(self, messages: Iterable[_Message]) -> None:
+    def queue_messages(self, messages: Iterable[_Message]) -> None:
         """Queue the messages whose events the actor may see."""
         for message in messages:
             self._last_id = message.event.id
@@ -125,19 +125,19 @@ class EventHub:
 
     async def start(self) -> None:
         """Load the newest events, then start to read new events continuously."""
-        self._last_id = await self._store.last_event_id()
+        self._last_id = await self._store.get_last_event_id()
         self._floor = max(0, self._last_id - self._limit)
         reached = self._floor
         while reached < self._last_id:
-            batch = await self._store.events_after(reached, limit=_BATCH)
+            batch = await self._store.list_events_after(reached, limit=_BATCH)
             if not batch:
                 break
             self._remember(map(_message, batch))
             reached = batch[-1].id
         self._last_id = max(self._last_id, reached)
         self.problem = None
-        self._task = asyncio.create_task(self._tail(), name="events")
-        self._task.add_done_callback(self._ended)
+        self._task = asyncio.create_task(self._read_continuously(), name="events")
+        self._task.add_done_callback(self._handle_task_end)
 
     async def stop(self) -> None:
         """Stop reading events, and end all calls that wait for events."""
@@ -145,7 +145,7 @@ class EventHub:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        self.pulse()
+        self.notify_change()
         for listener in self._listeners:
             listener.wake()
 
@@ -157,7 +157,7 @@ class EventHub:
         subscription = Subscription(actor, self._last_id, backlog=self._backlog)
         if after is not None and after != self._last_id:
             if self._floor <= after < self._last_id:
-                subscription.offer(m for m in self._history if m.event.id > after)
+                subscription.queue_messages(m for m in self._history if m.event.id > after)
             else:
                 subscription.reset()
         self._listeners.add(subscription)
@@ -166,22 +166,22 @@ class EventHub:
         finally:
             self._listeners.discard(subscription)
 
-    def on_events(self, callback: Callable[[Sequence[Event]], None]) -> None:
+    def add_listener(self, callback: Callable[[Sequence[Event]], None]) -> None:
         """Register a callback that is called with each batch of new events, oldest first. It must
         not block.
         """
         self._callbacks.append(callback)
 
-    def mark(self) -> asyncio.Event:
-        """Return a marker of the current state for ``changed``.
+    def get_change_marker(self) -> asyncio.Event:
+        """Return a marker of the current state for ``wait_for_change``.
 
-        Call it before reading the store, so that ``changed`` also returns for a change during that
+        Call it before reading the store, so that ``wait_for_change`` also returns for a change during that
         read.
         """
         return self._changed
 
-    async def changed(self, mark: asyncio.Event, timeout_s: float) -> None:
-        """Wait until a change was committed after ``mark`` returned the marker, at most
+    async def wait_for_change(self, marker: asyncio.Event, timeout_s: float) -> None:
+        """Wait until a change was committed after ``marker`` returned the marker, at most
         ``timeout_s`` seconds or until the hub stops.
 
         Only one task polls the database, however many callers wait.
@@ -190,21 +190,21 @@ class EventHub:
             return
         try:
             async with asyncio.timeout(timeout_s):
-                await mark.wait()
+                await marker.wait()
         except TimeoutError:
             return
 
-    def pulse(self) -> None:
-        """Wake all callers of ``changed`` at once, because the portal itself has just made a
+    def notify_change(self) -> None:
+        """Wake all callers of ``wait_for_change`` at once, because the portal itself has just made a
         change.
         """
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def _tail(self) -> None:
+    async def _read_continuously(self) -> None:
         while True:
             try:
-                if await self._read():
+                if await self._read_new_events():
                     continue
                 # The next change is read at once, those that follow it within the pause together.
                 await asyncio.sleep(_PAUSE_S)
@@ -215,24 +215,24 @@ class EventHub:
                 self.problem = error.message
                 await asyncio.sleep(_RETRY_S)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _handle_task_end(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("The event stream failed.", exc_info=error)
             self.problem = "The event stream failed; see the log for the reason. Restart the API."
 
-    async def _read(self) -> bool:
+    async def _read_new_events(self) -> bool:
         """Read and distribute new events; return True if there may be more."""
-        batch = await self._store.events_after(self._last_id, limit=_BATCH)
+        batch = await self._store.list_events_after(self._last_id, limit=_BATCH)
         self.problem = None
         if batch:
             messages = [_message(event) for event in batch]
             self._last_id = batch[-1].id
             self._remember(messages)
             for listener in self._listeners:
-                listener.offer(messages)
+                listener.queue_messages(messages)
             for callback in self._callbacks:
                 callback(batch)
-        self.pulse()
+        self.notify_change()
         return len(batch) == _BATCH
 
     def _remember(self, messages: Iterable[_Message]) -> None:

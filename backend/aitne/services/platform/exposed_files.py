@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aitne.core.settings import Settings
-from aitne.host.settings import config_path
+from aitne.host.settings import find_config_path
 
 _OTHERS = stat.S_IRWXO | stat.S_IWGRP
 GROUP_AND_OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -58,7 +58,7 @@ class SecretsSeen:
     """Files of other machines, each a sentence."""
 
 
-def files_of_platform(settings: Settings) -> Iterator[SecretFile]:
+def list_platform_secret_files(settings: Settings) -> Iterator[SecretFile]:
     """Yield the files with secrets that the platform's settings name.
 
     In the data directory neither the group nor others may have access. Files that the settings name
@@ -87,15 +87,15 @@ def files_of_platform(settings: Settings) -> Iterator[SecretFile]:
         settings.database is not None
         and ":" in settings.database.partition("://")[2].rpartition("@")[0]
     ):
-        yield SecretFile(config_path(settings.data_dir))
+        yield SecretFile(find_config_path(settings.data_dir))
     if settings.broker.socket is not None:
         own = settings.broker_dir / "broker.toml"
-        yield SecretFile(own if settings.own_accounts else BROKER_CONFIG)
+        yield SecretFile(own if settings.uses_user_accounts else BROKER_CONFIG)
     if os.access(_PROXY_KEYS, os.R_OK | os.X_OK):
         yield from (SecretFile(path) for path in sorted(_PROXY_KEYS.glob("*.key")))
 
 
-def look_at(
+def inspect_files(
     files: Iterable[SecretFile], settings: Settings, services: Collection[int] = ()
 ) -> SecretsSeen:
     """Return which of the files are exposed, and which this process could not look at or are not here.
@@ -122,13 +122,13 @@ def look_at(
                 unseen[file.path] = f"{file.path} does not exist on this machine."
             continue
         except OSError as error:
-            if not _closed(file.path):
+            if not _is_in_closed_folder(file.path):
                 unseen[file.path] = f"{file.path}: {error.strerror}."
             continue
         for found in (
-            _by_mode(file, facts),
-            _by_owner(file.path, facts, is_user),
-            *_by_folders(file.path, is_user),
+            _check_mode(file, facts),
+            _check_owner(file.path, facts, is_user),
+            *_check_folders(file.path, is_user),
         ):
             if found is not None:
                 exposed.setdefault(found.path, found)
@@ -139,7 +139,7 @@ def look_at(
     )
 
 
-def _by_mode(file: SecretFile, facts: os.stat_result) -> ExposedFile | None:
+def _check_mode(file: SecretFile, facts: os.stat_result) -> ExposedFile | None:
     mode = stat.S_IMODE(facts.st_mode)
     if not mode & file.forbidden:
         return None
@@ -151,7 +151,7 @@ def _by_mode(file: SecretFile, facts: os.stat_result) -> ExposedFile | None:
     )
 
 
-def _by_owner(
+def _check_owner(
     path: Path, facts: os.stat_result, is_user: Callable[[int], bool]
 ) -> ExposedFile | None:
     if not is_user(facts.st_uid):
@@ -163,10 +163,10 @@ def _by_owner(
     )
 
 
-def _by_folders(path: Path, is_user: Callable[[int], bool]) -> Iterator[ExposedFile | None]:
+def _check_folders(path: Path, is_user: Callable[[int], bool]) -> Iterator[ExposedFile | None]:
     for folder in path.resolve().parents:
         facts = folder.stat()
-        yield _by_owner(folder, facts, is_user)
+        yield _check_owner(folder, facts, is_user)
         # In a folder with the sticky bit others cannot replace what exists.
         if facts.st_mode & stat.S_IWOTH and not facts.st_mode & stat.S_ISVTX:
             yield ExposedFile(
@@ -176,7 +176,7 @@ def _by_folders(path: Path, is_user: Callable[[int], bool]) -> Iterator[ExposedF
             )
 
 
-def _closed(path: Path) -> bool:
+def _is_in_closed_folder(path: Path) -> bool:
     """Return whether a folder above ``path`` keeps other accounts out: this process, which is such
     an account, can see that.
     """

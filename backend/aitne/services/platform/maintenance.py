@@ -16,7 +16,7 @@ from aitne.core.errors import InvalidInput
 from aitne.core.models.administration import Maintenance
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.store.administration import AdministrationStore
 from aitne.store.base import Check
 
@@ -54,10 +54,10 @@ class MaintenanceService:
 
         Raises ``NotAllowed`` if the token does not permit reading.
         """
-        require(PolicyAction.CLUSTER_READ, actor, "page", "maintenance")
-        return self._view(await self._store.maintenance())
+        require_permission(PolicyAction.CLUSTER_READ, actor, "page", "maintenance")
+        return self._view(await self._store.find_maintenance())
 
-    async def set(
+    async def schedule(
         self,
         actor: Actor,
         *,
@@ -72,7 +72,7 @@ class MaintenanceService:
             NotAllowed: the actor is not an administrator.
             InvalidInput: the maintenance would end before it starts, or is over already.
         """
-        require(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "maintenance")
+        require_permission(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "maintenance")
         now = self._clock()
         window = Maintenance(
             starts_at=starts_at or now,
@@ -88,7 +88,7 @@ class MaintenanceService:
                 value=ends_at.isoformat(),
                 allowed=f"after {max(window.starts_at, now).isoformat()}",
             )
-        await self._store.set_maintenance(window, check=self._seen(check))
+        await self._store.set_maintenance(window, check=self._convert_check(check))
         return self._view(window)
 
     async def end(self, actor: Actor, *, check: Check[MaintenanceView] = None) -> MaintenanceView:
@@ -96,47 +96,47 @@ class MaintenanceService:
 
         Raises ``NotAllowed`` if the actor is not an administrator.
         """
-        require(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "maintenance")
-        await self._store.set_maintenance(None, check=self._seen(check))
+        require_permission(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "maintenance")
+        await self._store.set_maintenance(None, check=self._convert_check(check))
         return self._view(None)
 
-    def _seen(self, check: Check[MaintenanceView]) -> Check[Maintenance | None]:
+    def _convert_check(self, check: Check[MaintenanceView]) -> Check[Maintenance | None]:
         return None if check is None else lambda window: check(self._view(window))
 
     def _view(self, window: Maintenance | None) -> MaintenanceView:
         now = self._clock()
-        if window is None or window.over(now):
+        if window is None or window.is_over(now):
             return MaintenanceView(phase=Phase.OFF)
-        phase = Phase.ON if window.on(now) else Phase.SCHEDULED
+        phase = Phase.ON if window.is_in_progress(now) else Phase.SCHEDULED
         return MaintenanceView(phase=phase, **window.model_dump())
 
 
-def held_because(window: Maintenance | None, now: datetime) -> str | None:
+def find_hold_reason(window: Maintenance | None, now: datetime) -> str | None:
     """Return why a job that is submitted now would have to wait until a maintenance ends; None if
     it would not.
     """
-    if window is None or not window.on(now):
+    if window is None or not window.is_in_progress(now):
         return None
     until = "it is over" if window.ends_at is None else _clock_time(window.ends_at)
-    return f"Maintenance{_why(window)}: new jobs are held until {until}."
+    return f"Maintenance{_format_message(window)}: new jobs are held until {until}."
 
 
-def reaches_into(window: Maintenance | None, now: datetime, lasts_s: int) -> str | None:
+def find_overlap_warning(window: Maintenance | None, now: datetime, lasts_s: int) -> str | None:
     """Return a warning if a job that starts now and runs for ``lasts_s`` seconds would still be
     running at the beginning of the maintenance ``window``; otherwise None.
     """
-    if window is None or window.starts_at <= now or window.over(now):
+    if window is None or window.starts_at <= now or window.is_over(now):
         return None
     if now + timedelta(seconds=lasts_s) <= window.starts_at:
         return None
     return (
-        f"A maintenance{_why(window)} begins {_clock_time(window.starts_at)}, within the time limit of this "
+        f"A maintenance{_format_message(window)} begins {_clock_time(window.starts_at)}, within the time limit of this "
         "job. Running jobs are not interrupted if the administrators can avoid it; jobs that have not "
         "started by then are held until it is over. With a shorter time limit the job may end before."
     )
 
 
-def _why(window: Maintenance) -> str:
+def _format_message(window: Maintenance) -> str:
     return f" ({window.message.rstrip('.')})" if window.message else ""
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from aitne.core.errors import Unavailable
 from aitne.core.ports.probes import Probes
 from aitne.core.settings import Settings
-from aitne.core.together import together
+from aitne.core.together import run_concurrently
 
 FRESH_S = 3_600.0
 """Seconds after which a certificate is measured again."""
@@ -50,17 +50,19 @@ class PresentedCertificates:
         now = asyncio.get_running_loop().time()
         due = [name for name in self._origins if now >= self._known.get(name, (None, now))[1]]
         for name, found in zip(
-            due, await together(self._measure(name) for name in due), strict=True
+            due, await run_concurrently(self._read_certificate(name) for name in due), strict=True
         ):
             self._known[name] = found, now + (RETRY_S if found.period is None else FRESH_S)
         return {name: found for name, (found, _) in self._known.items()}
 
-    def last(self) -> Mapping[str, datetime]:
+    def get_last_expiries(self) -> Mapping[str, datetime]:
         """Return the expiry of the certificates as last measured, without a connection."""
         return {name: found.period[1] for name, (found, _) in self._known.items() if found.period}
 
-    async def _measure(self, name: str) -> PresentedCertificate:
+    async def _read_certificate(self, name: str) -> PresentedCertificate:
         try:
-            return PresentedCertificate(await self._probes.certificate(*self._origins[name]))
+            return PresentedCertificate(
+                await self._probes.get_certificate_validity(*self._origins[name])
+            )
         except Unavailable as error:
             return PresentedCertificate(None, error.message)

@@ -33,8 +33,8 @@ class ProcessRestarts:
             StoreUnavailable: the database does not answer; the remaining files are left for the
                 next call.
         """
-        for path, restart in hung_processes.left(self._run_dir):
-            await self._store.append_audit(
+        for path, restart in hung_processes.list_restart_records(self._run_dir):
+            await self._store.append_audit_entry(
                 AuditDraft(
                     time=datetime.fromisoformat(restart.time),
                     actor="supervisor",

@@ -11,12 +11,12 @@ from aitne.core.errors import SetupError
 _MOST_BYTES = 16_384
 
 
-def restoration_file(data_dir: Path) -> Path:
+def restoration_marker_file(data_dir: Path) -> Path:
     """Return the path of the marker file. It contains the command that repeats the restoration."""
     return data_dir / "restoration"
 
 
-def refuse_half_restored(data_dir: Path) -> None:
+def check_no_interrupted_restoration(data_dir: Path) -> None:
     """Check that no restoration into ``data_dir`` was interrupted, because the platform would then
     start without its database.
 
@@ -24,7 +24,7 @@ def refuse_half_restored(data_dir: Path) -> None:
         SetupError: a restoration was interrupted, or the marker file cannot be read.
     """
     try:
-        with restoration_file(data_dir).open("rb") as file:
+        with restoration_marker_file(data_dir).open("rb") as file:
             command = file.read(_MOST_BYTES).decode(errors="replace")
     except (FileNotFoundError, NotADirectoryError):
         return

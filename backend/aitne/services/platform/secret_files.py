@@ -16,8 +16,8 @@ from aitne.services.platform.exposed_files import (
     GROUP_AND_OTHERS,
     SecretFile,
     SecretsSeen,
-    files_of_platform,
-    look_at,
+    inspect_files,
+    list_platform_secret_files,
 )
 
 MUNGE_KEY = Path("/etc/munge/munge.key")
@@ -51,20 +51,20 @@ class SecretFiles:
         self._known: tuple[Mapping[str, str] | str, float] | None = None
         """Slurm's configuration, or why it is not known, and the time until which that holds."""
 
-    async def look(self) -> SecretsSeen:
+    async def inspect(self) -> SecretsSeen:
         """Return which files are exposed, and which this process could not look at or are not here."""
         config = {} if self._read is None else await self._config(self._read)
-        return await asyncio.to_thread(self._look, config)
+        return await asyncio.to_thread(self._inspect_with_config, config)
 
-    def _look(self, config: Mapping[str, str] | str) -> SecretsSeen:
-        own = [*files_of_platform(self._settings), *map(SecretFile, self._more)]
+    def _inspect_with_config(self, config: Mapping[str, str] | str) -> SecretsSeen:
+        own = [*list_platform_secret_files(self._settings), *map(SecretFile, self._more)]
         if not isinstance(config, str):
-            files = [*own, *files_of_slurm(config)]
-            return look_at(files, self._settings, _services(config.get("SlurmUser", "")))
+            files = [*own, *list_slurm_secret_files(config)]
+            return inspect_files(files, self._settings, _services(config.get("SlurmUser", "")))
         usual = [SecretFile(_munge_key(None), GROUP_AND_OTHERS)]
         usual.append(SecretFile(SLURM_FOLDER / "slurmdbd.conf", GROUP_AND_OTHERS))
         usual.append(SecretFile(SLURM_FOLDER / "jwt.key"))
-        seen = look_at([*own, *usual], self._settings, _services(""))
+        seen = inspect_files([*own, *usual], self._settings, _services(""))
         reason = f"Slurm does not say which files have its keys: {config}"
         return SecretsSeen(seen.exposed, (*seen.unseen, reason), seen.elsewhere)
 
@@ -81,32 +81,32 @@ class SecretFiles:
         return self._known[0]
 
 
-def files_of_slurm(config: Mapping[str, str]) -> Iterator[SecretFile]:
+def list_slurm_secret_files(config: Mapping[str, str]) -> Iterator[SecretFile]:
     """Yield the files with keys and passwords of Slurm, from ``scontrol show config``. With these keys
     anyone can act as every user.
     """
     folder = Path(config.get("SLURM_CONF") or SLURM_FOLDER / "slurm.conf").parent
     methods = ",".join(config.get(name, "") for name in ("AuthType", "AuthAltTypes", "CredType"))
-    controller = _elsewhere(
+    controller = _find_remote_host(
         config.get("SlurmctldHost[0]", config.get("SlurmctldHost", "")).partition("(")[0]
     )
     if "auth/jwt" in methods:
         usual = f"{config.get('StateSaveLocation', '')}/jwt_hs256.key"
-        key = Path(_parameter(config, "jwt_key") or usual)
+        key = Path(_find_auth_parameter(config, "jwt_key") or usual)
         yield SecretFile(key, required=True, elsewhere=controller)
     if "munge" in methods:
-        key = _munge_key(_parameter(config, "socket"))
+        key = _munge_key(_find_auth_parameter(config, "socket"))
         yield SecretFile(key, GROUP_AND_OTHERS, required=True)
     if "auth/slurm" in methods:
         yield SecretFile(folder / "slurm.key", required=True)
     if "slurmdbd" in config.get("AccountingStorageType", ""):
         places = [place / "slurmdbd.conf" for place in (folder, SLURM_FOLDER)]
         path = next((place for place in places if os.path.exists(place)), places[0])
-        elsewhere = _elsewhere(config.get("AccountingStorageHost", ""))
+        elsewhere = _find_remote_host(config.get("AccountingStorageHost", ""))
         yield SecretFile(path, GROUP_AND_OTHERS, required=True, elsewhere=elsewhere)
 
 
-def _elsewhere(host: str) -> str | None:
+def _find_remote_host(host: str) -> str | None:
     """Return the host if it is another machine than this one."""
     name = socket.gethostname()
     here = {"", "(null)", "localhost", "127.0.0.1", "::1", name, name.partition(".")[0]}
@@ -125,7 +125,7 @@ def _services(slurm_user: str) -> set[int]:
     return found
 
 
-def _parameter(config: Mapping[str, str], name: str) -> str | None:
+def _find_auth_parameter(config: Mapping[str, str], name: str) -> str | None:
     """Return a parameter of Slurm's authentication, such as ``jwt_key``; None: it is not set."""
     for words in (config.get("AuthAltParameters", ""), config.get("AuthInfo", "")):
         for word in words.split(","):

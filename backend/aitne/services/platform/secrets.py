@@ -16,7 +16,7 @@ def new_secret(prefix: str = "") -> str:
     return prefix + secrets.token_urlsafe(32)
 
 
-def hashed(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     """Return the hash of a secret, as the database stores it.
 
     A secret has 256 bits, so it needs neither a salt nor a slow hash.

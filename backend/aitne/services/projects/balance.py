@@ -49,7 +49,7 @@ def month_of(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m}"
 
 
-def bounds(month: str) -> tuple[datetime, datetime]:
+def get_month_bounds(month: str) -> tuple[datetime, datetime]:
     """Return the first moment of the month and the first moment of the next one."""
     year, number = int(month[:4]), int(month[5:])
     following = (year + 1, 1) if number == 12 else (year, number + 1)
@@ -64,7 +64,7 @@ def months_between(first: str, last: str) -> list[str]:
     month = first
     while month <= last and len(months) < MOST_MONTHS:
         months.append(month)
-        month = month_of(bounds(month)[1])
+        month = month_of(get_month_bounds(month)[1])
     return months
 
 
@@ -92,7 +92,7 @@ def balance_of(
     has_usage = bool(counted)
     gpu = _share(budget.gpu_hours if budget else None, gpu_s, has_usage=has_usage)
     cpu = _share(budget.cpu_hours if budget else None, cpu_s, has_usage=has_usage)
-    start, end = bounds(months[0] if months else month_of(now))
+    start, end = get_month_bounds(months[0] if months else month_of(now))
     return Balance(
         project=name,
         period="month" if monthly else "total",
@@ -128,18 +128,18 @@ class ProjectGate:
         Args:
             gpus: whether the job requests GPUs. If not, a used-up budget of GPU-hours is ignored.
         """
-        standing = await self._store.standing(project)
+        standing = await self._store.find_project_status(project)
         if standing is None:
             return None
-        refused = closed_because(standing, now)
-        if refused is not None or standing.budget is None or standing.budget.empty:
+        refused = find_closure_reason(standing, now)
+        if refused is not None or standing.budget is None or standing.budget.is_empty:
             return refused
-        stored_months = await self._store.usage_months(counted_months(standing.budget, now))
+        stored_months = await self._store.list_usage_months(counted_months(standing.budget, now))
         balance = balance_of(project, standing.budget, stored_months, now)
-        return spent_because(balance, gpus=gpus)
+        return find_budget_refusal(balance, gpus=gpus)
 
 
-def closed_because(standing: ProjectStatus, now: datetime) -> str | None:
+def find_closure_reason(standing: ProjectStatus, now: datetime) -> str | None:
     """Return why a project with this status accepts no new jobs; None if it accepts them."""
     name, ends = standing.name, standing.expires_at
     if standing.state is ProjectState.REQUESTED:
@@ -154,7 +154,7 @@ def closed_because(standing: ProjectStatus, now: datetime) -> str | None:
     return None
 
 
-def spent_because(balance: Balance, *, gpus: bool) -> str | None:
+def find_budget_refusal(balance: Balance, *, gpus: bool) -> str | None:
     """Return why the remaining budget permits no new jobs; None if it permits them.
 
     Args:

@@ -12,7 +12,7 @@ from aitne.core.errors import AitneError, Conflict, NotSupported, SchedulerRejec
 from aitne.core.models.base import ProjectName, UserName
 from aitne.core.models.user import Project, User
 from aitne.core.ports.accounting import ROOT, Accounting, Associations
-from aitne.services.projects.sync import UnixName, all_users
+from aitne.services.projects.sync import UnixName, list_all_users
 from aitne.store import Store
 
 log = logging.getLogger(__name__)
@@ -55,25 +55,26 @@ class AccountImport:
         next start.
         """
         try:
-            associations = await self._accounting.read()
+            associations = await self._accounting.read_associations()
         except (Unavailable, NotSupported, SchedulerRejected) as error:
             log.warning("No user was imported from Slurm: %s", error.message)
             return
-        people = self._people(associations)
-        projects = await self._projects(associations)
+        people = self._map_user_names(associations)
+        projects = await self._import_projects(associations)
         present = {
-            (membership.project, membership.user) for membership in await self._store.memberships()
+            (membership.project, membership.user)
+            for membership in await self._store.list_memberships()
         }
         await self._make_users(associations, people, projects)
         await self._make_members(associations, people, projects, present)
 
-    def _people(self, associations: Associations) -> dict[str, str]:
+    def _map_user_names(self, associations: Associations) -> dict[str, str]:
         """Return the names of portal users by Unix account. Operators, and accounts whose names
         cannot be names of users, are omitted.
         """
         people = {}
         for slurm_user in associations.users:
-            if slurm_user.privileged or slurm_user.name in self._operators:
+            if slurm_user.is_privileged or slurm_user.name in self._operators:
                 log.info("Slurm user %s is not imported: an operator.", slurm_user.name)
                 continue
             name = self._users.get(slurm_user.name, slurm_user.name)
@@ -87,7 +88,7 @@ class AccountImport:
             people[slurm_user.name] = name
         return people
 
-    async def _projects(self, associations: Associations) -> set[str]:
+    async def _import_projects(self, associations: Associations) -> set[str]:
         existing = {row.name for row in await self._store.list_projects(visible_to=None)}
         usable = set()
         for account in associations.accounts:
@@ -111,7 +112,7 @@ class AccountImport:
     async def _make_users(
         self, associations: Associations, people: Mapping[str, str], projects: set[str]
     ) -> None:
-        user_names = {user.name for user in await all_users(self._store)}
+        user_names = {user.name for user in await list_all_users(self._store)}
         defaults = {
             slurm_user.name: slurm_user.default_account for slurm_user in associations.users
         }
@@ -148,13 +149,13 @@ class AccountImport:
         Memberships in ``present`` exist already and stay unchanged, because their limits are
         managed on the platform.
         """
-        user_names = {user.name for user in await all_users(self._store)}
+        user_names = {user.name for user in await list_all_users(self._store)}
         for member in associations.members:
             user = people.get(member.user or "")
             if user is None or user not in user_names or member.account not in projects:
                 continue
             if (member.account, user) not in present:
-                await self._store.put_member(
+                await self._store.save_member(
                     member.account, user, limits=member.limits, actor=ACTOR
                 )
 

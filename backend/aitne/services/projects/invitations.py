@@ -15,8 +15,8 @@ from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 from aitne.core.models.limits import Membership
 from aitne.core.models.project import Invitation, ProjectRole, ProjectState
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require
-from aitne.services.platform.secrets import hashed, new_secret
+from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.services.platform.secrets import hash_secret, new_secret
 from aitne.store import Store
 
 _UNKNOWN = "No invitation has this link. Check that it was copied completely, or ask for a new one."
@@ -68,7 +68,7 @@ class InvitationService:
             NotAllowed: the actor is neither a manager of the project nor an administrator.
             Conflict: the project is not active.
         """
-        require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
+        require_permission(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
         project_row = await self._store.get_project(project)
         if project_row.state is not ProjectState.ACTIVE:
             raise Conflict(f"{project} is {project_row.state}: it accepts no new members.")
@@ -84,7 +84,7 @@ class InvitationService:
             uses=0,
             max_uses=max_uses,
         )
-        await self._store.create_invitation(invitation, hashed(secret))
+        await self._store.create_invitation(invitation, hash_secret(secret))
         # In the fragment (#), which browsers do not send, so that no server and no log sees it.
         return NewInvitation(invitation, f"{self._portal_url}/invite#{secret}")
 
@@ -94,9 +94,9 @@ class InvitationService:
         Raises ``NotFound`` if there is no such project that the actor may see, and ``NotAllowed``
         if the actor is neither its manager nor an administrator.
         """
-        require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
+        require_permission(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
         await self._store.get_project(project)
-        return await self._store.invitations(project)
+        return await self._store.list_invitations(project)
 
     async def revoke(self, actor: Actor, project: str, id_: str) -> None:
         """Revoke an invitation to the project.
@@ -104,20 +104,20 @@ class InvitationService:
         Raises ``NotFound`` if there is no such invitation or project, and ``NotAllowed`` if the
         actor is neither a manager nor an administrator.
         """
-        require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
+        require_permission(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
         await self._store.revoke_invitation(project, id_, self._clock(), actor=actor.name)
 
-    async def look(self, token: str) -> InvitationPreview:
+    async def get_preview(self, token: str) -> InvitationPreview:
         """Return the invitation whose link contains ``token``, to any user.
 
         Raises ``NotFound`` if there is no such invitation.
         """
-        invitation = await self._store.invitation_of(hashed(token))
+        invitation = await self._store.find_invitation(hash_secret(token))
         if invitation is None:
             raise NotFound("invitation", "of this link", _UNKNOWN)
         project = await self._store.get_project(invitation.project)
         inviter = await self._store.get_user(invitation.created_by)
-        because = self._closed(invitation)
+        because = self._find_closure_reason(invitation)
         if because is None and project.state is not ProjectState.ACTIVE:
             because = f"The project is {project.state}."
         return InvitationPreview(
@@ -142,10 +142,10 @@ class InvitationService:
             NotAllowed: the credential may not change anything.
             Conflict: the invitation is no longer valid.
         """
-        require(PolicyAction.PROJECT_JOIN, actor, "invitation", "of this link")
-        return await self._store.accept_invitation(hashed(token), actor.name, self._clock())
+        require_permission(PolicyAction.PROJECT_JOIN, actor, "invitation", "of this link")
+        return await self._store.accept_invitation(hash_secret(token), actor.name, self._clock())
 
-    def _closed(self, invitation: Invitation) -> str | None:
+    def _find_closure_reason(self, invitation: Invitation) -> str | None:
         if invitation.revoked_at is not None:
             return "It was revoked."
         if invitation.expires_at <= self._clock():

@@ -25,10 +25,10 @@ class JobUsage:
         now.
         """
         until = min(end, self._clock())
-        return summed(await self._store.job_times(start, end), start, until)
+        return sum_usage(await self._store.list_job_times(start, end), start, until)
 
 
-def summed(runs: Sequence[JobTime], start: datetime, end: datetime) -> list[Usage]:
+def sum_usage(runs: Sequence[JobTime], start: datetime, end: datetime) -> list[Usage]:
     """Return the usage by project and user. Only the time of each run between ``start`` and ``end``
     counts.
     """

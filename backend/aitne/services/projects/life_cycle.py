@@ -11,8 +11,8 @@ from aitne.core.models.limits import Limits
 from aitne.core.models.project import Budget, ExtensionRequest, ProjectState, Retention, Step
 from aitne.core.models.user import Actor, Project
 from aitne.core.projects.settings import ProjectSettings
-from aitne.core.retention import RetentionSettings, exceeding
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.retention import RetentionSettings, list_retention_problems
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.services.projects.balance import month_of
 from aitne.services.projects.limits import LimitSupport
 from aitne.store import Store
@@ -68,7 +68,7 @@ class ProjectLife:
                 budgets.
             Conflict: the name is taken, or the actor has too many open requests.
         """
-        require(PolicyAction.PROJECT_REQUEST, actor, "project", name)
+        require_permission(PolicyAction.PROJECT_REQUEST, actor, "project", name)
         self._check_end(expires_at)
         self._support.check(limits, "limits.")
         project = Project(
@@ -80,7 +80,7 @@ class ProjectLife:
             created_at=self._clock(),
         )
         if actor.is_admin:
-            fields = {"budget": self._dated(budget)}
+            fields = {"budget": self._with_start_month(budget)}
             made = project.model_copy(update=fields)
             if manager is not None:
                 await self._check_user(manager)
@@ -112,7 +112,7 @@ class ProjectLife:
         except NotFound as error:
             raise InvalidInput.field("manager", "there is no such user", value=manager) from error
 
-    async def describe(
+    async def update_description(
         self,
         actor: Actor,
         name: str,
@@ -126,11 +126,11 @@ class ProjectLife:
         Raises ``NotFound`` if there is no such project that the actor may see, and ``NotAllowed``
         if the actor is neither its manager nor an administrator.
         """
-        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        require_permission(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         values = {"title": title, "description": description}
         fields = {field: value for field, value in values.items() if value is not None}
         change = ProjectChange(" and ".join(fields), fields)
-        return await self._store.change_project(name, change, actor=actor.name, check=check)
+        return await self._store.update_project(name, change, actor=actor.name, check=check)
 
     async def approve(
         self,
@@ -150,15 +150,15 @@ class ProjectLife:
             NotAllowed: the actor is not an administrator.
             IllegalTransition: the project is not in the state requested.
         """
-        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        require_permission(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         self._check_end(expires_at)
         self._support.check(limits, "limits.")
         fields: dict[str, Any] = {"note": None}
         if expires_at is not None:
             fields["expires_at"] = expires_at
         if budget is not None:
-            fields["budget"] = self._dated(budget)
-        return await self._store.step_project(
+            fields["budget"] = self._with_start_month(budget)
+        return await self._store.apply_project_step(
             name, Step.APPROVE, actor=actor.name, fields=fields, limits=limits
         )
 
@@ -170,13 +170,15 @@ class ProjectLife:
             NotAllowed: the actor is not an administrator.
             IllegalTransition: there is no open request.
         """
-        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        require_permission(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         project = await self._store.get_project(name)
         if project.state is not ProjectState.REQUESTED and project.extension is not None:
             change = ProjectChange("extension declined", {"extension": None})
-            return await self._store.change_project(name, change, actor=actor.name)
+            return await self._store.update_project(name, change, actor=actor.name)
         fields = {"note": reason, "closed_by": ADMIN}
-        return await self._store.step_project(name, Step.DECLINE, actor=actor.name, fields=fields)
+        return await self._store.apply_project_step(
+            name, Step.DECLINE, actor=actor.name, fields=fields
+        )
 
     async def close(self, actor: Actor, name: str, reason: str) -> Project:
         """Close the project to new jobs; pending and running jobs continue.
@@ -186,9 +188,11 @@ class ProjectLife:
             NotAllowed: the actor is neither a manager of the project nor an administrator.
             IllegalTransition: the project is not active.
         """
-        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        require_permission(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         fields = {"note": reason or None, "closed_by": ADMIN if actor.is_admin else MANAGER}
-        return await self._store.step_project(name, Step.CLOSE, actor=actor.name, fields=fields)
+        return await self._store.apply_project_step(
+            name, Step.CLOSE, actor=actor.name, fields=fields
+        )
 
     async def reopen(self, actor: Actor, name: str) -> Project:
         """Reopen the closed project for new jobs.
@@ -199,7 +203,7 @@ class ProjectLife:
             NotAllowed: an administrator closed it, so only an administrator can reopen it.
             Conflict: the project has expired.
         """
-        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        require_permission(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         project = await self._store.get_project(name)
         if project.closed_by == ADMIN and not actor.is_admin:
             raise NotAllowed(
@@ -208,7 +212,9 @@ class ProjectLife:
         if project.expires_at is not None and project.expires_at <= self._clock():
             raise Conflict(f"{name} has expired. Set a later end, then reopen it.")
         fields = {"note": None, "closed_by": None}
-        return await self._store.step_project(name, Step.REOPEN, actor=actor.name, fields=fields)
+        return await self._store.apply_project_step(
+            name, Step.REOPEN, actor=actor.name, fields=fields
+        )
 
     async def set_end(
         self, actor: Actor, name: str, expires_at: datetime | None, *, check: Check[Project] = None
@@ -222,14 +228,16 @@ class ProjectLife:
             IllegalTransition: the project's state does not permit it.
             InvalidInput: the end is in the past.
         """
-        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        require_permission(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         self._check_end(expires_at)
         fields = {"expires_at": expires_at, "extension": None}
-        return await self._store.step_project(
+        return await self._store.apply_project_step(
             name, Step.RENEW, actor=actor.name, fields=fields, check=check
         )
 
-    async def ask_for_time(self, actor: Actor, name: str, until: datetime, reason: str) -> Project:
+    async def request_extension(
+        self, actor: Actor, name: str, until: datetime, reason: str
+    ) -> Project:
         """Request from the administrators that the project ends later, at ``until``.
 
         Raises:
@@ -238,7 +246,7 @@ class ProjectLife:
             InvalidInput: ``until`` is not later than the current end.
             Conflict: the project is neither active nor expired.
         """
-        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        require_permission(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         project = await self._store.get_project(name)
         if project.state not in (ProjectState.ACTIVE, ProjectState.EXPIRED):
             raise Conflict(
@@ -251,7 +259,7 @@ class ProjectLife:
                 "until", "is not a later end", value=f"{until:%F}", allowed=ends
             )
         wish = ExtensionRequest(until=until, reason=reason, by=actor.name, at=self._clock())
-        return await self._store.ask_for_time(name, wish)
+        return await self._store.request_project_extension(name, wish)
 
     async def set_budget(
         self, actor: Actor, name: str, budget: Budget, *, check: Check[Project] = None
@@ -261,9 +269,9 @@ class ProjectLife:
         Raises ``NotFound`` if there is no such project, and ``NotAllowed`` if the actor is not an
         administrator.
         """
-        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
-        change = ProjectChange("budget", {"budget": self._dated(budget)})
-        return await self._store.change_project(name, change, actor=actor.name, check=check)
+        require_permission(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        change = ProjectChange("budget", {"budget": self._with_start_month(budget)})
+        return await self._store.update_project(name, change, actor=actor.name, check=check)
 
     async def set_retention(
         self, actor: Actor, name: str, retention: Retention, *, check: Check[Project] = None
@@ -276,16 +284,16 @@ class ProjectLife:
             NotAllowed: the actor is neither a manager of the project nor an administrator.
             InvalidInput: the site does not permit the time.
         """
-        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
-        problems = list(exceeding(retention, self._retention))
+        require_permission(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        problems = list(list_retention_problems(retention, self._retention))
         if problems:
             raise InvalidInput(f"{problems[0].field}: it {problems[0].message}.", problems)
-        value = None if retention.empty else retention
+        value = None if retention.is_empty else retention
         change = ProjectChange("retention", {"retention": value})
-        return await self._store.change_project(name, change, actor=actor.name, check=check)
+        return await self._store.update_project(name, change, actor=actor.name, check=check)
 
-    def _dated(self, budget: Budget | None) -> Budget | None:
-        if budget is None or budget.empty:
+    def _with_start_month(self, budget: Budget | None) -> Budget | None:
+        if budget is None or budget.is_empty:
             return None
         month = month_of(self._clock())
         if budget.since is not None and budget.since > month:

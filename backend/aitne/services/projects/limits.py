@@ -15,7 +15,12 @@ from aitne.core.models.job import JobSpec
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.limits import Limits, LimitsApplied, LimitUsage
 from aitne.core.ports.scheduler import SchedulerCapabilities
-from aitne.core.projects.limit_check import DEFAULT_QOS, LimitRequest, LimitVerdict, compare
+from aitne.core.projects.limit_check import (
+    DEFAULT_QOS,
+    LimitRequest,
+    LimitVerdict,
+    compare_with_limits,
+)
 from aitne.services.projects.balance import ProjectGate
 from aitne.store import Store
 
@@ -41,7 +46,7 @@ class LimitSupport:
         Raises:
             InvalidInput: the scheduler cannot enforce one of them.
         """
-        if limits is None or limits.empty:
+        if limits is None or limits.is_empty:
             return
         title = self.scheduler.title
         if self.applied is LimitsApplied.NEVER:
@@ -92,7 +97,7 @@ class LimitCheck:
         look = await self._usage()
         if look is None:
             return LimitVerdict()
-        return judge(spec, look, account or self._own or owner, beside)
+        return check_job_limits(spec, look, account or self._own or owner, beside)
 
     async def longest_s(
         self, project: str, slurm: SlurmOptions, owner: str, account: str | None
@@ -109,7 +114,7 @@ class LimitCheck:
         look = await self._usage()
         if look is None or look.enforced.isdisjoint({"limits", "safe"}):
             return None
-        chain = look.chain(slurm.account or project, account or self._own or owner)
+        chain = look.list_association_chain(slurm.account or project, account or self._own or owner)
         walls = [association.max_wall_s for association in chain]
         walls += [qos.max_wall_s for qos in look.qos if qos.name == (slurm.qos or DEFAULT_QOS)]
         return min((wall for wall in walls if wall is not None), default=None)
@@ -117,25 +122,25 @@ class LimitCheck:
     async def _usage(self) -> LimitUsage | None:
         now = self._clock()
         if self._read_at is None or now - self._read_at > _KEPT_FOR:
-            reading = await self._store.in_use()
+            reading = await self._store.find_limit_usage()
             self._look, self._read_at = None if reading is None else reading[0], now
         return self._look
 
 
-def judge(
-    spec: JobSpec, look: LimitUsage, user: str, beside: JobSpec | None = None
+def check_job_limits(
+    spec: JobSpec, usage: LimitUsage, user: str, beside: JobSpec | None = None
 ) -> LimitVerdict:
     """Compare the resources of a job with the scheduler's limits. Returns the problems of a job
     that could never run, and the limit because of which it would be pending now. Has no side
     effects.
 
     Args:
-        look: limits and their current use.
+        usage: limits and their current use.
         user: user to whom the job is charged.
         beside: specification of the same user's job during which it must run; None: none.
     """
     other = None if beside is None else _request(beside, user)
-    return compare(_request(spec, user), look, other)
+    return compare_with_limits(_request(spec, user), usage, other)
 
 
 def _request(spec: JobSpec, user: str) -> LimitRequest:

@@ -21,9 +21,9 @@ from aitne.core.models.limits import (
 )
 from aitne.core.models.project import ProjectRole, ProjectState
 from aitne.core.models.user import Actor, Project
-from aitne.core.projects.limit_check import summary
-from aitne.core.projects.limits import exceeding, tightest
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.projects.limit_check import summarize_use
+from aitne.core.projects.limits import combine_limits, list_limit_problems
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.services.projects.limits import LimitSupport
 from aitne.store import Store
 from aitne.store.base import Check
@@ -102,19 +102,19 @@ class ProjectService:
 
     async def get(self, actor: Actor, name: str) -> Project:
         """Return the project of this name. Raises ``NotFound``."""
-        require(PolicyAction.PROJECT_READ, actor, "project", name, project=name)
+        require_permission(PolicyAction.PROJECT_READ, actor, "project", name, project=name)
         return await self._store.get_project(name)
 
     async def members(self, actor: Actor, name: str) -> Sequence[Member]:
         """List the members of the project with the limits of each. Raises ``NotFound``."""
         await self.get(actor, name)
-        look, within = await self._store.in_use(), await self._in_force(name)
+        look, within = await self._store.find_limit_usage(), await self._in_force(name)
         return [
             self._member(membership, look, within)
-            for membership in await self._store.memberships(name)
+            for membership in await self._store.list_memberships(name)
         ]
 
-    async def put_member(
+    async def set_member(
         self,
         actor: Actor,
         name: str,
@@ -138,9 +138,11 @@ class ProjectService:
             InvalidInput: a manager sets higher limits for a member than the project was granted.
             Conflict: the project accepts no members yet, or would have no manager left.
         """
-        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        require_permission(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         if default:
-            require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
+            require_permission(
+                PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name
+            )
         project = await self._store.get_project(name)
         if project.state is ProjectState.REQUESTED:
             raise Conflict(
@@ -150,12 +152,12 @@ class ProjectService:
             self.support.check(limits, "limits.")
             if not actor.is_admin:
                 _check_within(limits, await self._in_force(name), "limits.")
-        made = await self._store.put_member(
+        made = await self._store.save_member(
             name, user, limits=limits, default=default, actor=actor.name
         )
         if role is not None and role is not made.role:
-            made = await self._store.set_role(name, user, role, actor=actor.name)
-        return self._member(made, await self._store.in_use(), await self._in_force(name))
+            made = await self._store.set_member_role(name, user, role, actor=actor.name)
+        return self._member(made, await self._store.find_limit_usage(), await self._in_force(name))
 
     async def remove_member(self, actor: Actor, name: str, user: str) -> None:
         """Remove a member; a user may also leave a project in this way.
@@ -165,7 +167,7 @@ class ProjectService:
         """
         leaves = user == actor.name and name in actor.projects
         action = PolicyAction.PROJECT_LEAVE if leaves else PolicyAction.PROJECT_MANAGE
-        require(action, actor, "project", name, project=name)
+        require_permission(action, actor, "project", name, project=name)
         await self._store.remove_member(name, user, actor=actor.name)
 
     async def set_limits(
@@ -179,7 +181,7 @@ class ProjectService:
             NotAllowed: the actor is not an administrator.
             InvalidInput: the scheduler cannot enforce the limits.
         """
-        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        require_permission(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         self.support.check(limits)
         await self._store.set_limits(name, limits, actor=actor.name, check=check)
         return await self.limits(actor, name)
@@ -193,46 +195,47 @@ class ProjectService:
             NotAllowed: the actor does not manage the project.
             InvalidInput: a limit exceeds the granted one, or the scheduler cannot enforce it.
         """
-        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        require_permission(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         self.support.check(limits)
-        _check_within(limits, await self._store.limits_of(name), "")
+        _check_within(limits, await self._store.get_limits(name), "")
         await self._store.set_own_limits(name, limits, actor=actor.name)
         return await self.limits(actor, name)
 
     async def limits(self, actor: Actor, name: str) -> ProjectLimits:
         """Return the limits and their use. Raises ``NotFound``."""
         await self.get(actor, name)
-        look = await self._store.in_use()
-        granted = await self._store.limits_of(name)
-        own_limits = await self._store.own_limits_of(name)
+        look = await self._store.find_limit_usage()
+        granted = await self._store.get_limits(name)
+        own_limits = await self._store.get_own_limits(name)
         return ProjectLimits(
             project=name,
-            limits=tightest(granted, own_limits),
+            limits=combine_limits(granted, own_limits),
             granted=granted,
             own=own_limits,
-            members=tuple(await self._store.memberships(name)),
-            use=() if look is None else use_of(name, look[0]),
+            members=tuple(await self._store.list_memberships(name)),
+            use=() if look is None else list_limit_use(name, look[0]),
             as_of=None if look is None else look[1],
         )
 
     async def _in_force(self, name: str) -> Limits:
-        granted = await self._store.limits_of(name)
-        return tightest(granted, await self._store.own_limits_of(name))
+        granted = await self._store.get_limits(name)
+        return combine_limits(granted, await self._store.get_own_limits(name))
 
     def _member(
-        self, membership: Membership, look: tuple[LimitUsage, datetime] | None, within: Limits
+        self, membership: Membership, usage: tuple[LimitUsage, datetime] | None, within: Limits
     ) -> Member:
         in_slurm: bool | None = None
-        if look is not None and look[0].enforced and self._accounts is not None:
+        if usage is not None and usage[0].enforced and self._accounts is not None:
             account = self._accounts.get(membership.user, membership.user)
-            in_slurm = look[0].of(membership.project, account) is not None
-        effective = tightest(within, membership.limits)
+            in_slurm = usage[0].find_association(membership.project, account) is not None
+        effective = combine_limits(within, membership.limits)
         return Member(**dict(membership), in_slurm=in_slurm, effective=effective)
 
 
 def _check_within(limits: Limits, granted: Limits, prefix: str) -> None:
     problems = [
-        replace(problem, field=prefix + problem.field) for problem in exceeding(limits, granted)
+        replace(problem, field=prefix + problem.field)
+        for problem in list_limit_problems(limits, granted)
     ]
     if problems:
         raise InvalidInput(
@@ -241,25 +244,25 @@ def _check_within(limits: Limits, granted: Limits, prefix: str) -> None:
         )
 
 
-def use_of(account: str, look: LimitUsage) -> tuple[LimitUse, ...]:
+def list_limit_use(account: str, usage: LimitUsage) -> tuple[LimitUse, ...]:
     """Return the current use of each limit of a Slurm account. GPUs are included even if they are
     not limited.
 
     Args:
         account: name of the account.
-        look: limits and their current use.
+        usage: limits and their current use.
     """
-    association = look.of(account)
+    association = usage.find_association(account)
     if association is None:
         return ()
-    users = look.users_of(account)
+    users = usage.list_members(account)
     uses = [
         LimitUse(
             limit=_limit_name(tres),
             used=gauge.used * _unit(tres),
             maximum=None if gauge.limit is None else gauge.limit * _unit(tres),
-            by_user=_by(users, tres),
-            summary=summary(association, tres, look),
+            by_user=_get_use_by_user(users, tres),
+            summary=summarize_use(association, tres, usage),
         )
         for tres, gauge in sorted(association.tres.items())
         if tres in _BY_TRES or tres.startswith(f"{GPU_TRES}:")
@@ -267,8 +270,8 @@ def use_of(account: str, look: LimitUsage) -> tuple[LimitUse, ...]:
     jobs = {one.user or "": one.grp_jobs.used for one in users if one.grp_jobs.used}
     waiting = {one.user or "": one.grp_submitted.used for one in users if one.grp_submitted.used}
     uses += [
-        _counted("max_jobs", association, jobs),
-        _counted("max_submitted", association, waiting),
+        _make_count_limit_use("max_jobs", association, jobs),
+        _make_count_limit_use("max_submitted", association, waiting),
     ]
     budget = association.tres_minutes.get(GPU_TRES)
     if budget is not None and budget.limit is not None:
@@ -277,7 +280,9 @@ def use_of(account: str, look: LimitUsage) -> tuple[LimitUse, ...]:
     return tuple(uses)
 
 
-def _counted(name: str, association: AssociationUse, by: Mapping[str, int]) -> LimitUse:
+def _make_count_limit_use(
+    name: str, association: AssociationUse, by: Mapping[str, int]
+) -> LimitUse:
     gauge = association.grp_jobs if name == "max_jobs" else association.grp_submitted
     return LimitUse(
         limit=name, used=gauge.used, maximum=gauge.limit, by_user=dict(by), summary=None
@@ -293,7 +298,7 @@ def _unit(tres: str) -> int:
     return MIB if tres == "mem" else 1
 
 
-def _by(users: Sequence[AssociationUse], tres: str) -> dict[str, int]:
+def _get_use_by_user(users: Sequence[AssociationUse], tres: str) -> dict[str, int]:
     return {
         association.user or "": association.tres[tres].used * _unit(tres)
         for association in users

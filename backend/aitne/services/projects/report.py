@@ -13,8 +13,8 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 from aitne.core.models.job import Job, JobFilter
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require
-from aitne.services.projects.balance import Balance, bounds, month_of, months_between
+from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.services.projects.balance import Balance, get_month_bounds, month_of, months_between
 from aitne.services.projects.usage import UsageReport, UsageRow, UsageService
 from aitne.store import Store
 from aitne.store.paging import Page
@@ -109,8 +109,8 @@ class ReportService:
         """
         usage = await self._usage.report(actor, name, month)
         project = await self._store.get_project(name)
-        start, end = bounds(usage.month)
-        stored_months = await self._store.usage_months(_year_to(usage.month))
+        start, end = get_month_bounds(usage.month)
+        stored_months = await self._store.list_usage_months(_list_year_months(usage.month))
         stored_month = stored_months.get(usage.month)
         return ProjectReport(
             **dict(usage),
@@ -118,30 +118,30 @@ class ReportService:
             title=project.title,
             source="platform" if stored_month is None else stored_month.source,
             total=total_of(name, usage.rows),
-            waits=waits_of(await self._store.waits(name, start, end)),
-            outcomes=dict(await self._store.outcomes(name, start, end)),
+            waits=summarize_waits(await self._store.list_wait_times(name, start, end)),
+            outcomes=dict(await self._store.count_ended_jobs(name, start, end)),
             months=tuple(
                 _sum(year_month, stored_months.get(year_month), name)
-                for year_month in _year_to(usage.month)
+                for year_month in _list_year_months(usage.month)
             ),
             balance=await self._usage.balance(actor, name),
         )
 
-    async def waiting(
+    async def list_waiting_jobs(
         self, actor: Actor, name: str, *, cursor: str | None, limit: int
     ) -> WaitingPage:
         """List the project's jobs that are queued now, with their pending reasons.
 
         Raises ``NotFound``, and ``InvalidInput`` for an invalid cursor.
         """
-        require(PolicyAction.PROJECT_READ, actor, "project", name, project=name)
+        require_permission(PolicyAction.PROJECT_READ, actor, "project", name, project=name)
         await self._store.get_project(name)
         job_filter = JobFilter(project=name, states=WAITING, array=False)
         page: Page[Job] = await self._store.list_jobs(
             job_filter, visible_to=None, cursor=cursor, limit=limit
         )
         return WaitingPage(
-            items=[_waiting(job) for job in page.items],
+            items=[_to_waiting_job(job) for job in page.items],
             next_cursor=page.next_cursor,
             total=page.total,
         )
@@ -167,7 +167,7 @@ def total_of(project: str, rows: Sequence[UsageRow]) -> UsageRow:
     )
 
 
-def waits_of(waits: Sequence[WaitTime]) -> tuple[UserWait, ...]:
+def summarize_waits(waits: Sequence[WaitTime]) -> tuple[UserWait, ...]:
     """Return statistics of the time in the queue for each user, the longest median first.
 
     Has no side effects.
@@ -192,10 +192,10 @@ def waits_of(waits: Sequence[WaitTime]) -> tuple[UserWait, ...]:
     return tuple(sorted(user_waits, key=lambda user_wait: (-user_wait.median_s, user_wait.user)))
 
 
-def _year_to(month: str) -> list[str]:
+def _list_year_months(month: str) -> list[str]:
     start = month
     for _ in range(_MONTHS_BACK - 1):
-        start = month_of(bounds(start)[0] - timedelta(days=1))
+        start = month_of(get_month_bounds(start)[0] - timedelta(days=1))
     return months_between(start, month)
 
 
@@ -211,7 +211,7 @@ def _sum(month: str, stored_month: StoredMonth | None, project: str) -> MonthSum
     )
 
 
-def _waiting(job: Job) -> WaitingJob:
+def _to_waiting_job(job: Job) -> WaitingJob:
     wish = job.spec.resources
     parts = [] if not wish.gpu.count else [f"{wish.gpu.count} {wish.gpu.type or 'GPU'}"]
     parts.append(f"{wish.cpu} CPU{'s' * (wish.cpu != 1)}")

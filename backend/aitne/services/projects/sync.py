@@ -28,11 +28,16 @@ from aitne.core.ports.accounting import (
     SetLimit,
     SetQos,
 )
-from aitne.core.projects.limits import held_to, tightest
-from aitne.core.projects.slurm_accounts import SINGLE, AccountingTarget, difference, lowered_names
+from aitne.core.projects.limits import cap_member_limits, combine_limits
+from aitne.core.projects.slurm_accounts import (
+    SINGLE,
+    AccountingTarget,
+    list_changes,
+    map_lowered_names,
+)
 from aitne.core.sizes import describe_bytes
 from aitne.core.units import format_duration
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.store import Store
 
 UnixName = Callable[[str], str]
@@ -112,8 +117,8 @@ class SyncService:
             Unavailable: accounting does not answer.
             NotSupported: this cluster keeps no accounts.
         """
-        require(PolicyAction.ACCOUNTING_SYNC, actor, "cluster", "accounting")
-        associations, changes, notes = await self._look()
+        require_permission(PolicyAction.ACCOUNTING_SYNC, actor, "cluster", "accounting")
+        associations, changes, notes = await self._read_differences()
         return _report(associations, changes, notes)
 
     async def apply(self, actor: Actor, digest: str) -> SyncReport:
@@ -125,22 +130,22 @@ class SyncService:
             Conflict: the differences have changed since they were shown.
             SchedulerRejected: accounting refused a change; those before it were applied.
         """
-        require(PolicyAction.ACCOUNTING_SYNC, actor, "cluster", "accounting")
-        associations, changes, notes = await self._look()
+        require_permission(PolicyAction.ACCOUNTING_SYNC, actor, "cluster", "accounting")
+        associations, changes, notes = await self._read_differences()
         report = _report(associations, changes, notes)
         if report.digest != digest:
             raise Conflict(
                 "The differences have changed since they were shown. Compare again, then apply those."
             )
         if changes:
-            await self._accounting.apply(changes)
+            await self._accounting.apply_changes(changes)
             documents = [change.model_dump(mode="json") for change in changes]
-            await self._store.note_synced(documents, actor=actor.name)
+            await self._store.append_accounting_sync_event(documents, actor=actor.name)
         return report.model_copy(update={"applied": True})
 
-    async def _look(self) -> tuple[Associations, Sequence[Change], list[str]]:
-        associations = await self._accounting.read()
-        target, notes = await self._target(associations)
+    async def _read_differences(self) -> tuple[Associations, Sequence[Change], list[str]]:
+        associations = await self._accounting.read_associations()
+        target, notes = await self._make_target(associations)
         slurm_accounts = {account.account for account in associations.accounts}
         notes += [
             f"account {account}: the platform has no project of this name"
@@ -150,14 +155,14 @@ class SyncService:
             f"user {user}: Slurm stores this name as {stored} and knows no such account; set "
             "SlurmdbdParameters=PreserveCaseUser in slurmdbd.conf and delete the Slurm user "
             f"{stored}"
-            for stored, user in lowered_names(target, associations).items()
+            for stored, user in map_lowered_names(target, associations).items()
         ]
-        return associations, difference(target, associations), notes
+        return associations, list_changes(target, associations), notes
 
-    async def _target(self, associations: Associations) -> tuple[AccountingTarget, list[str]]:
+    async def _make_target(self, associations: Associations) -> tuple[AccountingTarget, list[str]]:
         notes: list[str] = []
-        in_force, closed = await self._projects(notes)
-        unix = {user.name: user for user in await all_users(self._store)}
+        in_force, closed = await self._read_projects(notes)
+        unix = {user.name: user for user in await list_all_users(self._store)}
         names: dict[str, str] = {}
         for name in sorted(unix):
             try:
@@ -165,10 +170,10 @@ class SyncService:
             except AitneError as error:
                 notes.append(f"user {name}: {error.message}")
         members: dict[tuple[str, str], Limits] = {}
-        for membership in await self._store.memberships():
+        for membership in await self._store.list_memberships():
             if membership.project in in_force and membership.user in names:
                 # Slurm lets a member's time limit and QOS override those of the account.
-                limits = held_to(in_force[membership.project], membership.limits)
+                limits = cap_member_limits(in_force[membership.project], membership.limits)
                 members.setdefault((membership.project, names[membership.user]), limits)
         # Slurm then accepts no new jobs either; waiting and running ones stay.
         accounts = in_force | {
@@ -182,7 +187,7 @@ class SyncService:
             if name in names and (user.default_project, names[name]) in members
         }
         untouched = {
-            slurm_user.name for slurm_user in associations.users if slurm_user.privileged
+            slurm_user.name for slurm_user in associations.users if slurm_user.is_privileged
         } | self._operators
         known = {name for unix_name in names.values() for name in (unix_name, unix_name.lower())}
         for association in associations.members:
@@ -195,12 +200,12 @@ class SyncService:
                     notes.append(f"user {user} in account {association.account}: {error.message}")
         return AccountingTarget(accounts, members, defaults, frozenset(untouched)), notes
 
-    async def _projects(self, notes: list[str]) -> tuple[dict[str, Limits], set[str]]:
+    async def _read_projects(self, notes: list[str]) -> tuple[dict[str, Limits], set[str]]:
         """Return the limits in force by project name, and the names of the projects that are not
         active. Adds notes about projects that are not synchronized to ``notes``.
         """
         in_force, closed = {}, set()
-        layers = await self._store.limit_layers()
+        layers = await self._store.list_limit_layers()
         for project in await self._store.list_projects(visible_to=None):
             if project.name == ROOT:
                 notes.append("project root: Slurm's account root is the parent of all others")
@@ -208,13 +213,13 @@ class SyncService:
                 notes.append(f"project {project.name}: it waits for its approval")
             else:
                 layer = layers.get(project.name, ProjectLayers())
-                in_force[project.name] = tightest(layer.granted, layer.own)
+                in_force[project.name] = combine_limits(layer.granted, layer.own)
                 if project.state is not ProjectState.ACTIVE:
                     closed.add(project.name)
         return in_force, closed
 
 
-async def all_users(store: Store) -> Sequence[User]:
+async def list_all_users(store: Store) -> Sequence[User]:
     """Return every account of the platform."""
     users: list[User] = []
     cursor: str | None = None
@@ -231,13 +236,13 @@ def _report(
     text = json.dumps([change.model_dump(mode="json") for change in changes], sort_keys=True)
     return SyncReport(
         cluster=associations.cluster,
-        differences=tuple(map(_words, changes)),
+        differences=tuple(map(_describe_change, changes)),
         unmanaged=tuple(notes),
         digest=hashlib.sha256(f"{associations.cluster}\0{text}".encode()).hexdigest()[:16],
     )
 
 
-def _words(change: Change) -> Difference:
+def _describe_change(change: Change) -> Difference:
     user = getattr(change, "user", None)
     match change:
         case AddAccount():
@@ -251,12 +256,15 @@ def _words(change: Change) -> Difference:
         case SetLimit():
             field = LIMIT_WORDS[change.limit]
             slurm, platform = (
-                _shown(change.limit, change.before),
-                _shown(change.limit, change.after),
+                _format_limit(change.limit, change.before),
+                _format_limit(change.limit, change.after),
             )
         case SetGpuTypeLimit():
             field = f"{change.type} GPUs at once"
-            slurm, platform = _shown("max_gpus", change.before), _shown("max_gpus", change.after)
+            slurm, platform = (
+                _format_limit("max_gpus", change.before),
+                _format_limit("max_gpus", change.after),
+            )
         case SetQos():
             field = "QOS"
             slurm, platform = (
@@ -279,7 +287,7 @@ LIMIT_WORDS = dict(
 )
 
 
-def _shown(limit: str, value: int | None) -> str:
+def _format_limit(limit: str, value: int | None) -> str:
     if value is None:
         return "no limit"
     if limit == "max_memory_bytes":

@@ -13,12 +13,12 @@ from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.limits import Usage
 from aitne.core.models.project import MONTH
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, decide, require
+from aitne.core.users.policy import PolicyAction, decide, require_permission
 from aitne.services.projects.balance import (
     Balance,
     balance_of,
-    bounds,
     counted_months,
+    get_month_bounds,
     month_of,
     months_between,
 )
@@ -80,10 +80,12 @@ class UsageService:
             Unavailable: accounting does not answer.
         """
         if project is not None:
-            require(PolicyAction.PROJECT_READ, actor, "project", project, project=project)
+            require_permission(
+                PolicyAction.PROJECT_READ, actor, "project", project, project=project
+            )
             await self._store.get_project(project)
         chosen = checked_month("month", month) or month_of(self._clock())
-        start, end = bounds(chosen)
+        start, end = get_month_bounds(chosen)
         month_usage = await self._months.month(chosen)
         return UsageReport(
             month=chosen,
@@ -91,7 +93,7 @@ class UsageService:
             ends_at=end,
             as_of=min(month_usage.taken_at, end),
             rows=tuple(
-                row_of(row)
+                to_usage_row(row)
                 for row in month_usage.rows
                 if (project is None or row.account == project)
                 and decide(PolicyAction.PROJECT_READ, actor, project=row.account).allowed
@@ -122,10 +124,10 @@ class UsageService:
 
         Raises ``NotFound``.
         """
-        require(PolicyAction.PROJECT_READ, actor, "project", project, project=project)
+        require_permission(PolicyAction.PROJECT_READ, actor, "project", project, project=project)
         budget = (await self._store.get_project(project)).budget
         now = self._clock()
-        stored_months = await self._store.usage_months(counted_months(budget, now))
+        stored_months = await self._store.list_usage_months(counted_months(budget, now))
         return balance_of(project, budget, stored_months, now)
 
 
@@ -143,7 +145,7 @@ def checked_month(field: str, month: str | None) -> str | None:
     return month
 
 
-def row_of(used: Usage) -> UsageRow:
+def to_usage_row(used: Usage) -> UsageRow:
     """Return the usage as a ``UsageRow``, with seconds converted to hours."""
     return UsageRow(
         project=used.account,

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from aitne.core.errors import NotSupported
 from aitne.core.ports.accounting import Accounting
-from aitne.services.projects.balance import bounds
+from aitne.services.projects.balance import get_month_bounds
 from aitne.services.projects.job_usage import JobUsage
 from aitne.store import Store
 from aitne.store.usage import StoredMonth
@@ -50,24 +50,24 @@ class UsageMonths:
         Raises:
             Unavailable: accounting does not answer.
         """
-        start, end = bounds(month)
+        start, end = get_month_bounds(month)
         async with self._turn:
             now = self._clock()
-            stored_month = (await self._store.usage_months([month])).get(month)
+            stored_month = (await self._store.list_usage_months([month])).get(month)
             if stored_month is not None and (
                 settled(stored_month, month) or now - stored_month.taken_at < fresh
             ):
                 return stored_month
             if start > now:
                 return StoredMonth(now, PLATFORM, ())
-            usage = await self._ask(start, min(end, now), now)
-            await self._store.keep_usage(month, usage)
+            usage = await self._query_usage(start, min(end, now), now)
+            await self._store.save_month_usage(month, usage)
             return usage
 
-    async def _ask(self, start: datetime, end: datetime, now: datetime) -> StoredMonth:
+    async def _query_usage(self, start: datetime, end: datetime, now: datetime) -> StoredMonth:
         if self._accounting is not None:
             try:
-                return StoredMonth(now, SCHEDULER, await self._accounting.usage(start, end))
+                return StoredMonth(now, SCHEDULER, await self._accounting.read_usage(start, end))
             except NotSupported:
                 log.debug("The scheduler keeps no accounts; the platform's own record is used.")
         return StoredMonth(now, PLATFORM, await self._own.usage(start, end))
@@ -75,4 +75,4 @@ class UsageMonths:
 
 def settled(stored_month: StoredMonth, month: str) -> bool:
     """Return whether the usage of the month can no longer change."""
-    return stored_month.taken_at > bounds(month)[1] + SETTLED_AFTER
+    return stored_month.taken_at > get_month_bounds(month)[1] + SETTLED_AFTER

@@ -21,7 +21,7 @@ LOWEST_PORT = 1_024
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 
 
-async def resolve(name: str) -> Sequence[str]:
+async def resolve_host(name: str) -> Sequence[str]:
     """Return the network addresses of a host name; empty if this machine cannot resolve it."""
     loop = asyncio.get_running_loop()
     try:
@@ -36,33 +36,35 @@ class NodeAddresses:
     nodes, which runs its app.
     """
 
-    def __init__(self, store: ClusterStore, settings: Settings, resolve: Resolve = resolve) -> None:
+    def __init__(
+        self, store: ClusterStore, settings: Settings, resolve: Resolve = resolve_host
+    ) -> None:
         self._store = store
         self._settings = settings
         self._resolve = resolve
 
-    async def problem(self, job: Job) -> str | None:
+    async def find_problem(self, job: Job) -> str | None:
         """Return why JupyterHub must not connect to the address that the session ``job`` has
         reported; None if it may.
 
         Raises:
             Unavailable: the nodes of the job are not known yet.
         """
-        if self._settings.capabilities.trusted or job.address is None:
+        if self._settings.capabilities.trusts_agents or job.address is None:
             return None
         if not job.nodes:
             raise Unavailable(f"The nodes of session {job.id} are not known yet; try again.")
         host, _, port = job.address.rpartition(":")
         host = host.strip("[]")
-        allowed = await self._allowed(job)
-        if not self._listens_there(host, allowed):
+        allowed = await self._list_allowed_hosts(job)
+        if not self._is_allowed_host(host, allowed):
             return (
                 f"the agent reports that it listens at {job.address}, which is not an address of "
                 f"{job.nodes[0]} ({', '.join(sorted(allowed))}). If the nodes have several "
                 "networks, an administrator sets agent_host in the [slurm] section to the right one."
             )
         if not LOWEST_PORT <= int(port) <= 65_535 or (
-            int(port) in self._own_ports() and _own(host)
+            int(port) in self._own_ports() and _is_own_address(host)
         ):
             return (
                 f"the agent reports that it listens at {job.address}, but sessions do not use "
@@ -70,10 +72,10 @@ class NodeAddresses:
             )
         return None
 
-    def _listens_there(self, host: str, allowed: Iterable[str]) -> bool:
+    def _is_allowed_host(self, host: str, allowed: Iterable[str]) -> bool:
         if host in allowed:
             return True
-        agent_host = self._settings.agent_host
+        agent_host = self._settings.session_listen_address
         if "/" not in agent_host:
             return host == agent_host
         try:
@@ -81,11 +83,11 @@ class NodeAddresses:
         except ValueError:
             return False
 
-    async def _allowed(self, job: Job) -> set[str]:
+    async def _list_allowed_hosts(self, job: Job) -> set[str]:
         if not self._settings.capabilities.remote:
-            return {self._settings.agent_host}  # all nodes are this machine
-        nodes_by_name = {node.name: node for node in await self._store.nodes()}
-        hosts = _names(job.nodes[:1], nodes_by_name)
+            return {self._settings.session_listen_address}  # all nodes are this machine
+        nodes_by_name = {node.name: node for node in await self._store.list_nodes()}
+        hosts = _list_host_names(job.nodes[:1], nodes_by_name)
         for addresses in await asyncio.gather(*map(self._resolve, sorted(hosts))):
             hosts |= set(addresses)
         return hosts
@@ -101,7 +103,7 @@ class NodeAddresses:
         )
 
 
-def _names(nodes: Iterable[str], nodes_by_name: dict[str, Node]) -> set[str]:
+def _list_host_names(nodes: Iterable[str], nodes_by_name: dict[str, Node]) -> set[str]:
     """Return the names and network addresses of the nodes."""
     hosts = set(nodes)
     for name in nodes:
@@ -110,7 +112,7 @@ def _names(nodes: Iterable[str], nodes_by_name: dict[str, Node]) -> set[str]:
     return hosts
 
 
-def _own(host: str) -> bool:
+def _is_own_address(host: str) -> bool:
     """Return whether the host is an address of this machine itself."""
     try:
         infos = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)

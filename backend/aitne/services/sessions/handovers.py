@@ -16,7 +16,7 @@ from aitne.core.sessions import session_tokens
 from aitne.services.jobs.agents import job_of_token
 from aitne.services.platform.encryption import Cipher
 from aitne.services.platform.events import EventHub
-from aitne.services.platform.secrets import hashed, new_secret
+from aitne.services.platform.secrets import hash_secret, new_secret
 from aitne.services.sessions.addresses import NodeAddresses
 from aitne.store import Store
 
@@ -79,17 +79,17 @@ class HandoverService:
         """
         deadline = asyncio.get_running_loop().time() + min(wait_s, LONGEST_WAIT_S)
         while True:
-            mark = self._events.mark()
+            mark = self._events.get_change_marker()
             await job_of_token(self._store, token, job_id)
-            payload = await self._store.get_handover(job_id)
+            payload = await self._store.find_handover(job_id)
             if payload is not None:
                 return self._decrypted(payload, job_id)
             remaining_s = deadline - asyncio.get_running_loop().time()
             if remaining_s <= 0 or self._events.stopped:
                 return None
-            await self._events.changed(mark, remaining_s)
+            await self._events.wait_for_change(mark, remaining_s)
 
-    async def certificate(self, token: str, job_id: UUID, request: CertificateRequest) -> str:
+    async def issue_certificate(self, token: str, job_id: UUID, request: CertificateRequest) -> str:
         """Return a certificate (PEM) for the server of a session, at the address that the session
         has reported.
 
@@ -108,7 +108,7 @@ class HandoverService:
             raise Conflict(
                 f"The session {job_id} has not reported the address {request.address} yet."
             )
-        refused = await self._addresses.problem(job)
+        refused = await self._addresses.find_problem(job)
         if refused is not None:
             raise Conflict(refused)
         return await asyncio.to_thread(self._certificates, job.owner, job.address, request.request)
@@ -121,8 +121,8 @@ class HandoverService:
             Unavailable: the session's address cannot be verified yet.
         """
         job = await self._session(job_id)
-        live = not job.state.terminal
-        refused = await self._addresses.problem(job) if live else None
+        live = not job.state.is_terminal
+        refused = await self._addresses.find_problem(job) if live else None
         return HubJob(
             job_id=job.id,
             owner=job.owner,
@@ -132,7 +132,7 @@ class HandoverService:
             refused=refused,
         )
 
-    async def put_handover(self, job_id: UUID, handover: Handover) -> None:
+    async def set_handover(self, job_id: UUID, handover: Handover) -> None:
         """Store a hand-over for the session's agent: the environment of the single-user server.
         Address, session token and names with which programs of the session use the API are added.
 
@@ -144,18 +144,18 @@ class HandoverService:
             Conflict: the session has ended.
         """
         job = await self._session(job_id)
-        if job.state.terminal:
+        if job.state.is_terminal:
             raise Conflict(f"The session {job_id} has ended ({job.state}); its agent has exited.")
         while not await self._replace_handover(job, handover):
             pass  # another one was stored meanwhile, so this ends
-        self._events.pulse()
+        self._events.notify_change()
 
     async def _replace_handover(self, job: Job, handover: Handover) -> bool:
         """Store the hand-over with the session token of the stored one or, if none is stored, with
         a new token. Returns False if another request has stored or removed a hand-over in the
         meantime.
         """
-        stored = await self._store.get_handover(job.id)
+        stored = await self._store.find_handover(job.id)
         earlier = {} if stored is None else self._decrypted(stored, job.id).env
         token = earlier.get(session_tokens.TOKEN) or new_secret(session_tokens.PREFIX)
         own = {
@@ -167,16 +167,16 @@ class HandoverService:
         whole = handover.model_copy(update={"env": {**handover.env, **own}})
         encrypted = self._cipher.encrypt(whole.model_dump_json(), _purpose(job.id))
         new = session_tokens.TOKEN not in earlier
-        return await self._store.put_handover(
+        return await self._store.save_handover(
             job.id,
             encrypted,
             replaces=stored,
-            session_token_hash=hashed(token) if new else None,
+            session_token_hash=hash_secret(token) if new else None,
         )
 
     async def live_job_ids(self) -> Sequence[UUID]:
         """Return the IDs of the sessions that have not ended."""
-        return [job.id for job in await self._store.live_jobs() if job.type is JobType.SESSION]
+        return [job.id for job in await self._store.list_live_jobs() if job.type is JobType.SESSION]
 
     def _decrypted(self, payload: str, job_id: UUID) -> Handover:
         return Handover.model_validate_json(self._cipher.decrypt(payload, _purpose(job_id)))

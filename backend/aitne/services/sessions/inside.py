@@ -13,7 +13,7 @@ from aitne.core.jobs.agent_protocol import AttachedRanks, SessionStatus
 from aitne.core.jobs.states import LIVE
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.user import Actor, Scope
-from aitne.services.platform.secrets import hashed
+from aitne.services.platform.secrets import hash_secret
 from aitne.store import Store
 
 _MEASURED_WITHIN_S = 300.0
@@ -39,7 +39,7 @@ class InsideService:
         """
         job = await self._session(token, job_id)
         since = self._clock() - timedelta(seconds=_MEASURED_WITHIN_S)
-        samples = await self._store.samples(job.id, since=since)
+        samples = await self._store.list_samples(job.id, since=since)
         last = samples[-1] if samples else None
         loads = (
             []
@@ -75,7 +75,7 @@ class InsideService:
         return Actor(user=user, scopes=frozenset({Scope.READ, Scope.WRITE}))
 
     async def _session(self, token: str, job_id: UUID) -> Job:
-        job = await self._store.job_of_token(hashed(token))
+        job = await self._store.find_job_by_token(hash_secret(token))
         if job is None or job.id != job_id:
             raise NotAuthenticated("This is not the token of a live job.")
         if job.type is not JobType.SESSION:

@@ -22,7 +22,7 @@ from aitne.core.models.resources import GpuRequest, ResourcesFile
 from aitne.core.models.user import Actor
 from aitne.core.sizes import describe_bytes
 from aitne.core.units import format_duration, format_memory
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.render import ENGINE
@@ -62,7 +62,7 @@ class RankGroupService:
         try:
             return await self._jobs.plan(actor, file, rank_group=group)
         except InvalidInput as error:
-            raise _renamed(error) from error
+            raise _rename_fields(error) from error
 
     async def start(
         self,
@@ -88,14 +88,14 @@ class RankGroupService:
                 actor, file, rank_group=group, idempotency_key=idempotency_key
             )
         except InvalidInput as error:
-            raise _renamed(error) from error
+            raise _rename_fields(error) from error
 
     async def check_readable(self, actor: Actor, session_id: UUID) -> None:
         """Check that the actor may list the rank groups of the session.
 
         Raises ``NotFound`` if there is no such session that the actor may see, and ``NotAllowed``.
         """
-        await self._session(PolicyAction.JOB_READ, actor, session_id)
+        await self._get_permitted_session(PolicyAction.JOB_READ, actor, session_id)
 
     async def release(self, actor: Actor, session_id: UUID, group_id: UUID) -> Job:
         """Request the end of one rank group of the session and return it; a group that has ended is
@@ -105,44 +105,48 @@ class RankGroupService:
             NotFound: there is no such session that the actor may see, or it has no such group.
             NotAllowed: the session belongs to another user.
         """
-        session = await self._session(PolicyAction.JOB_OPEN, actor, session_id)
+        session = await self._get_permitted_session(PolicyAction.JOB_OPEN, actor, session_id)
         group = await self._store.get_job(group_id)
         if group.session_id != session.id:
             raise NotFound(
                 "rank group", group_id, f"Session {session.name} has no rank group {group_id}."
             )
-        return await self._released(actor, group)
+        return await self._request_release(actor, group)
 
     async def release_all(self, actor: Actor, session_id: UUID) -> list[Job]:
         """Request the end of all rank groups of the session that have not ended, and return them.
 
         Raises the same errors as ``release``.
         """
-        session = await self._session(PolicyAction.JOB_OPEN, actor, session_id)
+        session = await self._get_permitted_session(PolicyAction.JOB_OPEN, actor, session_id)
         live = JobFilter(session_id=session.id, states=LIVE)
         groups = await self._store.list_jobs(live, visible_to=None, limit=MOST_GROUPS)
-        return [await self._released(actor, group) for group in groups.items]
+        return [await self._request_release(actor, group) for group in groups.items]
 
-    async def _released(self, actor: Actor, group: Job) -> Job:
+    async def _request_release(self, actor: Actor, group: Job) -> Job:
         message = f"Released by {actor.name}."
         return await self._store.request_cancel(group.id, self._clock(), message)
 
     async def _request(
         self, actor: Actor, session_id: UUID, ranks: RanksFile
     ) -> tuple[JobFile, RankGroupSpec]:
-        session = await self._session(PolicyAction.JOB_OPEN, actor, session_id)
+        session = await self._get_permitted_session(PolicyAction.JOB_OPEN, actor, session_id)
         if session.state not in RUNS or session.cancel_requested_at is not None:
-            raise Conflict(_why_not(session))
+            raise Conflict(_explain_refusal(session))
         group = RankGroupSpec(
             session=session.id,
             idle_s=None if ranks.idle == OFF else int(ranks.idle),
             python=ranks.python,
         )
-        return job_file_of(session, ranks), group
+        return make_rank_group_file(session, ranks), group
 
-    async def _session(self, action: PolicyAction, actor: Actor, session_id: UUID) -> Job:
+    async def _get_permitted_session(
+        self, action: PolicyAction, actor: Actor, session_id: UUID
+    ) -> Job:
         job = await self._store.get_job(session_id)
-        require(action, actor, "session", session_id, owner=job.owner, project=job.project)
+        require_permission(
+            action, actor, "session", session_id, owner=job.owner, project=job.project
+        )
         if job.session_id is not None:
             raise NotFound(
                 "session",
@@ -154,7 +158,7 @@ class RankGroupService:
         return job
 
 
-def job_file_of(session: Job, ranks: RanksFile) -> JobFile:
+def make_rank_group_file(session: Job, ranks: RanksFile) -> JobFile:
     """Return the job file of a rank group. It has the session's project, image or environment,
     datasets, variables, secrets and working folder.
 
@@ -164,7 +168,7 @@ def job_file_of(session: Job, ranks: RanksFile) -> JobFile:
     """
     problems = Problems()
     nodes, per_node = _layout(ranks, problems)
-    problems.check()
+    problems.raise_if_any()
     per_rank = {
         "cpu": ranks.cpu or 1,
         "gpu": ranks.gpu.count if ranks.gpu else 0,
@@ -174,11 +178,11 @@ def job_file_of(session: Job, ranks: RanksFile) -> JobFile:
         if amount * per_node > (most := MOST_PER_NODE[field]):
             problems.add(
                 field,
-                f"{per_node} ranks on a node request {_shown(field, amount * per_node)} together",
-                _shown(field, amount),
-                f"at most {_shown(field, most)} for the ranks of a node",
+                f"{per_node} ranks on a node request {_format_amount(field, amount * per_node)} together",
+                _format_amount(field, amount),
+                f"at most {_format_amount(field, most)} for the ranks of a node",
             )
-    problems.check()
+    problems.raise_if_any()
     spec = session.spec
     image = None if spec.image == BARE else spec.image
     runtime = None if image is None else spec.runtime
@@ -209,7 +213,7 @@ def job_file_of(session: Job, ranks: RanksFile) -> JobFile:
     )
 
 
-def _shown(field: str, amount: int) -> str:
+def _format_amount(field: str, amount: int) -> str:
     return describe_bytes(amount) if field == "memory" else str(amount)
 
 
@@ -249,8 +253,8 @@ def _layout(ranks: RanksFile, problems: Problems) -> tuple[int, int]:
     return nodes, count // nodes
 
 
-def _why_not(session: Job) -> str:
-    if session.state.terminal:
+def _explain_refusal(session: Job) -> str:
+    if session.state.is_terminal:
         return (
             f"Session {session.name} has ended: it is {session.state}, so no ranks can serve it. "
             "Start it again, and then its ranks."
@@ -263,7 +267,7 @@ def _why_not(session: Job) -> str:
     )
 
 
-def _renamed(error: InvalidInput) -> InvalidInput:
+def _rename_fields(error: InvalidInput) -> InvalidInput:
     """Return a copy of an error about the derived job file that names the fields of ``RanksFile``
     instead.
     """

@@ -11,7 +11,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.user import Actor
 from aitne.core.sessions.names import entry_points
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.services.jobs.extensions import ExtensionService
 from aitne.services.jobs.jobs import JobService
 from aitne.store import Store
@@ -36,7 +36,7 @@ class SessionService:
         self._store = store
         self._clock = clock
 
-    async def open(self, actor: Actor, job_id: UUID, app: str | None = None) -> str:
+    async def get_app_url(self, actor: Actor, job_id: UUID, app: str | None = None) -> str:
         """Return the URL at which the session, or its app ``app``, can be opened.
 
         Raises:
@@ -44,10 +44,10 @@ class SessionService:
             NotAllowed: the session belongs to another user.
             Conflict: the session is not ready.
         """
-        job = await self._session(PolicyAction.JOB_OPEN, actor, job_id)
+        job = await self._get_permitted_session(PolicyAction.JOB_OPEN, actor, job_id)
         if job.state is not JobState.READY or job.url is None:
             message = f" {job.message}" if job.message else ""
-            advice = "Start a new one." if job.state.terminal else "Wait until it is READY."
+            advice = "Start a new one." if job.state.is_terminal else "Wait until it is READY."
             raise Conflict(f"The session cannot be opened: it is {job.state}.{message} {advice}")
         if app is None:
             return job.url
@@ -63,34 +63,34 @@ class SessionService:
 
         Raises the same errors as ``ExtensionService.extend``.
         """
-        await self._session(PolicyAction.JOB_EXTEND, actor, job_id)
+        await self._get_permitted_session(PolicyAction.JOB_EXTEND, actor, job_id)
         return await self._extensions.extend(actor, job_id, seconds)
 
-    async def keep(self, actor: Actor, job_id: UUID) -> Job:
+    async def restart_inactivity(self, actor: Actor, job_id: UUID) -> Job:
         """Restart the session's inactivity duration on request of a user, as if the session had
         just been used.
 
         Raises:
-            NotFound, NotAllowed: as ``open``.
+            NotFound, NotAllowed: as ``get_app_url``.
             Conflict: the session does not run.
         """
-        job = await self._session(PolicyAction.JOB_EXTEND, actor, job_id)
-        if not job.state.active or job.cancel_requested_at:
+        job = await self._get_permitted_session(PolicyAction.JOB_EXTEND, actor, job_id)
+        if not job.state.is_active or job.cancel_requested_at:
             raise Conflict(
                 f"The session cannot be kept: it is {job.state}, and nothing runs in it."
             )
         if job.spec.inactivity_duration_s is None:
             return job
         now = self._clock()
-        await self._store.note_activity(job_id, active_at=now, seen_at=now)
+        await self._store.record_activity(job_id, active_at=now, seen_at=now)
         while job.idle_ends_at is not None:
             try:
-                return await self._store.transition(
+                return await self._store.transition_job(
                     job_id, job.state, JobChanges(idle_ends_at=None), version=job.version
                 )
             except Conflict:
                 job = await self._store.get_job(job_id)
-                if job.state.terminal:
+                if job.state.is_terminal:
                     raise
         return job
 
@@ -101,11 +101,11 @@ class SessionService:
 
         Raises:
             Conflict: the session has not ended.
-            NotFound, NotAllowed: as ``open``.
+            NotFound, NotAllowed: as ``get_app_url``.
             InvalidInput: the platform can no longer provide what the session used.
         """
-        job = await self._session(PolicyAction.JOB_RESUBMIT, actor, job_id)
-        if not job.state.terminal:
+        job = await self._get_permitted_session(PolicyAction.JOB_RESUBMIT, actor, job_id)
+        if not job.state.is_terminal:
             raise Conflict(
                 f"The session has not ended: it is {job.state}. Stop it first, or open it."
             )
@@ -118,7 +118,7 @@ class SessionService:
         Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if
         the token does not permit reading.
         """
-        return await self._store.queue_position(await self._jobs.get(actor, job_id))
+        return await self._store.find_queue_position(await self._jobs.get(actor, job_id))
 
     async def stop(self, actor: Actor, job_id: UUID) -> Job:
         """Stop the session: its state becomes CANCELLED, with the message "Stopped by …".
@@ -126,12 +126,12 @@ class SessionService:
         Raises ``NotFound`` if there is no such session that the actor may see, and ``NotAllowed``
         if the actor may not stop it.
         """
-        await self._session(PolicyAction.JOB_CANCEL, actor, job_id)
+        await self._get_permitted_session(PolicyAction.JOB_CANCEL, actor, job_id)
         return await self._jobs.cancel(actor, job_id)
 
-    async def _session(self, action: PolicyAction, actor: Actor, job_id: UUID) -> Job:
+    async def _get_permitted_session(self, action: PolicyAction, actor: Actor, job_id: UUID) -> Job:
         job = await self._store.get_job(job_id)
-        require(action, actor, "session", job_id, owner=job.owner, project=job.project)
+        require_permission(action, actor, "session", job_id, owner=job.owner, project=job.project)
         if job.type is not JobType.SESSION:
             raise NotFound("session", job_id)
         return job

@@ -97,7 +97,7 @@ class Terminal:
         self._room = asyncio.Event()
         self._more_input = asyncio.Event()
         for kind, content in first:
-            self._take(kind, content)
+            self._handle_frame(kind, content)
         self._pumps = [
             asyncio.create_task(self._pump_output(), name="terminal output"),
             asyncio.create_task(self._pump_input(), name="terminal input"),
@@ -106,7 +106,7 @@ class Terminal:
     # --- for the connection ----------------------------------------------------------------------
 
     @property
-    def over(self) -> bool:
+    def has_ended(self) -> bool:
         """Return whether the program has ended."""
         return self._over is not None
 
@@ -117,7 +117,7 @@ class Terminal:
         """
         return self._input_received
 
-    async def outgoing(self, received: int) -> AsyncGenerator[Outgoing, None]:
+    async def stream_output(self, received: int) -> AsyncGenerator[Outgoing, None]:
         """Yield the output of the program as it arrives, until the program ends. The output begins
         after the first ``received`` bytes, which the browser already has.
 
@@ -153,18 +153,18 @@ class Terminal:
             InvalidInput: ``received`` is not at the end of a message that was sent.
         """
         while self._chunks and self._taken + len(self._chunks[0]) <= received:
-            self._drop()
+            self._drop_oldest_chunk()
         if self._taken != received:
             raise InvalidInput(f"{received} bytes are not the end of a piece that was sent.")
 
-    def _drop(self) -> None:
+    def _drop_oldest_chunk(self) -> None:
         size = len(self._chunks.popleft())
         self._taken += size
         self._waiting_bytes -= size
         self._sent = max(0, self._sent - 1)
         self._room.set()
 
-    def feed(self, data: bytes) -> None:
+    def send_input(self, data: bytes) -> None:
         """Queue input for the program.
 
         Raises:
@@ -176,14 +176,14 @@ class Terminal:
             raise InvalidInput(
                 f"More than {WINDOW_BYTES} bytes were sent before they were acknowledged."
             )
-        self._input.append(wire.frame(wire.DATA, data))
+        self._input.append(wire.encode_frame(wire.DATA, data))
         self._input_waiting += len(data)
         self._input_received += len(data)
         self._more_input.set()
 
     def resize(self, size: Size) -> None:
         """Set the size of the terminal."""
-        frame = wire.frame(wire.RESIZE, size.model_dump_json().encode())
+        frame = wire.encode_frame(wire.RESIZE, size.model_dump_json().encode())
         # Sizes must not accumulate for a program that reads nothing: only the last one counts.
         if self._input and self._input[-1][1:2] == wire.RESIZE:
             self._input[-1] = frame
@@ -195,7 +195,7 @@ class Terminal:
         """Close the program's standard input."""
         if not self._input_ended:
             self._input_ended = True
-            self._input.append(wire.frame(wire.END, b""))
+            self._input.append(wire.encode_frame(wire.END, b""))
             self._more_input.set()
 
     async def close(self) -> None:
@@ -226,19 +226,21 @@ class Terminal:
                 if not data:
                     break
                 for kind, content in self._frames.feed(data):
-                    self._take(kind, content)
+                    self._handle_frame(kind, content)
         except (OSError, ValueError, ValidationError) as error:
             over = TerminalExit(code=None, reason=f"The connection to the job failed: {error}.")
         finally:
             if self._over is None:
-                message = (self._said or self._frames.rest).decode("utf-8", "replace").strip()
+                message = (
+                    (self._said or self._frames.incomplete_data).decode("utf-8", "replace").strip()
+                )
                 self._over = (
                     over if not message else TerminalExit(code=None, reason=message[:_LONGEST_SAID])
                 )
             self._changed.set()
             self._more_input.set()
 
-    def _take(self, kind: bytes, content: bytes) -> None:
+    def _handle_frame(self, kind: bytes, content: bytes) -> None:
         if kind in (wire.DATA, wire.ERROR):
             tag = STDOUT if kind == wire.DATA else STDERR
             self._chunks.append(tag + content)
@@ -288,7 +290,7 @@ async def open_terminal(
     try:
         facts = json.dumps({**start.model_dump(mode="json"), "node": node}).encode()
         async with asyncio.timeout(_START_WITHIN_S):
-            writer.write(wire.frame(wire.START, facts))
+            writer.write(wire.encode_frame(wire.START, facts))
             await writer.drain()
             while data := await reader.read(_CHUNK):
                 pieces = list(frames.feed(data))
@@ -307,7 +309,7 @@ async def open_terminal(
                         refused = Exited.model_validate_json(content).refused
                         raise Conflict(f"Nothing was started: {refused}.")
                     last_output = content
-        last_output = last_output or frames.rest
+        last_output = last_output or frames.incomplete_data
         reason = (
             last_output.decode("utf-8", "replace").strip()[:_LONGEST_SAID]
             or "it closed the connection"

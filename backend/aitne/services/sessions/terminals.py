@@ -27,11 +27,11 @@ from aitne.core.ports.accounts import Accounts
 from aitne.core.ports.attach import Attacher, AttachTarget
 from aitne.core.sessions.attach_protocol import ShellStart, SshStart
 from aitne.core.users.credentials import EndedCredentials
-from aitne.core.users.policy import PolicyAction, require
-from aitne.services.controller.runs import run_of
+from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.services.controller.runs import make_run
 from aitne.services.jobs.outside import check_not_outside
 from aitne.services.jobs.render import Renderer
-from aitne.services.platform.secrets import hashed, new_secret
+from aitne.services.platform.secrets import hash_secret, new_secret
 from aitne.services.sessions.terminal import Terminal, open_terminal
 from aitne.store import Store
 
@@ -96,7 +96,7 @@ class TerminalService:
         self._opening: dict[str, int] = {}
         self._ends: set[asyncio.Task[None]] = set()
 
-    async def ticket(self, actor: Actor, job_id: UUID, node: str | None) -> Ticket:
+    async def issue_ticket(self, actor: Actor, job_id: UUID, node: str | None) -> Ticket:
         """Issue a ticket with which the actor may open one terminal within a minute.
 
         Raises:
@@ -108,33 +108,37 @@ class TerminalService:
             Unavailable: the job's nodes are not known yet.
         """
         job = await self._store.get_job(job_id)
-        require(PolicyAction.JOB_ATTACH, actor, "job", job_id, owner=job.owner, project=job.project)
-        chosen = self._node(job, node)
+        require_permission(
+            PolicyAction.JOB_ATTACH, actor, "job", job_id, owner=job.owner, project=job.project
+        )
+        chosen = self._choose_node(job, node)
         secret = new_secret()
         expires_at = self._clock() + timedelta(seconds=TICKET_LIFETIME_S)
         data = {"job_id": str(job_id), "node": chosen, "credential": actor.credential}
-        await self._store.put_secret(_TICKET, hashed(secret), actor.name, expires_at, data)
+        await self._store.add_single_use_secret(
+            _TICKET, hash_secret(secret), actor.name, expires_at, data
+        )
         return Ticket(
             ticket=secret,
             expires_at=expires_at,
             node=chosen,
             nodes=job.nodes,
-            account=job.account or await self._account(job.owner),
+            account=job.account or await self._get_unix_account_name(job.owner),
         )
 
-    async def account(self, actor: Actor) -> str:
+    async def get_unix_account_name(self, actor: Actor) -> str:
         """Return the Unix account under which the actor's jobs run, which is also the user name for
         ssh.
 
         Raises:
             InvalidInput: the actor has no account that jobs may run as.
         """
-        require(PolicyAction.USER_READ, actor, "user", actor.name, owner=actor.name)
-        return await self._account(actor.name)
+        require_permission(PolicyAction.USER_READ, actor, "user", actor.name, owner=actor.name)
+        return await self._get_unix_account_name(actor.name)
 
-    async def _account(self, user: str) -> str:
+    async def _get_unix_account_name(self, user: str) -> str:
         # A directory service may be slow to answer.
-        return (await asyncio.to_thread(self._accounts.of, user)).user
+        return (await asyncio.to_thread(self._accounts.get_account, user)).user
 
     async def open(
         self, job_id: UUID, ticket: str, start: ShellStart | SshStart
@@ -153,10 +157,10 @@ class TerminalService:
         job = await self._store.get_job(job_id)
         if job.owner != owner:
             raise NotAuthenticated("This ticket is for another job. Ask for a new one.")
-        chosen = self._node(job, node)
-        self._count(owner)
+        chosen = self._choose_node(job, node)
+        self._increment_count(owner)
         try:
-            terminal = await self._start(job, chosen, owner, start)
+            terminal = await self._start_program(job, chosen, owner, start)
         finally:
             self._opening[owner] -= 1
             if not self._opening[owner]:
@@ -168,7 +172,7 @@ class TerminalService:
             await self._check(credential, job_id)  # it may have ended while the program started
             await self._store.add_job_event(job_id, ATTACHED, details)
         except BaseException:
-            await self._end(name)  # its name was not returned, so no request can end it
+            await self._end_terminal(name)  # its name was not returned, so no request can end it
             raise
         return name, terminal
 
@@ -197,57 +201,59 @@ class TerminalService:
         entry = self._held.get(name)
         return 0 if entry is None else entry.number
 
-    async def leave(self, name: str, number: int, *, hold: bool) -> None:
+    async def end_connection(self, name: str, number: int, *, keep_open: bool) -> None:
         """End the connection ``number`` to the terminal ``name``. Does nothing if a newer
         connection has replaced it.
 
         Args:
-            hold: whether the terminal is kept for ``HOLD_S`` seconds, so that its user can connect
+            keep_open: whether the terminal is kept for ``HOLD_S`` seconds, so that its user can connect
                 again. If not, it ends.
         """
         entry = self._held.get(name)
         if entry is None or entry.number != number:
             return
-        if not hold or entry.terminal.over:
-            await self._end(name)
+        if not keep_open or entry.terminal.has_ended:
+            await self._end_terminal(name)
             return
         loop = asyncio.get_running_loop()
-        entry.closing = loop.call_later(HOLD_S, self._give_up, name)
+        entry.closing = loop.call_later(HOLD_S, self._end_in_background, name)
 
-    def _give_up(self, name: str) -> None:
-        task = asyncio.create_task(self._end(name), name="end a terminal")
+    def _end_in_background(self, name: str) -> None:
+        task = asyncio.create_task(self._end_terminal(name), name="end a terminal")
         self._ends.add(task)
         task.add_done_callback(self._ends.discard)
 
-    async def _end(self, name: str) -> None:
+    async def _end_terminal(self, name: str) -> None:
         entry = self._held.pop(name, None)
         if entry is not None:
             if entry.closing is not None:
                 entry.closing.cancel()
             await entry.terminal.close()
 
-    async def end_of(self, ended: EndedCredentials) -> None:
+    async def end_terminals_of(self, ended: EndedCredentials) -> None:
         """End all terminals that were opened with a credential that has ended."""
         names = [
             name
             for name, entry in self._held.items()
-            if ended.include(entry.terminal.owner, entry.credential)
+            if ended.includes(entry.terminal.owner, entry.credential)
         ]
-        await asyncio.gather(*(self._end(name) for name in names))
+        await asyncio.gather(*(self._end_terminal(name) for name in names))
 
     async def close(self) -> None:
         """End all terminals that this portal process has open, and wait until they have ended."""
-        await asyncio.gather(*(self._end(name) for name in list(self._held)))
+        await asyncio.gather(*(self._end_terminal(name) for name in list(self._held)))
         await asyncio.gather(*self._ends, return_exceptions=True)
 
     # --- the parts -------------------------------------------------------------------------------
 
     async def _redeem(self, job_id: UUID, ticket: str) -> tuple[str, str, str]:
         """Use up a ticket; return its user, its node, and the credential that asked for it."""
-        taken = await self._store.take_secret(_TICKET, hashed(ticket), self._clock())
+        taken = await self._store.consume_single_use_secret(
+            _TICKET, hash_secret(ticket), self._clock()
+        )
         user = None if taken is None else await self._store.get_user(taken[0])
         if taken is None or user is None or user.disabled or taken[1]["job_id"] != str(job_id):
-            raise _no_longer_valid(job_id)
+            raise _make_invalid_ticket_error(job_id)
         credential = str(taken[1].get("credential"))
         await self._check(credential, job_id)
         return taken[0], str(taken[1]["node"]), credential
@@ -256,10 +262,10 @@ class TerminalService:
         """Check that the credential with which a ticket was requested has not ended since. Raises
         ``NotAuthenticated``.
         """
-        if not await self._store.credential_valid(credential, self._clock()):
-            raise _no_longer_valid(job_id)
+        if not await self._store.is_credential_valid(credential, self._clock()):
+            raise _make_invalid_ticket_error(job_id)
 
-    def _node(self, job: Job, node: str | None) -> str:
+    def _choose_node(self, job: Job, node: str | None) -> str:
         if self._attacher is None:
             raise NotSupported("This platform's scheduler cannot start programs in a running job.")
         check_not_outside(job, "entered by a terminal")
@@ -271,8 +277,10 @@ class TerminalService:
             raise Unavailable(
                 "The scheduler has not reported yet on which nodes the job runs. Try again soon."
             )
-        if not job.attachable:
-            advice = "Start it again first." if job.state.terminal else "Wait until it is RUNNING."
+        if not job.is_attachable:
+            advice = (
+                "Start it again first." if job.state.is_terminal else "Wait until it is RUNNING."
+            )
             raise Conflict(f"A terminal cannot be opened in this job: it is {job.state}. {advice}")
         if node is not None and node not in job.nodes:
             raise InvalidInput.field(
@@ -280,7 +288,7 @@ class TerminalService:
             )
         return node or job.nodes[0]
 
-    def _count(self, owner: str) -> None:
+    def _increment_count(self, owner: str) -> None:
         """Increment the number of the user's terminals. The caller must decrement it again.
 
         Raises:
@@ -294,13 +302,16 @@ class TerminalService:
             )
         self._opening[owner] = self._opening.get(owner, 0) + 1
 
-    async def _start(
+    async def _start_program(
         self, job: Job, node: str, owner: str, start: ShellStart | SshStart
     ) -> Terminal:
         if self._attacher is None:
             raise NotSupported("This platform's scheduler cannot start programs in a running job.")
         target = AttachTarget(
-            run=run_of(job), place=self._renderer.place(job), node=node, agent=self._renderer.agent
+            run=make_run(job),
+            place=self._renderer.get_location(job),
+            node=node,
+            agent=self._renderer.agent_command,
         )
         try:
             connection = await self._attacher.attach(target)
@@ -309,7 +320,7 @@ class TerminalService:
         return await open_terminal(connection, start, node=node, owner=owner, job_id=job.id)
 
 
-def _no_longer_valid(job_id: UUID) -> NotAuthenticated:
+def _make_invalid_ticket_error(job_id: UUID) -> NotAuthenticated:
     return NotAuthenticated(
         "This ticket was used before, has expired, or is for another job. Ask for a new one with "
         f"POST /api/v1/jobs/{job_id}/terminal."

@@ -15,12 +15,12 @@ from aitne.core.settings import Settings
 from aitne.core.users.policy import (
     PolicyAction,
     refuse_impersonation,
-    require,
     require_full_login,
+    require_permission,
     require_portal_login,
     require_recent_authentication,
 )
-from aitne.services.platform.secrets import hashed, new_secret
+from aitne.services.platform.secrets import hash_secret, new_secret
 from aitne.services.users.arrivals import OWN, LoginService
 from aitne.services.users.identity import lockout_key
 from aitne.services.users.login_links import LoginLinks
@@ -89,9 +89,9 @@ class AccountService:
 
         Raises ``NotAllowed`` if the credential does not permit that.
         """
-        require(PolicyAction.USER_READ, actor, "user", actor.name, owner=actor.name)
+        require_permission(PolicyAction.USER_READ, actor, "user", actor.name, owner=actor.name)
         user = await self._store.get_user(actor.name)
-        stored = await self._store.password_hash(user.name)
+        stored = await self._store.find_password_hash(user.name)
         return AccountDetails(user, stored is not None, await self._factors.state(user))
 
     async def sign_ins(self, actor: Actor) -> Sequence[SignIn]:
@@ -99,16 +99,16 @@ class AccountService:
 
         Raises ``NotAllowed`` if the credential does not permit that.
         """
-        require(PolicyAction.SIGN_IN_READ, actor, "user", actor.name, owner=actor.name)
+        require_permission(PolicyAction.SIGN_IN_READ, actor, "user", actor.name, owner=actor.name)
         return await self._store.list_sign_ins(actor.name, self._clock())
 
-    async def current(self, cookie: str | None) -> str | None:
+    async def find_current_sign_in(self, cookie: str | None) -> str | None:
         """Return the ID of the sign-in with this session cookie; None if there is none."""
-        return None if cookie is None else await self._store.sign_in_id(hashed(cookie))
+        return None if cookie is None else await self._store.find_sign_in_id(hash_secret(cookie))
 
-    async def revoke(self, actor: Actor, sign_in_id: str) -> None:
+    async def revoke_sign_in(self, actor: Actor, sign_in_id: str) -> None:
         """End one of the actor's own sign-ins. Raises ``NotFound``, and as ``revoke_all``."""
-        require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        require_permission(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
         require_portal_login(actor, "Ending a login")
         await self._store.revoke_sign_in(actor.name, sign_in_id)
 
@@ -118,9 +118,9 @@ class AccountService:
         Return the number of sign-ins that ended. Raises ``NotAllowed`` or
         ``ReauthenticationRequired`` without a login of the portal.
         """
-        require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        require_permission(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
         require_portal_login(actor, "Ending logins")
-        cookie_hash = None if keep is None else hashed(keep)
+        cookie_hash = None if keep is None else hash_secret(keep)
         return await self._store.revoke_sign_ins(actor.name, keep=cookie_hash)
 
     async def reauthenticate(
@@ -146,18 +146,20 @@ class AccountService:
         if cookie is None or actor.sign_in_id is None:
             raise Conflict("Only a login of the portal can be confirmed, not an access token.")
         if code is not None:
-            await self._confirming(self._factors.check(actor.name, code))
+            await self._convert_code_error(self._factors.check(actor.name, code))
         elif password is not None:
-            await self._count_password(actor)
-            user, _ = await self._confirming(self._arrivals.by_form(actor.name, password))
+            await self._count_password_attempt(actor)
+            user, _ = await self._convert_code_error(
+                self._arrivals.login_by_form(actor.name, password)
+            )
             if user.name != actor.name:
                 raise NotAllowed(f"This is the password of {user.name}, and you are {actor.name}.")
-            await self._store.clear_lockout(_password_key(actor))
+            await self._store.delete_lockout(_password_key(actor))
         elif link is not None:
-            await self._links.prove(actor, link)
+            await self._links.redeem_proof(actor, link)
         else:
             raise InvalidInput.field("password", "the password, a code or a login link is needed")
-        await self._store.note_authentication(hashed(cookie), self._clock())
+        await self._store.record_authentication(hash_secret(cookie), self._clock())
 
     async def change_password(
         self,
@@ -179,34 +181,34 @@ class AccountService:
             Conflict: an identity source manages the password, not the platform.
             RateLimited: there were too many wrong passwords.
         """
-        require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
-        _own_password(await self._store.get_user(actor.name))
+        require_permission(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        _require_own_password(await self._store.get_user(actor.name))
         await self._prove_password(actor, current)
         check_new_password(password, actor.user)
         password_hash = await self._hasher.hash(password)
-        cookie_hash = None if keep is None else hashed(keep)
+        cookie_hash = None if keep is None else hash_secret(keep)
         await self._store.set_password(
             actor.name, password_hash, keep=cookie_hash, delete_tokens=delete_tokens
         )
 
-    async def enrol(self, actor: Actor) -> Enrolment:
-        """Create the secret of a second factor, which is used after ``confirm``.
+    async def enrol_factor(self, actor: Actor) -> Enrolment:
+        """Create the secret of a second factor, which is used after ``confirm_factor``.
 
         Raises:
             Conflict: the user has a second factor already.
             NotAllowed: the token in use has fewer permissions than a login.
         """
-        self._full(actor)
+        self._require_full_login(actor)
         require_recent_authentication(actor, self._clock())
         return await self._factors.enrol(actor.user)
 
-    async def confirm(self, actor: Actor, code: str) -> list[str]:
+    async def confirm_factor(self, actor: Actor, code: str) -> list[str]:
         """Enable the second factor after checking a code, and return the recovery codes.
 
         Raises the same errors as ``SecondFactors.confirm``.
         """
-        self._full(actor)
-        return await self._confirming(self._factors.confirm(actor.user, code))
+        self._require_full_login(actor)
+        return await self._convert_code_error(self._factors.confirm(actor.user, code))
 
     async def renew_recovery_codes(self, actor: Actor, code: str) -> list[str]:
         """Replace the actor's recovery codes after checking a code of the second factor, and return
@@ -214,8 +216,8 @@ class AccountService:
 
         Raises the same errors as ``SecondFactors.check``.
         """
-        self._full(actor)
-        await self._confirming(self._factors.check(actor.name, code))
+        self._require_full_login(actor)
+        await self._convert_code_error(self._factors.check(actor.name, code))
         return await self._factors.renew_recovery_codes(actor.name)
 
     async def disable_factor(self, actor: Actor, *, code: str | None, password: str | None) -> None:
@@ -226,7 +228,7 @@ class AccountService:
             Conflict: the user has no second factor, or the site requires one.
             RateLimited: there were too many wrong codes or passwords.
         """
-        self._full(actor)
+        self._require_full_login(actor)
         state = await self._factors.state(actor.user)
         if not state.enabled:
             raise Conflict("There is no second factor to remove.")
@@ -236,7 +238,7 @@ class AccountService:
                 "administrator to reset it; you set up a new one with your next login."
             )
         if code is not None:
-            await self._confirming(self._factors.check(actor.name, code))
+            await self._convert_code_error(self._factors.check(actor.name, code))
         elif password is not None:
             await self._prove_password(actor, password, first=False)
         else:
@@ -248,12 +250,12 @@ class AccountService:
 
         Raises ``NotFound``, and ``NotAllowed`` unless the actor is an administrator.
         """
-        user = await self._administered(actor, name)
+        user = await self._get_administered_user(actor, name)
         return Protection(
             source=user.source or OWN,
-            has_password=await self._store.password_hash(name) is not None,
-            second_factor=await self._factors.has(name),
-            locked_until=await self._store.locked_until(self._lockout_key(name), self._clock()),
+            has_password=await self._store.find_password_hash(name) is not None,
+            second_factor=await self._factors.has_factor(name),
+            locked_until=await self._store.find_lockout_end(self._lockout_key(name), self._clock()),
             sign_ins=len(await self._store.list_sign_ins(name, self._clock())),
         )
 
@@ -264,15 +266,15 @@ class AccountService:
             Conflict: an identity source manages the password, or the account is disabled.
             NotFound, NotAllowed: there is no such user, or the actor is not an administrator.
         """
-        user = await self._administered(actor, name)
+        user = await self._get_administered_user(actor, name)
         require_full_login(actor, "A reset link")
-        _own_password(user)
+        _require_own_password(user)
         if user.disabled:
             raise Conflict(f"The account {name} is disabled. Enable it first.")
         secret = new_secret()
         expires_at = self._clock() + timedelta(seconds=self._settings.auth.reset_link_lifetime)
         data = {"expires_at": expires_at.isoformat()}
-        await self._store.put_secret(_RESET, hashed(secret), name, expires_at, data)
+        await self._store.add_single_use_secret(_RESET, hash_secret(secret), name, expires_at, data)
         return OneTimeLink(f"{self._settings.portal_url}/reset#token={secret}", expires_at)
 
     async def reset_password(
@@ -291,7 +293,7 @@ class AccountService:
         # Hash the password first, so that a later failure does not use up the link.
         password_hash = await self._hasher.hash(password)
         now = self._clock()
-        taken = await self._store.take_secret(_RESET, hashed(token), now)
+        taken = await self._store.consume_single_use_secret(_RESET, hash_secret(token), now)
         user = None if taken is None else await self._store.get_user(taken[0])
         if taken is None or user is None or user.disabled or user.source is not None:
             raise NotAuthenticated(
@@ -301,12 +303,14 @@ class AccountService:
             check_new_password(password, user)
         except InvalidInput:
             until = datetime.fromisoformat(taken[1]["expires_at"])
-            await self._store.put_secret(_RESET, hashed(token), user.name, until, taken[1])
+            await self._store.add_single_use_secret(
+                _RESET, hash_secret(token), user.name, until, taken[1]
+            )
             raise
         await self._store.set_password(
             user.name, password_hash, keep=None, delete_tokens=delete_tokens
         )
-        await self._store.clear_lockout(self._lockout_key(user.name), below=True)
+        await self._store.delete_lockout(self._lockout_key(user.name), below=True)
         return user.name
 
     async def unlock(self, actor: Actor, name: str) -> None:
@@ -314,15 +318,15 @@ class AccountService:
 
         Raises ``NotFound``, and ``NotAllowed`` unless the actor is an administrator.
         """
-        await self._administered(actor, name)
-        await self._store.clear_lockout(self._lockout_key(name), below=True)
+        await self._get_administered_user(actor, name)
+        await self._store.delete_lockout(self._lockout_key(name), below=True)
 
     async def reset_factor(self, actor: Actor, name: str) -> None:
         """Remove the second factor of a user, and end all sign-ins of the user.
 
         Raises ``NotFound``, and ``NotAllowed`` unless the actor is an administrator.
         """
-        await self._administered(actor, name)
+        await self._get_administered_user(actor, name)
         await self._factors.remove(name)
         await self._store.revoke_sign_ins(name)
 
@@ -331,7 +335,7 @@ class AccountService:
 
         Raises ``NotFound``, and ``NotAllowed`` unless the actor is an administrator.
         """
-        await self._administered(actor, name)
+        await self._get_administered_user(actor, name)
         return await self._store.revoke_sign_ins(name)
 
     async def impersonate(self, actor: Actor, name: str, cookie: str | None) -> datetime:
@@ -344,7 +348,7 @@ class AccountService:
                 account is disabled.
             NotFound: there is no such user.
         """
-        user = await self._administered(actor, name)
+        user = await self._get_administered_user(actor, name)
         if user.role is Role.ADMIN:
             raise NotAllowed(
                 f"{name} is an administrator, and administrators cannot be impersonated."
@@ -356,7 +360,7 @@ class AccountService:
                 "Only a login of the portal can impersonate a user, not an access token."
             )
         until = self._clock() + timedelta(seconds=IMPERSONATION_S)
-        await self._store.act_as(hashed(cookie), new_secret(), name, until)
+        await self._store.set_impersonation(hash_secret(cookie), new_secret(), name, until)
         return until
 
     async def end_impersonation(self, actor: Actor, cookie: str | None) -> None:
@@ -366,17 +370,17 @@ class AccountService:
         """
         if actor.impersonator is None or cookie is None:
             raise Conflict("You do not impersonate another user.")
-        await self._store.act_as(hashed(cookie), new_secret(), None, None)
+        await self._store.set_impersonation(hash_secret(cookie), new_secret(), None, None)
 
     def _lockout_key(self, name: str) -> str:
         return lockout_key(name, self._settings.auth.names.domains)
 
-    async def _administered(self, actor: Actor, name: str) -> User:
-        require(PolicyAction.USER_ADMINISTER, actor, "user", name, owner=name)
+    async def _get_administered_user(self, actor: Actor, name: str) -> User:
+        require_permission(PolicyAction.USER_ADMINISTER, actor, "user", name, owner=name)
         return await self._store.get_user(name)
 
-    def _full(self, actor: Actor) -> None:
-        require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+    def _require_full_login(self, actor: Actor) -> None:
+        require_permission(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
         require_full_login(actor, "A second factor")
         require_portal_login(actor, "A second factor")
 
@@ -389,26 +393,26 @@ class AccountService:
             first: whether a recent full login is sufficient if the account has no password yet.
         """
         refuse_impersonation(actor, "change passwords")
-        stored = await self._store.password_hash(actor.name)
+        stored = await self._store.find_password_hash(actor.name)
         if stored is None and first:  # a user who logged in by a link has no password yet
             require_full_login(actor, "A first password")
             require_portal_login(actor, "A first password")
             return
-        await self._count_password(actor)
+        await self._count_password_attempt(actor)
         if current is None or not await self._hasher.verify(actor.name, current, stored):
             raise NotAllowed("This requires your current password, and it is missing or wrong.")
-        await self._store.clear_lockout(_password_key(actor))
+        await self._store.delete_lockout(_password_key(actor))
 
-    async def _count_password(self, actor: Actor) -> None:
+    async def _count_password_attempt(self, actor: Actor) -> None:
         """Count one attempt at the actor's password; a correct password resets the count.
 
         Raises ``RateLimited`` if there were too many attempts.
         """
         auth = self._settings.auth
-        attempt = await self._store.begin_attempt(
+        attempt = await self._store.begin_login_attempt(
             _password_key(actor),
             self._clock(),
-            most=auth.max_failures,
+            max_failures=auth.max_failures,
             window_s=float(auth.failure_window),
             longest_s=float(auth.longest_lockout),
         )
@@ -416,7 +420,7 @@ class AccountService:
             wait_s = (attempt.locked_until - self._clock()).total_seconds()
             raise RateLimited(f"Too many wrong passwords. Wait {wait_s:.0f} seconds.", wait_s)
 
-    async def _confirming(self, check: Awaitable[T]) -> T:
+    async def _convert_code_error(self, check: Awaitable[T]) -> T:
         """Await ``check``, and convert its error for a wrong code to an error that does not log the
         user out.
         """
@@ -430,6 +434,6 @@ def _password_key(actor: Actor) -> str:
     return f"password:{actor.name}"
 
 
-def _own_password(user: User) -> None:
+def _require_own_password(user: User) -> None:
     if user.source is not None:
         raise Conflict(f"{user.source} manages the password of {user.name}; change it there.")

@@ -23,7 +23,7 @@ from aitne.core.ports.identity import (
     RedirectSource,
 )
 from aitne.core.settings import Settings
-from aitne.core.users.names import account_of, identity_key
+from aitne.core.users.names import get_account_name, identity_key
 from aitne.services.users.shared_account import check_another_user
 from aitne.store import Store
 from aitne.store.directory import DirectoryStore
@@ -68,20 +68,20 @@ class LoginService:
         return bool(self._forms)
 
     @property
-    def redirects(self) -> Sequence[RedirectSource]:
+    def redirect_sources(self) -> Sequence[RedirectSource]:
         """List the identity sources that log in by a redirect; the portal shows a button for
         each.
         """
         return tuple(self._redirects.values())
 
-    def redirect(self, name: str) -> RedirectSource:
+    def get_redirect_source(self, name: str) -> RedirectSource:
         """Return the redirect source of this name. Raises ``NotFound``."""
         source = self._redirects.get(name)
         if source is None:
             raise NotFound("source of logins", name)
         return source
 
-    async def by_form(self, username: str, password: str) -> tuple[User, str]:
+    async def login_by_form(self, username: str, password: str) -> tuple[User, str]:
         """Log in with a user name and a password. Returns the user, and the name of the identity
         source that confirmed them.
 
@@ -91,30 +91,30 @@ class LoginService:
             Unavailable: a source that may know the user does not answer; ``IdentityUnavailable`` if
                 it is the account's own source.
         """
-        user = await self.find(self._typed(OWN, username))
+        user = await self.find(self._normalize_typed_name(OWN, username))
         own_source = None if user is None else (user.source or OWN)
         silent: Unavailable | None = None
         judged = False
         stored = None
         if user is not None and own_source == OWN:
-            stored = await self._store.password_hash(user.name)
+            stored = await self._store.find_password_hash(user.name)
         # The account's own source comes first: other sources need not see the password.
         for source in sorted(self._forms, key=lambda form: form.name != own_source):
             try:
-                typed = self._typed(source.name, username)
+                typed = self._normalize_typed_name(source.name, username)
                 identity = await source.authenticate(typed, password, stored)
             except Unavailable as error:
                 log.warning("%s did not check a login: %s", source.name, error.message)
                 silent = silent or error
                 continue
             if identity is not None:
-                return await self.welcome(source.name, identity), source.name
+                return await self.get_or_create_user(source.name, identity), source.name
             judged = judged or source.name == own_source
         if silent is not None:
             raise silent if judged else IdentityUnavailable(silent.message)
         raise NotAuthenticated(WRONG)
 
-    async def welcome(self, source: str, identity: Identity) -> User:
+    async def get_or_create_user(self, source: str, identity: Identity) -> User:
         """Return the account of an identity that ``source`` has confirmed. The account is created
         if it does not exist and the site permits that.
 
@@ -125,7 +125,7 @@ class LoginService:
         """
         user = await self.find(identity.name) if source == OWN else None
         if source != OWN:
-            user = await self._account(source, identity)
+            user = await self._find_or_create_account(source, identity)
         if user is None or user.disabled:
             raise NotAuthenticated(WRONG)
         claims: dict[str, Any] = {
@@ -156,25 +156,25 @@ class LoginService:
         except (NotFound, ValidationError):
             return None
 
-    async def find_alike(self, name: str) -> User | None:
+    async def find_user_ignoring_case(self, name: str) -> User | None:
         """Return the account whose name is ``name`` but for capital letters; None if there is none
         or the name is invalid.
         """
         try:
-            return await self._store.user_alike(_NAME.validate_python(name))
+            return await self._store.find_user_ignoring_case(_NAME.validate_python(name))
         except ValidationError:
             return None
 
-    def _typed(self, source: str, username: str) -> str:
+    def _normalize_typed_name(self, source: str, username: str) -> str:
         """Return the name with which to ask the source for a user who typed ``username``."""
         if source not in _TYPED:
             return username
         try:
-            return self._settings.auth.names.of(source).account_name(username)
+            return self._settings.auth.names.get_rule(source).account_name(username)
         except ValueError:
             return username  # the source refuses it, in the time that it always takes
 
-    def _name(self, source: str, identity: Identity) -> str:
+    def _make_account_name(self, source: str, identity: Identity) -> str:
         """Return the name of the account that the rule of the source gives an identity.
 
         Raises ``LoginDenied`` if there is none, or if the Unix account of that name is another
@@ -183,9 +183,9 @@ class LoginService:
         try:
             name = identity.name
             if source not in _TYPED:
-                name = self._settings.auth.names.of(source).account_name(name)
+                name = self._settings.auth.names.get_rule(source).account_name(name)
             _NAME.validate_python(name)
-            account_of(name, self._settings.accounts.map)
+            get_account_name(name, self._settings.accounts.map)
         except ValueError as error:
             reason = NAME_RULES[USER_NAME] if isinstance(error, ValidationError) else error
             raise LoginDenied(
@@ -196,16 +196,16 @@ class LoginService:
             ) from error
         return name
 
-    async def _account(self, source: str, identity: Identity) -> User:
+    async def _find_or_create_account(self, source: str, identity: Identity) -> User:
         subject = _subject(source, identity)
         if subject is not None:
-            existing = await self._store.user_of_subject(source, subject)
+            existing = await self._store.find_user_by_subject(source, subject)
             if existing is not None:
                 return existing
-        name = self._name(source, identity)
-        user = await self._store.user_alike(name)
+        name = self._make_account_name(source, identity)
+        user = await self._store.find_user_ignoring_case(name)
         if user is None:
-            return await self._make(source, name, identity)
+            return await self._create_user(source, name, identity)
         if user.name != name:
             raise LoginDenied(
                 f"{source} knows you as {name}, but {user.name} has an account here. Two names that "
@@ -219,18 +219,18 @@ class LoginService:
                 f"aitne admin user set {name} --source {source}",
                 "name_taken",
             )
-        return user if subject is None else await self._tie(source, name, subject)
+        return user if subject is None else await self._bind_identity(source, name, subject)
 
-    async def _tie(self, source: str, name: str, subject: str) -> User:
+    async def _bind_identity(self, source: str, name: str, subject: str) -> User:
         """Bind the account to the identity, which is then the only one of the source that reaches
         it. Raises ``LoginDenied`` if it is bound to another one.
         """
         try:
-            return await self._store.tie_user(name, source, subject)
+            return await self._store.set_identity_source(name, source, subject)
         except Conflict as error:
-            raise self._taken(source, name) from error
+            raise self._make_name_taken_error(source, name) from error
 
-    def _taken(self, source: str, name: str) -> LoginDenied:
+    def _make_name_taken_error(self, source: str, name: str) -> LoginDenied:
         return LoginDenied(
             f"The account {name} here belongs to another identity of {source}: one that had this name "
             "before, or one whose name becomes the same by the rule in "
@@ -238,7 +238,7 @@ class LoginService:
             "name_taken",
         )
 
-    async def _make(self, source: str, name: str, identity: Identity) -> User:
+    async def _create_user(self, source: str, name: str, identity: Identity) -> User:
         if not self._settings.auth.create_users:
             raise LoginDenied(
                 f"{source} knows you as {name}, but you have no account here. Ask an administrator "
@@ -250,7 +250,7 @@ class LoginService:
         except Conflict as error:
             raise LoginDenied(error.message, "single_user") from error
         now = self._clock()
-        project = await free_project(self._store, name)
+        project = await find_unused_project_name(self._store, name)
         user = User(
             name=name,
             display_name=identity.display_name or "",
@@ -263,9 +263,11 @@ class LoginService:
         try:
             await self._store.create_user(user, None, Project(name=project, created_at=now))
         except Conflict:
-            return await self._account(source, identity)  # created by a concurrent request
+            return await self._find_or_create_account(
+                source, identity
+            )  # created by a concurrent request
         subject = _subject(source, identity)
-        return user if subject is None else await self._tie(source, name, subject)
+        return user if subject is None else await self._bind_identity(source, name, subject)
 
 
 def _subject(source: str, identity: Identity) -> str | None:
@@ -277,7 +279,7 @@ def _subject(source: str, identity: Identity) -> str | None:
     return identity_key(identity.name)
 
 
-def default_project_of(name: str) -> str:
+def make_default_project_name(name: str) -> str:
     """Return a project name for the user: the name of the user, in the characters that names of
     projects consist of, prefixed with ``u`` if it does not begin with a letter.
     """
@@ -285,13 +287,13 @@ def default_project_of(name: str) -> str:
     return project if project[0].isalpha() else f"u{project}"[:64]
 
 
-async def free_project(store: DirectoryStore, user: str) -> str:
+async def find_unused_project_name(store: DirectoryStore, user: str) -> str:
     """Return an unused name for the project of a new user.
 
     The project of an existing name is never used: the user must not become its member only because
     the names are equal.
     """
-    wished = default_project_of(user)
+    wished = make_default_project_name(user)
     taken = {project.name for project in await store.list_projects(visible_to=None)}
     candidates = (f"{wished[:30]}-own{n or ''}" for n in count())
     return next(candidate for candidate in chain([wished], candidates) if candidate not in taken)

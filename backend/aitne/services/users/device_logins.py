@@ -27,10 +27,10 @@ from aitne.core.models.sign_in import DeviceLoginRequest
 from aitne.core.models.user import Actor, Scope, Token
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration
-from aitne.core.users.policy import PolicyAction, require
-from aitne.services.platform.secrets import hashed, read_secret
-from aitne.services.users.devices import device_words
-from aitne.services.users.identity import network_of
+from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.services.platform.secrets import hash_secret, read_secret
+from aitne.services.users.devices import describe_browser
+from aitne.services.users.identity import address_lockout_key
 from aitne.services.users.login_results import RequestOrigin
 from aitne.services.users.second_factor import KEY_NAME
 from aitne.services.users.users import UserService
@@ -80,7 +80,7 @@ class DeviceLoginService:
         self._clock = clock
         self._users = users
 
-    async def begin(self, name: str, visit: RequestOrigin) -> DeviceLogin:
+    async def begin_login(self, name: str, origin: RequestOrigin) -> DeviceLogin:
         """Issue a device code and a user code; ``name`` becomes the name of the access token.
 
         Raises ``RateLimited`` if too many requests wait for a confirmation.
@@ -90,17 +90,17 @@ class DeviceLoginService:
         payload = base64.urlsafe_b64encode(json.dumps(content).encode()).decode()
         request = DeviceLoginRequest(
             name=name,
-            program=device_words(visit.agent),
-            address=visit.address,
+            program=describe_browser(origin.agent),
+            address=origin.address,
             created_at=now,
             expires_at=now + timedelta(seconds=LIFETIME_S),
         )
-        await self._store.begin_device_login(
+        await self._store.add_device_login(
             request,
-            hashed(self._user_code(number)),
-            network_of(visit.address),
-            most=MOST_WAITING,
-            most_of_network=MOST_OF_NETWORK,
+            hash_secret(self._user_code(number)),
+            address_lockout_key(origin.address),
+            max_requests=MOST_WAITING,
+            max_of_network=MOST_OF_NETWORK,
         )
         return DeviceLogin(
             device_code=f"{payload}.{self._mac('device', payload).hex()}",
@@ -115,12 +115,12 @@ class DeviceLoginService:
         """Return the validity in seconds of a token for which no other one is requested."""
         return min(DEFAULT_TOKEN_LIFETIME_S, self._settings.auth.device_token_lifetime)
 
-    async def look_up(self, actor: Actor, user_code: str) -> DeviceLoginRequest:
+    async def get_request(self, actor: Actor, user_code: str) -> DeviceLoginRequest:
         """Return the request of the program that shows the user code.
 
         Raises ``InvalidInput`` if the code is mistyped, has expired, or was used before.
         """
-        return await self._seen(actor, self._checked(user_code))
+        return await self._mark_request_seen(actor, self._parse_user_code(user_code))
 
     async def confirm(
         self, actor: Actor, user_code: str, *, scopes: frozenset[Scope], lifetime_s: int | None
@@ -134,8 +134,8 @@ class DeviceLoginService:
             ReauthenticationRequired: the user has not authenticated since seeing the request.
             NotAllowed: an access token authenticated the request; or as ``UserService.check_token``.
         """
-        code = self._checked(user_code)
-        request = await self._seen(actor, code)
+        code = self._parse_user_code(user_code)
+        request = await self._mark_request_seen(actor, code)
         if actor.sign_in_id is None:
             raise NotAllowed("Only a login of the portal can confirm a program, not a token.")
         if lifetime_s is None:
@@ -155,7 +155,7 @@ class DeviceLoginService:
                 "administrator, a new login link (`aitne open --print`): a program that logs in as you "
                 "always requires it."
             )
-        await self._answer(
+        await self._store_answer(
             actor,
             code,
             {
@@ -170,14 +170,14 @@ class DeviceLoginService:
 
         Raises ``InvalidInput`` if the code is mistyped, has expired, or was used before.
         """
-        await self._answer(actor, self._checked(user_code), {})
+        await self._store_answer(actor, self._parse_user_code(user_code), {})
 
-    def read(self, device_code: str) -> str:
+    def get_serial_number(self, device_code: str) -> str:
         """Return the serial number in a valid device code, by which requests are rate-limited.
 
         Raises ``NotAuthenticated`` if the code is invalid or expired.
         """
-        return self._read(device_code)[0]
+        return self._parse_device_code(device_code)[0]
 
     async def redeem(self, device_code: str) -> tuple[Token, str]:
         """Exchange a confirmed device code for a token and its secret, once.
@@ -187,9 +187,9 @@ class DeviceLoginService:
             NotAllowed: the user has refused.
             NotAuthenticated: the code has expired, or the account is disabled.
         """
-        number, name = self._read(device_code)
-        code_hash = hashed(self._user_code(number))
-        taken = await self._store.take_secret(_PURPOSE, code_hash, self._clock())
+        number, name = self._parse_device_code(device_code)
+        code_hash = hash_secret(self._user_code(number))
+        taken = await self._store.consume_single_use_secret(_PURPOSE, code_hash, self._clock())
         if taken is None:
             raise AuthorizationPending("The code has not been confirmed in the portal yet.")
         owner, data = taken
@@ -207,20 +207,24 @@ class DeviceLoginService:
             created_by=data["created_by"],
         )
 
-    async def _seen(self, actor: Actor, code: str) -> DeviceLoginRequest:
-        require(PolicyAction.TOKEN_WRITE, actor, "user", actor.name, owner=actor.name)
-        request = await self._store.see_device_login(hashed(code), actor.name, self._clock())
+    async def _mark_request_seen(self, actor: Actor, code: str) -> DeviceLoginRequest:
+        require_permission(PolicyAction.TOKEN_WRITE, actor, "user", actor.name, owner=actor.name)
+        request = await self._store.mark_device_login_seen(
+            hash_secret(code), actor.name, self._clock()
+        )
         if request is None:
-            raise _no_such_code(code)
+            raise _make_unknown_code_error(code)
         return request
 
-    async def _answer(self, actor: Actor, code: str, data: dict[str, object]) -> None:
-        if not await self._store.delete_device_login(hashed(code)):
-            raise _no_such_code(code)
+    async def _store_answer(self, actor: Actor, code: str, data: dict[str, object]) -> None:
+        if not await self._store.delete_device_login(hash_secret(code)):
+            raise _make_unknown_code_error(code)
         until = self._clock() + timedelta(seconds=LIFETIME_S)
-        await self._store.put_secret(_PURPOSE, hashed(code), actor.name, until, data)
+        await self._store.add_single_use_secret(
+            _PURPOSE, hash_secret(code), actor.name, until, data
+        )
 
-    def _read(self, device_code: str) -> tuple[str, str]:
+    def _parse_device_code(self, device_code: str) -> tuple[str, str]:
         """Return the serial number in a device code and the name of its program.
 
         Raises ``NotAuthenticated`` if the code is invalid or expired.
@@ -242,7 +246,7 @@ class DeviceLoginService:
     def _check_letters(self, letters: str) -> str:
         return _letters(self._mac("check", letters), _CHECK_LETTERS)
 
-    def _checked(self, user_code: str) -> str:
+    def _parse_user_code(self, user_code: str) -> str:
         """Return the user code in its canonical form.
 
         Raises ``InvalidInput`` if it is mistyped.
@@ -270,7 +274,7 @@ def _seen_at(request: DeviceLoginRequest) -> datetime:
     return request.seen_at or request.created_at
 
 
-def _no_such_code(code: str) -> InvalidInput:
+def _make_unknown_code_error(code: str) -> InvalidInput:
     return InvalidInput.field(
         "user_code", "has expired or was used before: run `aitne login` again", value=code
     )

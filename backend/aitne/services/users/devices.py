@@ -30,7 +30,7 @@ _SYSTEMS = (
 )
 
 
-def device_words(agent: str | None) -> str:
+def describe_browser(agent: str | None) -> str:
     """Return a description such as ``Firefox on Linux`` for a ``User-Agent`` header."""
     text = (agent or "")[:500]
     browser = next((words for mark, words in _BROWSERS if mark in text), None)

@@ -49,13 +49,13 @@ class ExpiryWatch:
             await asyncio.wait({self._task})
             self._task = None
 
-    async def look(self) -> float:
+    async def report_expired(self) -> float:
         """Report the credentials that have expired since the last call, and return the number of
         seconds until the next call is due.
         """
         now = self._clock()
-        ids = await self._store.expired_credentials(self._until, now)
-        following = await self._store.next_expiry(now)
+        ids = await self._store.list_expired_credentials(self._until, now)
+        following = await self._store.find_next_expiry(now)
         self._until = now
         if ids:
             await self._ended(EndedCredentials(ids=ids))
@@ -66,7 +66,7 @@ class ExpiryWatch:
     async def _run(self) -> None:
         while True:
             try:
-                pause_s = await self.look()
+                pause_s = await self.report_expired()
             except StoreUnavailable as error:
                 log.warning("The expired credentials could not be read: %s", error.message)
                 pause_s = LOOK_EVERY_S

@@ -13,9 +13,9 @@ from pathlib import Path
 from aitne.core.models.base import USER_NAME
 from aitne.core.models.user import Actor, Project, Role, Scope, User
 from aitne.core.settings import Settings
-from aitne.services.platform.secrets import hashed, write_private
+from aitne.services.platform.secrets import hash_secret, write_private
 from aitne.services.projects.import_accounts import AccountImport
-from aitne.services.users.arrivals import free_project
+from aitne.services.users.arrivals import find_unused_project_name
 from aitne.services.users.users import UserService
 from aitne.store import Store
 
@@ -55,11 +55,11 @@ class FirstRun:
         user that runs the platform.
         """
         name = administrator or unix_user()
-        admin = await self._first_admin(name)
+        admin = await self._get_or_create_administrator(name)
         if self._accounts is not None:
             await self._accounts.run()
         path = self._settings.secrets_dir / CLI_TOKEN
-        if await self._works(_read_if_there(path)):
+        if await self._is_valid_token(_read_if_there(path)):
             return
         actor = Actor(user=admin, projects=frozenset({admin.default_project}))
         _, secret = await self._users.create_token(
@@ -67,7 +67,7 @@ class FirstRun:
         )
         write_private(path, secret)
 
-    async def _first_admin(self, name: str) -> User:
+    async def _get_or_create_administrator(self, name: str) -> User:
         """Return an enabled administrator.
 
         If there is none, for example because the database was edited, the account ``name`` is
@@ -76,28 +76,28 @@ class FirstRun:
         administrators = await self._store.list_administrators()
         if administrators:
             return min(administrators, key=lambda admin: (admin.name != name, admin.name))
-        user = await self._store.user_alike(name)
+        user = await self._store.find_user_ignoring_case(name)
         # An account that an identity source vouches for may belong to another person.
         if user is not None and user.source is None:
             log.warning("no administrator is left: %s becomes one again", user.name)
             return await self._store.update_user(user.name, role=Role.ADMIN, disabled=False)
         free, number = name, 0
-        while await self._store.user_alike(free) is not None:
+        while await self._store.find_user_ignoring_case(free) is not None:
             free, number = f"{name[:100]}-admin{number or ''}", number + 1
         log.info("creating the administrator %s", free)
         return await self._create_administrator(free)
 
     async def _create_administrator(self, name: str) -> User:
         now = self._clock()
-        project = await free_project(self._store, name)
+        project = await find_unused_project_name(self._store, name)
         user = User(name=name, role=Role.ADMIN, default_project=project, created_at=now)
         # No password: until one is set, the user logs in by the one-time link of `aitne up`.
         return await self._store.create_user(user, None, Project(name=project, created_at=now))
 
-    async def _works(self, secret: str | None) -> bool:
+    async def _is_valid_token(self, secret: str | None) -> bool:
         if secret is None:
             return False
-        match = await self._store.token_user(hashed(secret), self._clock())
+        match = await self._store.find_token_user(hash_secret(secret), self._clock())
         return match is not None and match[0].role is Role.ADMIN
 
 

@@ -66,14 +66,14 @@ class HubLogouts:
         """
         complete = True
         try:
-            for logout in await self._store.hub_logouts(self._clock()):
+            for logout in await self._store.list_hub_logouts(self._clock()):
                 try:
-                    await self._hub.end_logins(logout.owner, logout.kept)
+                    await self._hub.end_logins(logout.owner, logout.kept_sign_in_ids)
                 except HubUnavailable as error:
                     log.warning("%s The request is retried.", error.message)
                     complete = False
                 else:
-                    await self._store.hub_logged_out(logout)
+                    await self._store.finish_hub_logout(logout)
         except StoreUnavailable as error:
             log.warning("The ended logins could not be read: %s", error.message)
             complete = False

@@ -16,11 +16,11 @@ from aitne.core.models.user import Actor, Scope, User
 from aitne.core.ports.identity import LoginDenied
 from aitne.core.sessions import session_tokens
 from aitne.core.settings import Settings
-from aitne.core.users.names import name_key, without_domain
+from aitne.core.users.names import name_key, remove_domain
 from aitne.services.audit import AuditService
-from aitne.services.platform.secrets import hashed, new_secret
+from aitne.services.platform.secrets import hash_secret, new_secret
 from aitne.services.users.arrivals import IdentityUnavailable, LoginService
-from aitne.services.users.devices import device_words
+from aitne.services.users.devices import describe_browser
 from aitne.services.users.known_browsers import KnownBrowsers
 from aitne.services.users.login_links import LoginLinks, UsedLoginLink
 from aitne.services.users.login_results import (
@@ -31,7 +31,7 @@ from aitne.services.users.login_results import (
     WebSession,
 )
 from aitne.services.users.second_factor import SecondFactors
-from aitne.services.users.session_tokens import owner_of
+from aitne.services.users.session_tokens import get_owner_and_session
 from aitne.store import Store
 
 TOKEN_PREFIX = "aitne_pat_"  # noqa: S105 - how a token begins
@@ -57,10 +57,10 @@ def lockout_key(username: str, domains: Collection[str]) -> str:
 
     It contains a hash, so that it has a fixed length and does not reveal the name.
     """
-    return f"name:{hashed(name_key(without_domain(username.strip(), domains)))}"
+    return f"name:{hash_secret(name_key(remove_domain(username.strip(), domains)))}"
 
 
-def network_of(address: str | None) -> str:
+def address_lockout_key(address: str | None) -> str:
     """Return the key under which failed logins from an address are counted.
 
     For IPv6 it is the /64 network, because a host can choose any address in it.
@@ -101,7 +101,7 @@ class IdentityService:
         self.links = links
 
     async def login(
-        self, username: str, password: str, visit: RequestOrigin
+        self, username: str, password: str, origin: RequestOrigin
     ) -> WebLogin | SecondStep:
         """Log in with a name and a password.
 
@@ -119,43 +119,43 @@ class IdentityService:
         domains = self._settings.auth.names.domains
         key, address_key = (
             lockout_key(username, domains),
-            f"address:{network_of(visit.address)}",
+            f"address:{address_lockout_key(origin.address)}",
         )
-        browser_name = without_domain(username.strip(), domains)
-        browser_number = self._browsers.number(browser_name, visit.browser)
+        browser_name = remove_domain(username.strip(), domains)
+        browser_number = self._browsers.find_serial_number(browser_name, origin.browser)
         if browser_number is not None:
             key = f"{key}/{browser_number}"
         try:
             if browser_number is None:
                 await self._count_address(address_key)
-            locks = await self._count(key)
+            locks = await self._count_attempt(key)
         except RateLimited:
-            await self._record(username, "denied", visit, {"why": "rate_limited"})
+            await self._record_login(username, "denied", origin, {"why": "rate_limited"})
             raise
         try:
-            user, source = await self.arrivals.by_form(username, password)
+            user, source = await self.arrivals.login_by_form(username, password)
         except IdentityUnavailable as error:
             # An outage does not count as an attempt.
             max_failures = self._settings.auth.max_failures
-            await self._store.take_back_attempt(key, self._clock(), most=max_failures)
+            await self._store.undo_login_attempt(key, self._clock(), max_failures=max_failures)
             if browser_number is None:
                 await self._store.delete_last_attempt(address_key)
-            await self._record(username, "failed", visit, {"why": error.code})
+            await self._record_login(username, "failed", origin, {"why": error.code})
             raise
         except AitneError as error:
             why = error.why if isinstance(error, LoginDenied) else error.code
             details = {"why": why} | ({"locked": True} if locks else {})
             refused = isinstance(error, NotAuthenticated | LoginDenied)
             outcome = "denied" if refused else "failed"
-            await self._record(username, outcome, visit, details)
+            await self._record_login(username, outcome, origin, details)
             raise
-        await self._store.clear_lockout(key)
+        await self._store.delete_lockout(key)
         if browser_number is None:
             # Remove only this attempt: a login to another account must not reset the count of guesses.
             await self._store.delete_last_attempt(address_key)
-        return await self._enter(user, source, visit, may_have_to_enrol=True)
+        return await self._begin_login(user, source, origin, may_have_to_enrol=True)
 
-    async def finish(self, ticket: str, code: str, visit: RequestOrigin) -> WebLogin:
+    async def complete_second_step(self, ticket: str, code: str, origin: RequestOrigin) -> WebLogin:
         """Complete a login with the code of the second step; ``ticket`` is part of the result of
         the first step.
 
@@ -165,7 +165,7 @@ class IdentityService:
             RateLimited: there were too many wrong codes.
         """
         now = self._clock()
-        taken = await self._store.take_secret(_TICKET, hashed(ticket), now)
+        taken = await self._store.consume_single_use_secret(_TICKET, hash_secret(ticket), now)
         user = await self.arrivals.find(taken[0]) if taken is not None else None
         if taken is None or user is None or user.disabled:
             raise LoginExpired("This took too long. Log in again with your password.")
@@ -178,36 +178,36 @@ class IdentityService:
             else:
                 how = await self._factors.check(user.name, code)
         except AitneError as error:
-            await self._record(user.name, "denied", visit, {"why": "second_factor"})
+            await self._record_login(user.name, "denied", origin, {"why": "second_factor"})
             tries = int(data["tries"]) + 1
             if isinstance(error, NotAuthenticated) and tries < _MOST_TRIES:
                 expires_at = datetime.fromisoformat(data["expires_at"])
                 ticket_data = {**data, "tries": tries}
-                await self._store.put_secret(
-                    _TICKET, hashed(ticket), user.name, expires_at, ticket_data
+                await self._store.add_single_use_secret(
+                    _TICKET, hash_secret(ticket), user.name, expires_at, ticket_data
                 )
             raise
-        login = await self._begin(user, str(data["source"]), visit, tuple(codes))
-        await self._record(
-            user.name, "allowed", visit, {"source": data["source"], "second_factor": how}
+        login = await self._create_sign_in(user, str(data["source"]), origin, tuple(codes))
+        await self._record_login(
+            user.name, "allowed", origin, {"source": data["source"], "second_factor": how}
         )
         return login
 
-    async def login_by_link(self, token: str, visit: RequestOrigin | None = None) -> WebLogin:
+    async def login_by_link(self, token: str, origin: RequestOrigin | None = None) -> WebLogin:
         """Log in with the token of a one-time link.
 
         Raises ``NotAuthenticated`` if the link was used or has expired.
         """
-        visit = visit or RequestOrigin()
+        origin = origin or RequestOrigin()
         link = await self.links.use(token)
         user = await self.arrivals.find(link.owner) if link is not None else None
         if link is None or user is None or user.disabled:
             raise NotAuthenticated(_LINK_OVER)
         try:
-            login = await self._begin(user, "link", visit, link=link)
+            login = await self._create_sign_in(user, "link", origin, link=link)
         except NotFound as error:  # its token was revoked
             raise NotAuthenticated(_LINK_OVER) from error
-        await self._record(user.name, "allowed", visit, {"source": "link"})
+        await self._record_login(user.name, "allowed", origin, {"source": "link"})
         return login
 
     async def begin_redirect(self, name: str, next_path: str) -> AuthRedirect:
@@ -219,20 +219,25 @@ class IdentityService:
             NotFound: there is no such source.
             Unavailable: the provider does not answer.
         """
-        source = self.arrivals.redirect(name)
+        source = self.arrivals.get_redirect_source(name)
         state, proof = new_secret(), new_secret()
-        url, flow_data = await source.begin(state, self._redirect_uri(name))
-        await self._store.put_secret(
+        url, flow_data = await source.begin_login(state, self._redirect_uri(name))
+        await self._store.add_single_use_secret(
             _REDIRECT,
-            hashed(state),
+            hash_secret(state),
             "",
             self._clock() + timedelta(seconds=REDIRECT_LIFETIME_S),
-            {"source": name, "next": next_path, "proof": hashed(proof), "kept": dict(flow_data)},
+            {
+                "source": name,
+                "next": next_path,
+                "proof": hash_secret(proof),
+                "kept": dict(flow_data),
+            },
         )
         return AuthRedirect(url, proof)
 
     async def finish_redirect(
-        self, name: str, answer: Mapping[str, str], proof: str, visit: RequestOrigin
+        self, name: str, answer: Mapping[str, str], proof: str, origin: RequestOrigin
     ) -> tuple[WebLogin | SecondStep, str]:
         """Complete a login by redirect; return its result and the path that ``begin_redirect`` was
         given.
@@ -246,45 +251,47 @@ class IdentityService:
             LoginDenied: the user may not use this platform.
             Unavailable: the provider does not answer.
         """
-        source = self.arrivals.redirect(name)
-        taken = await self._store.take_secret(
-            _REDIRECT, hashed(answer.get("state", "")), self._clock()
+        source = self.arrivals.get_redirect_source(name)
+        taken = await self._store.consume_single_use_secret(
+            _REDIRECT, hash_secret(answer.get("state", "")), self._clock()
         )
-        if taken is None or taken[1]["source"] != name or taken[1]["proof"] != hashed(proof):
-            await self._record("?", "denied", visit, {"source": name, "why": "state"})
+        if taken is None or taken[1]["source"] != name or taken[1]["proof"] != hash_secret(proof):
+            await self._record_login("?", "denied", origin, {"source": name, "why": "state"})
             raise NotAuthenticated("This login was started too long ago, or in another browser.")
         data = taken[1]
         try:
-            identity = await source.finish(data["kept"], self._redirect_uri(name), answer)
-            user = await self.arrivals.welcome(name, identity)
+            identity = await source.finish_login(data["kept"], self._redirect_uri(name), answer)
+            user = await self.arrivals.get_or_create_user(name, identity)
         except AitneError as error:
-            await self._record("?", "denied", visit, {"source": name, "why": error.message})
+            await self._record_login("?", "denied", origin, {"source": name, "why": error.message})
             raise
-        return await self._enter(user, name, visit, may_have_to_enrol=False), str(data["next"])
+        return await self._begin_login(user, name, origin, may_have_to_enrol=False), str(
+            data["next"]
+        )
 
     async def logout(self, token: str) -> None:
         """End the sign-in of this sign-in token; an unknown token is not an error."""
-        await self._store.end_sign_in(hashed(token), self._clock())
+        await self._store.end_sign_in(hash_secret(token), self._clock())
 
-    async def replace(self, token: str, login: WebLogin) -> None:
+    async def end_previous_sign_in(self, token: str, login: WebLogin) -> None:
         """Invalidate the sign-in token of the same browser's previous login; an unknown token is not
         an error.
         """
-        await self._store.replace_sign_in(hashed(token), login.actor.name, self._clock())
+        await self._store.replace_sign_in(hash_secret(token), login.actor.name, self._clock())
 
     async def is_logged_in(self, token: str) -> bool:
         """Return whether the sign-in token belongs to a valid sign-in."""
-        return await self._store.open_sign_in(hashed(token), self._clock(), None) is not None
+        return await self._store.find_sign_in(hash_secret(token), self._clock(), None) is not None
 
-    async def actor_of_session(
+    async def authenticate_sign_in(
         self, token: str, address: str | None = None, *, used: bool = False
     ) -> WebSession:
         """Return the sign-in of this sign-in token; ``used`` says whether the request shows that its
         user is present. Raises ``NotAuthenticated``.
         """
         idle_ends_at = self._idle_ends_at() if used else None
-        login = await self._store.open_sign_in(
-            hashed(token), self._clock(), address, idle_ends_at=idle_ends_at
+        login = await self._store.find_sign_in(
+            hash_secret(token), self._clock(), address, idle_ends_at=idle_ends_at
         )
         if login is None:
             raise NotAuthenticated("Your login has ended. Log in again.")
@@ -302,15 +309,15 @@ class IdentityService:
         actor = actor.model_copy(update={**behind, "impersonator": login.impersonator})
         return WebSession(actor, login.csrf, login.sign_in.acting_until)
 
-    async def actor_of_token(self, token: str) -> Actor:
+    async def authenticate_token(self, token: str) -> Actor:
         """Return the actor of an access token or session token. Raises ``NotAuthenticated``."""
         if token.startswith(session_tokens.PREFIX):
-            user, session = await owner_of(self._store, token)
+            user, session = await get_owner_and_session(self._store, token)
             actor = await self._actor(user, frozenset({Scope.READ, Scope.WRITE}))
             return actor.model_copy(update={"session": session})
         match = None
         if token.startswith(TOKEN_PREFIX):
-            match = await self._store.token_user(hashed(token), self._clock())
+            match = await self._store.find_token_user(hash_secret(token), self._clock())
         if match is None:
             raise NotAuthenticated(
                 "This token is unknown, was revoked or has expired. Create a new one under Tokens "
@@ -326,17 +333,17 @@ class IdentityService:
             }
         )
 
-    async def _enter(
-        self, user: User, source: str, visit: RequestOrigin, *, may_have_to_enrol: bool
+    async def _begin_login(
+        self, user: User, source: str, origin: RequestOrigin, *, may_have_to_enrol: bool
     ) -> WebLogin | SecondStep:
         """Log in, or return a ``SecondStep`` if a code is required first.
 
         None is required after a redirect, because the provider has second factors of its own.
         """
-        has = await self._factors.has(user.name)
+        has = await self._factors.has_factor(user.name)
         if not has and not (may_have_to_enrol and self._factors.required(user)):
-            login = await self._begin(user, source, visit)
-            await self._record(user.name, "allowed", visit, {"source": source})
+            login = await self._create_sign_in(user, source, origin)
+            await self._record_login(user.name, "allowed", origin, {"source": source})
             return login
         ticket = new_secret()
         expires_at = self._clock() + timedelta(seconds=TICKET_LIFETIME_S)
@@ -346,15 +353,17 @@ class IdentityService:
             "enrol": not has,
             "expires_at": expires_at.isoformat(),
         }
-        await self._store.put_secret(_TICKET, hashed(ticket), user.name, expires_at, data)
+        await self._store.add_single_use_secret(
+            _TICKET, hash_secret(ticket), user.name, expires_at, data
+        )
         enrol = None if has else await self._factors.enrol(user)
         return SecondStep(ticket, expires_at, enrol)
 
-    async def _begin(
+    async def _create_sign_in(
         self,
         user: User,
         source: str,
-        visit: RequestOrigin,
+        origin: RequestOrigin,
         recovery_codes: tuple[str, ...] = (),
         *,
         link: UsedLoginLink | None = None,
@@ -369,8 +378,8 @@ class IdentityService:
             id=secrets.token_hex(8),
             owner=user.name,
             source=source,
-            device=device_words(visit.agent),
-            address=visit.address,
+            device=describe_browser(origin.agent),
+            address=origin.address,
             created_at=now,
             last_seen_at=now,
             expires_at=expires_at if until is None else min(expires_at, until),
@@ -378,16 +387,19 @@ class IdentityService:
             authenticated_at=None if link is None else link.authenticated_at,
             idle_ends_at=self._idle_ends_at(),
         )
-        unknown = self._browsers.number(user.name, visit.browser) is None
-        await self._store.create_sign_in(sign_in, hashed(token), csrf, notify=unknown)
-        actor, browser = await self._actor(user, frozenset(Scope)), self._browsers.make(user.name)
+        unknown = self._browsers.find_serial_number(user.name, origin.browser) is None
+        await self._store.create_sign_in(sign_in, hash_secret(token), csrf, notify=unknown)
+        actor, browser = (
+            await self._actor(user, frozenset(Scope)),
+            self._browsers.make_cookie(user.name),
+        )
         return WebLogin(actor, csrf, token, browser, recovery_codes)
 
     def _idle_ends_at(self) -> datetime:
         return self._clock() + timedelta(seconds=self._settings.auth.inactivity_duration)
 
     async def _actor(self, user: User, scopes: frozenset[Scope]) -> Actor:
-        roles = await self._store.roles_of(user.name)
+        roles = await self._store.list_user_roles(user.name)
         manages = (name for name, role in roles.items() if role is ProjectRole.MANAGER)
         return Actor(
             user=user, scopes=scopes, projects=frozenset(roles), manages=frozenset(manages)
@@ -396,49 +408,49 @@ class IdentityService:
     def _redirect_uri(self, name: str) -> str:
         return f"{self._settings.portal_url}/api/v1/auth/{name}/callback"
 
-    async def _record(
-        self, name: str, outcome: str, visit: RequestOrigin, details: Mapping[str, Any]
+    async def _record_login(
+        self, name: str, outcome: str, origin: RequestOrigin, details: Mapping[str, Any]
     ) -> None:
         if _HARDLY_A_PASSWORD.fullmatch(name) is None:
             # A password that was typed into the field for the name must not be stored in the log.
-            typed = without_domain(name.strip(), self._settings.auth.names.domains)
-            user = await self.arrivals.find_alike(typed)
+            typed = remove_domain(name.strip(), self._settings.auth.names.domains)
+            user = await self.arrivals.find_user_ignoring_case(typed)
             name = "?" if user is None else user.name
         await self._audit.record(
             actor=name,
             action="login",
             object=None,
             outcome=outcome,
-            address=visit.address,
+            address=origin.address,
             details=details,
         )
 
     async def _count_address(self, key: str) -> None:
         auth = self._settings.auth
-        tries = await self._store.note_attempt(
+        tries = await self._store.record_attempt(
             key, self._clock(), window_s=float(auth.failure_window)
         )
         if tries > auth.max_failures:
-            raise _too_many(float(auth.failure_window))
+            raise _make_rate_limit_error(float(auth.failure_window))
 
-    async def _count(self, key: str) -> bool:
+    async def _count_attempt(self, key: str) -> bool:
         """Count one login with a password under ``key``; return whether its failure would lock the
         key: the name, or the name in this browser.
         """
         auth = self._settings.auth
-        attempt = await self._store.begin_attempt(
+        attempt = await self._store.begin_login_attempt(
             key,
             self._clock(),
-            most=auth.max_failures,
+            max_failures=auth.max_failures,
             window_s=float(auth.failure_window),
             longest_s=float(auth.longest_lockout),
         )
         if not attempt.counted and attempt.locked_until is not None:
-            raise _too_many((attempt.locked_until - self._clock()).total_seconds())
+            raise _make_rate_limit_error((attempt.locked_until - self._clock()).total_seconds())
         return attempt.locked_until is not None
 
 
-def _too_many(wait_s: float) -> RateLimited:
+def _make_rate_limit_error(wait_s: float) -> RateLimited:
     return RateLimited(
         f"Too many failed logins. Wait {wait_s:.0f} seconds, use a login link, or ask an "
         "administrator to unlock the name.",

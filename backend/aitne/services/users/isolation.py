@@ -14,7 +14,7 @@ SHARED_ORIGIN = (
 )
 
 
-async def isolation_notes(store: DirectoryStore, settings: Settings) -> Sequence[str]:
+async def list_isolation_warnings(store: DirectoryStore, settings: Settings) -> Sequence[str]:
     """List warnings about users who are not separated from each other on the machine or in
     browsers; empty if there is only one user.
     """
@@ -25,6 +25,6 @@ async def isolation_notes(store: DirectoryStore, settings: Settings) -> Sequence
             f"All jobs run as {account} on this machine: users of this platform must "
             "trust each other."
         )
-    if not settings.user_domains and (await store.list_users(limit=1)).total > 1:
+    if not settings.has_user_domains and (await store.list_users(limit=1)).total > 1:
         notes.append(SHARED_ORIGIN)
     return notes

@@ -32,13 +32,13 @@ class KnownBrowsers:
         self._settings = settings
         self._clock = clock
 
-    def make(self, name: str) -> str:
+    def make_cookie(self, name: str) -> str:
         """Return the cookie for a browser in which the user has just logged in."""
         number = secrets.token_urlsafe(16)
         until = int(self._clock().timestamp()) + LIFETIME_S
         return f"{number}.{until}.{self._signature(name, number, until)}"
 
-    def number(self, name: str, cookie: str | None) -> str | None:
+    def find_serial_number(self, name: str, cookie: str | None) -> str | None:
         """Return the serial number in the cookie, under which failed logins of this user in this
         browser are counted.
 

@@ -10,7 +10,7 @@ from aitne.core.errors import NotAllowed
 from aitne.core.models.user import Actor
 from aitne.core.settings import Settings
 from aitne.core.users.policy import refuse_impersonation, require_full_login
-from aitne.services.platform.secrets import hashed, new_secret
+from aitne.services.platform.secrets import hash_secret, new_secret
 from aitne.services.users.login_results import OneTimeLink
 from aitne.store import Store
 
@@ -57,28 +57,32 @@ class LoginLinks:
         by_browser = actor.sign_in_id is not None
         data = {
             "token_id": actor.token_id,
-            "until": _text(actor.until),
-            "authenticated_at": _text(actor.authenticated_at) if by_browser else None,
+            "until": _format_time(actor.until),
+            "authenticated_at": _format_time(actor.authenticated_at) if by_browser else None,
             "proves": actor.is_admin and actor.token_id is not None and not by_browser,
         }
-        await self._store.put_secret(_PURPOSE, hashed(secret), actor.name, expires_at, data)
+        await self._store.add_single_use_secret(
+            _PURPOSE, hash_secret(secret), actor.name, expires_at, data
+        )
         return OneTimeLink(f"{self._settings.portal_url}/login#{_IN_ADDRESS}{secret}", expires_at)
 
     async def use(self, token: str) -> UsedLoginLink | None:
         """Use up the link with this token; None if it was used before or has expired."""
-        taken = await self._store.take_secret(_PURPOSE, hashed(token), self._clock())
+        taken = await self._store.consume_single_use_secret(
+            _PURPOSE, hash_secret(token), self._clock()
+        )
         if taken is None:
             return None
         owner, data = taken
         return UsedLoginLink(
             owner,
             data.get("token_id"),
-            _time(data.get("until")),
-            _time(data.get("authenticated_at")),
+            _parse_time(data.get("until")),
+            _parse_time(data.get("authenticated_at")),
             bool(data.get("proves")),
         )
 
-    async def prove(self, actor: Actor, link: str) -> None:
+    async def redeem_proof(self, actor: Actor, link: str) -> None:
         """Check that ``link``, the address of a link or its token, proves that the actor is at the
         browser, and use it up.
 
@@ -109,9 +113,9 @@ def _token_in(link: str) -> str:
     return link.strip().rpartition("#")[2].removeprefix(_IN_ADDRESS)
 
 
-def _text(time: datetime | None) -> str | None:
+def _format_time(time: datetime | None) -> str | None:
     return None if time is None else time.isoformat()
 
 
-def _time(text: str | None) -> datetime | None:
+def _parse_time(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)

@@ -18,7 +18,7 @@ from aitne.core.errors import AitneError, InvalidInput, NotAuthenticated, NotFou
 from aitne.core.models.base import Frozen
 from aitne.core.models.user import Actor, Role, User
 from aitne.core.settings import Settings
-from aitne.services.platform.secrets import hashed, new_secret, read_secret
+from aitne.services.platform.secrets import hash_secret, new_secret, read_secret
 from aitne.store import Store
 
 CLIENT_ID = "jupyterhub"
@@ -116,9 +116,9 @@ class OAuthService:
         challenge.
         """
         code = new_secret()
-        await self._store.put_secret(
+        await self._store.add_single_use_secret(
             _CODE,
-            hashed(code),
+            hash_secret(code),
             actor.name,
             self._clock() + timedelta(seconds=CODE_LIFETIME_S),
             {"redirect_uri": redirect_uri, "challenge": challenge, "sign_in": actor.sign_in_id},
@@ -146,7 +146,7 @@ class OAuthService:
         if grant_type != "authorization_code":
             raise OAuthError("unsupported_grant_type", "grant_type must be authorization_code.")
         # Any request uses up its code, even an invalid one.
-        taken = await self._store.take_secret(_CODE, hashed(code), self._clock())
+        taken = await self._store.consume_single_use_secret(_CODE, hash_secret(code), self._clock())
         if taken is None:
             raise OAuthError("invalid_grant", "The code is unknown, expired or was used before.")
         owner, data = taken
@@ -157,9 +157,9 @@ class OAuthService:
         ):
             raise OAuthError("invalid_grant", "code_verifier does not match the challenge.")
         token = new_secret()
-        await self._store.put_secret(
+        await self._store.add_single_use_secret(
             _ACCESS,
-            hashed(token),
+            hash_secret(token),
             owner,
             self._clock() + timedelta(seconds=ACCESS_LIFETIME_S),
             {"sign_in": data.get("sign_in")},
@@ -171,10 +171,12 @@ class OAuthService:
 
         Raises ``NotAuthenticated`` if the token is not valid.
         """
-        taken = await self._store.take_secret(_ACCESS, hashed(token), self._clock())
+        taken = await self._store.consume_single_use_secret(
+            _ACCESS, hash_secret(token), self._clock()
+        )
         user = await self._find(taken[0]) if taken is not None else None
         sign_in_id = "" if taken is None else str(taken[1].get("sign_in"))
-        valid = await self._store.credential_valid(sign_in_id, self._clock())
+        valid = await self._store.is_credential_valid(sign_in_id, self._clock())
         if user is None or user.disabled or not valid:
             raise NotAuthenticated("The access token is unknown, expired or was used before.")
         return UserInfo(

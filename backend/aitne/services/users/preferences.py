@@ -7,8 +7,8 @@ from typing import Any
 from aitne.core.models.base import Strict
 from aitne.core.models.preferences import MODELS
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require
-from aitne.host.state_file import state_of
+from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.host.state_file import parse_state_document
 from aitne.store.base import Check
 from aitne.store.preferences import PreferenceStore
 
@@ -25,30 +25,32 @@ class PreferenceService:
         A value that an older release stored and this release cannot read is ignored. Raises
         ``NotAllowed`` if the token does not permit reading.
         """
-        require(PolicyAction.PREFERENCE_READ, actor, "preference", key, owner=actor.name)
-        return _read(key, await self._store.preference(actor.name, key))
+        require_permission(PolicyAction.PREFERENCE_READ, actor, "preference", key, owner=actor.name)
+        return _parse_preference(key, await self._store.find_preference(actor.name, key))
 
-    async def put(
+    async def set_preference(
         self, actor: Actor, key: str, value: Strict, *, check: Check[Strict] = None
     ) -> Strict:
         """Store the preference and return it.
 
         Raises ``NotAllowed`` if the credential may not change anything.
         """
-        require(PolicyAction.PREFERENCE_WRITE, actor, "preference", key, owner=actor.name)
+        require_permission(
+            PolicyAction.PREFERENCE_WRITE, actor, "preference", key, owner=actor.name
+        )
         document = value.model_dump(mode="json", exclude_defaults=True)
         store_check: Check[dict[str, Any] | None] = (
-            None if check is None else lambda stored: check(_read(key, stored))
+            None if check is None else lambda stored: check(_parse_preference(key, stored))
         )
-        await self._store.put_preference(actor.name, key, document, check=store_check)
+        await self._store.save_preference(actor.name, key, document, check=store_check)
         return value
 
 
-def _read(key: str, document: dict[str, Any] | None) -> Strict:
+def _parse_preference(key: str, document: dict[str, Any] | None) -> Strict:
     model = MODELS[key]
     if document is None:
         return model()
     try:
-        return state_of(model, document)
+        return parse_state_document(model, document)
     except ValueError:
         return model()

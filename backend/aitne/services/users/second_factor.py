@@ -76,14 +76,14 @@ class SecondFactors:
         rule = self._settings.auth.second_factor
         return rule == "all" or (rule == "admins" and user.role is Role.ADMIN)
 
-    async def has(self, name: str) -> bool:
+    async def has_factor(self, name: str) -> bool:
         """Return whether the user has confirmed a second factor with a correct code."""
-        factor = await self._store.second_factor(name)
+        factor = await self._store.find_second_factor(name)
         return factor is not None and factor.confirmed_at is not None
 
     async def state(self, user: User) -> FactorState:
         """Return the state of the user's second factor."""
-        factor = await self._store.second_factor(user.name)
+        factor = await self._store.find_second_factor(user.name)
         enabled = factor is not None and factor.confirmed_at is not None
         return FactorState(
             enabled=enabled,
@@ -100,7 +100,7 @@ class SecondFactors:
         """
         factor = SecondFactor(owner=user.name, salt=secrets.token_hex(20), created_at=self._clock())
         await self._store.enrol_second_factor(factor)
-        return self._shown(factor)
+        return self._make_enrolment(factor)
 
     async def confirm(self, user: User, code: str) -> list[str]:
         """Confirm the second factor with a first code; return the recovery codes, which are shown
@@ -111,18 +111,18 @@ class SecondFactors:
             Conflict: the user has no second factor to confirm.
             RateLimited: there were too many wrong codes.
         """
-        factor = await self._store.second_factor(user.name)
+        factor = await self._store.find_second_factor(user.name)
         if factor is None or factor.confirmed_at is not None:
             raise Conflict("There is no second factor to confirm. Set one up first.")
-        await self._count(user.name)
-        step = self._matching(factor, code)
+        await self._count_attempt(user.name)
+        step = self._find_matching_step(factor, code)
         if step is None:
             raise NotAuthenticated(_WRONG)
         codes = _new_codes()
         hashes = [self._code_hash(user.name, recovery_code) for recovery_code in codes]
         if not await self._store.confirm_second_factor(user.name, self._clock(), step, hashes):
             raise Conflict("There is no second factor to confirm. Set one up first.")
-        await self._store.clear_lockout(_key(user.name))
+        await self._store.delete_lockout(_attempt_key(user.name))
         return codes
 
     async def check(self, name: str, code: str) -> str:
@@ -133,18 +133,20 @@ class SecondFactors:
             NotAuthenticated: the code is wrong, or was used before.
             RateLimited: there were too many wrong codes.
         """
-        await self._count(name)
-        factor = await self._store.second_factor(name)
+        await self._count_attempt(name)
+        factor = await self._store.find_second_factor(name)
         if factor is None or factor.confirmed_at is None:
             raise NotAuthenticated(_WRONG)
-        step = self._matching(factor, code)
-        if step is not None and await self._store.use_step(name, step):
+        step = self._find_matching_step(factor, code)
+        if step is not None and await self._store.use_time_step(name, step):
             how = "totp"
-        elif await self._store.use_recovery_code(name, self._code_hash(name, _plain(code))):
+        elif await self._store.use_recovery_code(
+            name, self._code_hash(name, _normalize_code(code))
+        ):
             how = "recovery_code"
         else:
             raise NotAuthenticated(_WRONG)
-        await self._store.clear_lockout(_key(name))
+        await self._store.delete_lockout(_attempt_key(name))
         return how
 
     async def renew_recovery_codes(self, name: str) -> list[str]:
@@ -152,10 +154,10 @@ class SecondFactors:
 
         Raises ``Conflict`` if there is no second factor.
         """
-        if not await self.has(name):
+        if not await self.has_factor(name):
             raise Conflict("There is no second factor, so there are no recovery codes.")
         codes = _new_codes()
-        await self._store.put_recovery_codes(
+        await self._store.replace_recovery_codes(
             name, [self._code_hash(name, recovery_code) for recovery_code in codes]
         )
         return codes
@@ -165,15 +167,15 @@ class SecondFactors:
 
         Return whether there was one.
         """
-        await self._store.clear_lockout(_key(name))
+        await self._store.delete_lockout(_attempt_key(name))
         return await self._store.delete_second_factor(name)
 
-    async def _count(self, name: str) -> None:
+    async def _count_attempt(self, name: str) -> None:
         auth = self._settings.auth
-        attempt = await self._store.begin_attempt(
-            _key(name),
+        attempt = await self._store.begin_login_attempt(
+            _attempt_key(name),
             self._clock(),
-            most=auth.max_failures,
+            max_failures=auth.max_failures,
             window_s=float(auth.failure_window),
             longest_s=float(auth.longest_lockout),
         )
@@ -185,7 +187,7 @@ class SecondFactors:
                 wait_s,
             )
 
-    def _matching(self, factor: SecondFactor, code: str) -> int | None:
+    def _find_matching_step(self, factor: SecondFactor, code: str) -> int | None:
         """Return the time step whose code is ``code``; None if the code matches none of the
         accepted steps.
         """
@@ -200,7 +202,7 @@ class SecondFactors:
                 return step
         return None
 
-    def _shown(self, factor: SecondFactor) -> Enrolment:
+    def _make_enrolment(self, factor: SecondFactor) -> Enrolment:
         import pyotp
         import segno
 
@@ -216,19 +218,19 @@ class SecondFactors:
         return Enrolment(secret=secret, uri=uri, qr_svg=picture.getvalue().decode())
 
     def _secret(self, salt: str) -> str:
-        return base64.b32encode(self._keyed("secret", salt)[:20]).decode()
+        return base64.b32encode(self._compute_mac("secret", salt)[:20]).decode()
 
     def _code_hash(self, name: str, code: str) -> str:
         # Short enough to be guessed from a plain hash, so it is keyed.
-        return self._keyed("recovery", f"{name}\0{code}").hex()
+        return self._compute_mac("recovery", f"{name}\0{code}").hex()
 
-    def _keyed(self, purpose: str, text: str) -> bytes:
+    def _compute_mac(self, purpose: str, text: str) -> bytes:
         key = read_secret(self._settings, KEY_NAME).encode()
         message = f"{purpose}\0{text}".encode("utf-8", "surrogatepass")
         return hmac.new(key, message, hashlib.sha256).digest()
 
 
-def _key(name: str) -> str:
+def _attempt_key(name: str) -> str:
     return f"factor:{name}"
 
 
@@ -239,7 +241,7 @@ def _new_codes() -> list[str]:
     return [f"{part()}-{part()}" for _ in range(RECOVERY_CODES)]
 
 
-def _plain(code: str) -> str:
+def _normalize_code(code: str) -> str:
     """Return a recovery code in the form in which it was issued: spaces and hyphens of the input
     are normalized, and letters are lower-case.
     """

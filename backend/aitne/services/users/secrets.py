@@ -9,7 +9,7 @@ from aitne.core.errors import Conflict, FieldProblem, InvalidInput
 from aitne.core.models.job_file import RESERVED_ENV
 from aitne.core.models.user import Actor
 from aitne.core.models.user_secret import MOST_SECRETS, UserSecret
-from aitne.core.users.policy import PolicyAction, require
+from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.services.platform.encryption import Cipher
 from aitne.store.user_secrets import UserSecretStore
 
@@ -29,10 +29,10 @@ class UserSecretService:
 
         Raises ``NotAllowed`` if the credential does not permit that.
         """
-        require(PolicyAction.SECRET_READ, actor, "secret", actor.name, owner=actor.name)
+        require_permission(PolicyAction.SECRET_READ, actor, "secret", actor.name, owner=actor.name)
         return await self._store.list_user_secrets(actor.name)
 
-    async def put(self, actor: Actor, name: str, value: str) -> UserSecret:
+    async def set_secret(self, actor: Actor, name: str, value: str) -> UserSecret:
         """Store a secret, or replace its value. Running jobs keep the value with which they
         started.
 
@@ -41,14 +41,14 @@ class UserSecretService:
             InvalidInput: the name is reserved for the platform.
             Conflict: the actor has too many secrets.
         """
-        require(PolicyAction.SECRET_WRITE, actor, "secret", name, owner=actor.name)
+        require_permission(PolicyAction.SECRET_WRITE, actor, "secret", name, owner=actor.name)
         if name.startswith(RESERVED_ENV):
             raise InvalidInput.field(
                 "name", f"{name} belongs to the platform; choose a name without its prefix"
             )
         encrypted = self._cipher.encrypt(value, _purpose(actor.name, name))
-        return await self._store.put_user_secret(
-            actor.name, name, encrypted, self._clock(), most=MOST_SECRETS
+        return await self._store.save_user_secret(
+            actor.name, name, encrypted, self._clock(), max_secrets=MOST_SECRETS
         )
 
     async def delete(self, actor: Actor, name: str) -> None:
@@ -57,16 +57,16 @@ class UserSecretService:
         Raises ``NotFound`` if there is no such secret, and ``NotAllowed`` if the credential may not
         change anything.
         """
-        require(PolicyAction.SECRET_WRITE, actor, "secret", name, owner=actor.name)
+        require_permission(PolicyAction.SECRET_WRITE, actor, "secret", name, owner=actor.name)
         await self._store.delete_user_secret(actor.name, name)
 
-    async def missing(self, owner: str, names: Sequence[str]) -> Sequence[FieldProblem]:
+    async def list_missing(self, owner: str, names: Sequence[str]) -> Sequence[FieldProblem]:
         """Return a problem for each of ``names``, from a job file, for which the owner has stored
         no secret.
         """
         if not names:
             return []
-        encrypted_values = await self._store.encrypted_user_secrets(owner, names)
+        encrypted_values = await self._store.list_encrypted_user_secrets(owner, names)
         existing_names = ", ".join(
             secret.name for secret in await self._store.list_user_secrets(owner)
         )
@@ -87,7 +87,7 @@ class UserSecretService:
         Raises:
             Conflict: a secret was deleted, or cannot be decrypted.
         """
-        encrypted_values = await self._store.encrypted_user_secrets(owner, names)
+        encrypted_values = await self._store.list_encrypted_user_secrets(owner, names)
         values = {}
         for name in names:
             if name not in encrypted_values:

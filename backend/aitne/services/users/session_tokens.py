@@ -7,18 +7,18 @@ from uuid import UUID
 from aitne.core.errors import NotAllowed, NotAuthenticated
 from aitne.core.models.job import JobFilter
 from aitne.core.models.user import Actor, User
-from aitne.core.users.policy import not_in_session
-from aitne.services.platform.secrets import hashed
+from aitne.core.users.policy import describe_session_refusal
+from aitne.services.platform.secrets import hash_secret
 from aitne.store import Store
 
 
-async def owner_of(store: Store, token: str) -> tuple[User, UUID]:
+async def get_owner_and_session(store: Store, token: str) -> tuple[User, UUID]:
     """Return the owner and the ID of the session with this session token.
 
     Raises:
         NotAuthenticated: no session has this token any more, or its owner's account is disabled.
     """
-    job = await store.job_of_session_token(hashed(token))
+    job = await store.find_session_by_token(hash_secret(token))
     user = None if job is None else await store.get_user(job.owner)
     if job is None or user is None or user.disabled:
         raise NotAuthenticated(
@@ -29,7 +29,7 @@ async def owner_of(store: Store, token: str) -> tuple[User, UUID]:
     return user, job.id
 
 
-def own_jobs(actor: Actor, job_filter: JobFilter) -> JobFilter:
+def restrict_to_own_jobs(actor: Actor, job_filter: JobFilter) -> JobFilter:
     """Restrict the filter to the actor's own jobs if the actor uses a session token; otherwise
     return it unchanged.
 
@@ -39,5 +39,5 @@ def own_jobs(actor: Actor, job_filter: JobFilter) -> JobFilter:
     if actor.session is None:
         return job_filter
     if job_filter.owner not in (None, actor.name):
-        raise NotAllowed(not_in_session("show the jobs of other users"))
+        raise NotAllowed(describe_session_refusal("show the jobs of other users"))
     return job_filter.model_copy(update={"owner": actor.name})

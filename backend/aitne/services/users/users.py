@@ -12,16 +12,16 @@ from aitne.core.models.job import JobType
 from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
 from aitne.core.ports.identity import PasswordHasher
 from aitne.core.settings import Settings
-from aitne.core.users.names import account_of
+from aitne.core.users.names import get_account_name
 from aitne.core.users.policy import (
     PolicyAction,
-    require,
     require_full_login,
+    require_permission,
     require_portal_login,
     require_recent_authentication,
 )
-from aitne.services.platform.secrets import hashed, new_secret
-from aitne.services.users.arrivals import OWN, free_project
+from aitne.services.platform.secrets import hash_secret, new_secret
+from aitne.services.users.arrivals import OWN, find_unused_project_name
 from aitne.services.users.identity import TOKEN_PREFIX
 from aitne.services.users.passwords import check_new_password
 from aitne.services.users.shared_account import check_another_user
@@ -68,14 +68,14 @@ class UserService:
 
         Raises ``NotAllowed`` unless the actor is an administrator.
         """
-        _administer(actor)
+        _require_administrator(actor)
         return await self._store.list_users(
             search, sort=sort, descending=descending, cursor=cursor, limit=limit
         )
 
     async def get(self, actor: Actor, name: str) -> User:
         """Return one account. Raises ``NotFound``, also for one that the actor may not see."""
-        require(PolicyAction.USER_READ, actor, "user", name, owner=name)
+        require_permission(PolicyAction.USER_READ, actor, "user", name, owner=name)
         return await self._store.get_user(name)
 
     async def create(
@@ -97,10 +97,10 @@ class UserService:
             NotAllowed: the actor is not an administrator.
             Conflict: the name is taken, or the platform permits only one user.
         """
-        _administer(actor)
+        _require_administrator(actor)
         await check_another_user(self._store, self._settings)
         try:
-            account_of(name, self._settings.accounts.map)
+            get_account_name(name, self._settings.accounts.map)
         except ValueError as error:
             raise Conflict(f"{error}. Choose another name.") from error
         now = self._clock()
@@ -109,7 +109,7 @@ class UserService:
             display_name=display_name,
             mail=mail,
             role=role,
-            default_project=default_project or await free_project(self._store, name),
+            default_project=default_project or await find_unused_project_name(self._store, name),
             created_at=now,
         )
         project = Project(name=user.default_project, created_at=now)
@@ -140,9 +140,9 @@ class UserService:
                 current password is wrong.
             Conflict: no enabled administrator would be left.
         """
-        require(PolicyAction.USER_EDIT, actor, "user", name, owner=name)
+        require_permission(PolicyAction.USER_EDIT, actor, "user", name, owner=name)
         if role is not None or disabled is not None or source is not None:
-            _administer(actor)
+            _require_administrator(actor)
         user = await self._store.get_user(name)
         keeper = user.source if source is None else None if source == OWN else source
         password_hash = None
@@ -171,7 +171,7 @@ class UserService:
         """End the sessions of a disabled account, which would otherwise continue without a login at
         the portal.
         """
-        for job in await self._store.live_jobs(owner=name):
+        for job in await self._store.list_live_jobs(owner=name):
             if job.type is JobType.SESSION:
                 await self._store.request_cancel(
                     job.id, self._clock(), f"Ended because the account {name} was disabled."
@@ -196,7 +196,7 @@ class UserService:
     async def list_tokens(self, actor: Actor, *, owner: str | None = None) -> Sequence[Token]:
         """List the access tokens of the actor or, for an administrator, of the user ``owner``."""
         name = owner or actor.name
-        require(PolicyAction.TOKEN_READ, actor, "user", name, owner=name)
+        require_permission(PolicyAction.TOKEN_READ, actor, "user", name, owner=name)
         return await self._store.list_tokens((await self._store.get_user(name)).name)
 
     async def create_token(
@@ -245,7 +245,7 @@ class UserService:
             InvalidInput: the scopes exceed the permissions of the token's owner.
         """
         whose = owner or actor.name
-        require(PolicyAction.TOKEN_WRITE, actor, "user", whose, owner=whose)
+        require_permission(PolicyAction.TOKEN_WRITE, actor, "user", whose, owner=whose)
         require_portal_login(actor, "Creating a token")
         require_recent_authentication(actor, self._clock())
         user = await self._store.get_user(whose)
@@ -294,7 +294,7 @@ class UserService:
             expires_at=expires_at,
             created_by=created_by,
         )
-        await self._store.create_token(token, hashed(secret), notify=notify)
+        await self._store.create_token(token, hash_secret(secret), notify=notify)
         return token, secret
 
     async def delete_token(self, actor: Actor, token_id: str, *, owner: str | None = None) -> Token:
@@ -305,28 +305,28 @@ class UserService:
         one in use is to be revoked without a login of the portal.
         """
         whose = owner or actor.name
-        require(PolicyAction.TOKEN_WRITE, actor, "user", whose, owner=whose)
+        require_permission(PolicyAction.TOKEN_WRITE, actor, "user", whose, owner=whose)
         if actor.sign_in_id is not None or token_id != actor.token_id:
             require_portal_login(actor, "Revoking another token")
         return await self._store.delete_token(whose, token_id)
 
     async def _check_password(self, actor: Actor, name: str, current: str | None) -> None:
-        stored = await self._store.password_hash(name)
+        stored = await self._store.find_password_hash(name)
         if stored is None:  # a user who logged in by a link has no password yet
             require_full_login(actor, "A first password")
             require_portal_login(actor, "A first password")
             return
         key = f"password:{name}"
-        guesses = await self._store.note_attempt(key, self._clock(), window_s=GUESSES_WITHIN_S)
+        guesses = await self._store.record_attempt(key, self._clock(), window_s=GUESSES_WITHIN_S)
         if guesses > MOST_GUESSES:
             raise RateLimited(
                 f"Too many wrong passwords. Wait {GUESSES_WITHIN_S:.0f} seconds.", GUESSES_WITHIN_S
             )
         if current is None or not await self._accounts.verify(name, current, stored):
             raise NotAllowed("Setting your own password requires the current one, and it is wrong.")
-        await self._store.clear_attempts(key)
+        await self._store.delete_attempts(key)
 
 
-def _administer(actor: Actor) -> None:
+def _require_administrator(actor: Actor) -> None:
     if not actor.is_admin:
         raise NotAllowed("Only an administrator may do this, with a token of the scope admin.")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.core.cluster.capacity import fit
+from aitne.core.cluster.capacity import check_fit
 from aitne.core.models.node import GpuCount, Node, NodeState
 from aitne.core.models.resources import GpuRequest, Resources
 
@@ -49,14 +49,14 @@ A100 = node("g1", gpus=(GpuCount(type="a100", total=4, used=3),))
 
 
 def test_no_node_known_yet_lets_it_through_to_wait() -> None:
-    found = fit(ask(cpu=10_000), [])
+    found = check_fit(ask(cpu=10_000), [])
     assert found.fits
     assert not found.starts_now
     assert found.reason == "No node has reported to the platform yet."
 
 
 def test_a_free_node_starts_it_now() -> None:
-    assert fit(ask(), [node()]).starts_now
+    assert check_fit(ask(), [node()]).starts_now
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_free_node_starts_it_now() -> None:
 def test_resource_that_never_fits_is_named(
     resources: Resources, field: str, message: str, allowed: str
 ) -> None:
-    found = fit(resources, [A100, node()])
+    found = check_fit(resources, [A100, node()])
     assert not found.fits
     assert not found.starts_now
     (problem,) = found.problems
@@ -88,12 +88,12 @@ def test_resource_that_never_fits_is_named(
 
 
 def test_no_gpu_anywhere() -> None:
-    (problem,) = fit(ask(gpu=1), [node()]).problems
+    (problem,) = check_fit(ask(gpu=1), [node()]).problems
     assert (problem.message, problem.allowed) == ("no node has a GPU", "0")
 
 
 def test_all_resources_that_are_too_large_are_named() -> None:
-    found = fit(ask(cpu=99, memory=99 * G, gpu=9), [A100])
+    found = check_fit(ask(cpu=99, memory=99 * G, gpu=9), [A100])
     assert [problem.field for problem in found.problems] == [
         "resources.gpu",
         "resources.cpu",
@@ -102,7 +102,7 @@ def test_all_resources_that_are_too_large_are_named() -> None:
 
 
 def test_parts_that_no_single_node_has_together() -> None:
-    (problem,) = fit(ask(cpu=16, gpu=1), [A100, node("big", cpu=16)]).problems
+    (problem,) = check_fit(ask(cpu=16, gpu=1), [A100, node("big", cpu=16)]).problems
     assert problem.field == "resources"
     assert problem.allowed == "16 CPUs, 32 GiB; 8 CPUs, 32 GiB, 4 a100"
 
@@ -138,7 +138,7 @@ def test_parts_that_no_single_node_has_together() -> None:
     ],
 )
 def test_why_it_waits(resources: Resources, nodes: list[Node], reason: str) -> None:
-    found = fit(resources, nodes)
+    found = check_fit(resources, nodes)
     assert found.fits
     assert not found.starts_now
     assert found.reason == reason
@@ -174,7 +174,7 @@ REQUESTS = st.builds(
 
 @given(REQUESTS, NODES)
 def test_every_answer_is_whole(resources: Resources, nodes: list[Node]) -> None:
-    found = fit(resources, nodes)
+    found = check_fit(resources, nodes)
     assert found.fits or not found.starts_now
     assert bool(found.problems) is not found.fits
     assert (found.reason is None) is (found.starts_now or not found.fits)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from aitne.core.cluster.gpu_forecast import HORIZON, GpuUse, capacity
+from aitne.core.cluster.gpu_forecast import HORIZON, GpuUse, forecast_gpus
 from aitne.core.models.node import GpuCount, Node, NodeState
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -32,7 +32,7 @@ def test_gpus_come_back_when_their_jobs_time_is_up() -> None:
         GpuUse(("n2",), "a100", 1, after(-5)),
         GpuUse(("n2",), "a100", 1, NOW + 2 * HORIZON),
     ]
-    (found,) = capacity([node("n1", 3), node("n2", 4)], held, [GpuUse((), None, 2, None)], NOW)
+    (found,) = forecast_gpus([node("n1", 3), node("n2", 4)], held, [GpuUse((), None, 2, None)], NOW)
     assert (found.total, found.free, found.used, found.out, found.waiting) == (8, 1, 7, 0, 2)
     assert [(step.at, step.free) for step in found.forecast] == [
         (NOW, 1),
@@ -45,12 +45,12 @@ def test_gpus_come_back_when_their_jobs_time_is_up() -> None:
 
 
 def test_gpus_of_unknown_jobs_have_no_forecast_end() -> None:
-    (found,) = capacity([node("n1", 4)], [], [], NOW)
+    (found,) = forecast_gpus([node("n1", 4)], [], [], NOW)
     assert (found.end_unknown, found.next_free_at, len(found.forecast)) == (4, None, 1)
 
 
 def test_a_drained_node_gives_nothing() -> None:
     nodes = [node("n1", 1, state="draining"), node("n2", 0, kind="l4")]
-    a100, l4 = capacity(nodes, [GpuUse(("n1",), "a100", 1, after(10))], [], NOW)
+    a100, l4 = forecast_gpus(nodes, [GpuUse(("n1",), "a100", 1, after(10))], [], NOW)
     assert (a100.type, a100.free, a100.out, a100.next_free_at) == ("a100", 0, 3, None)
     assert (l4.type, l4.free) == ("l4", 4)

@@ -24,7 +24,7 @@ def defaults(
     chosen = Partition(name="gpu", default=True, nodes=("n1", "n2"), **partition)
     large = node("n2").model_copy(update={"cpu_total": 16, "memory_total_bytes": 64 << 30})
     cluster = Cluster(nodes=(node("n1"), large), partitions=(chosen, Partition(name="other")))
-    return QueueDefaults.of(SlurmOptions(exclusive=alone), cluster, longest_s)
+    return QueueDefaults.from_options(SlurmOptions(exclusive=alone), cluster, longest_s)
 
 
 PER_NODE = {"default_memory_per_node_bytes": 4_000 * MIB}
@@ -69,8 +69,8 @@ def test_memory_by_default_is_that_of_the_partition(
 def test_job_with_gpus_gets_the_cpus_of_the_partition_unless_it_names_them(
     request_: dict[str, Any], cpus: int
 ) -> None:
-    assert defaults(default_cpus_per_gpu=4).cpus(Resources(**request_)) == cpus
-    assert defaults().cpus(Resources(**request_)) == request_.get("cpu", 1)
+    assert defaults(default_cpus_per_gpu=4).cpus_per_node(Resources(**request_)) == cpus
+    assert defaults().cpus_per_node(Resources(**request_)) == request_.get("cpu", 1)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_time_limit_by_default_is_that_of_the_partition(
 def test_defaults_are_those_of_the_first_named_partition_or_unknown() -> None:
     partitions = (Partition(name="a", max_time_s=60), Partition(name="b", max_time_s=120))
     cluster = Cluster(partitions=partitions)
-    assert QueueDefaults.of(SlurmOptions(partition="b,a"), cluster).time_limit_s == 120
-    unknown = QueueDefaults.of(SlurmOptions(), Cluster())
+    assert QueueDefaults.from_options(SlurmOptions(partition="b,a"), cluster).time_limit_s == 120
+    unknown = QueueDefaults.from_options(SlurmOptions(), Cluster())
     assert (unknown.time_limit_s, unknown.memory_bytes(Resources())) == (None, 0)
 
 

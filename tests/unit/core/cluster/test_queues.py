@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aitne.core.cluster.queues import NodeSelection, choose_queue
+from aitne.core.cluster.queues import NodeSelection, select_partitions
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition, Reservation
 
@@ -53,7 +53,7 @@ def choose(cluster: Cluster = CLUSTER, **options: Any) -> NodeSelection:
     for name in facts:
         if name in options:
             facts[name] = options.pop(name)
-    return choose_queue(SlurmOptions(**options), cluster, **facts)
+    return select_partitions(SlurmOptions(**options), cluster, **facts)
 
 
 def test_the_default_partition_gives_its_nodes() -> None:

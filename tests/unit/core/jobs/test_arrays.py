@@ -90,4 +90,4 @@ def test_an_array_without_tasks_is_no_array(
 def test_an_array_lives_exactly_as_long_as_a_task_does(tasks: list[JobState]) -> None:
     found = states(*tasks)
     assert found.state in tasks
-    assert found.state.terminal == all(task.terminal for task in tasks)
+    assert found.state.is_terminal == all(task.is_terminal for task in tasks)

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aitne.core.jobs.agent_protocol import EXIT_ENVIRONMENT
-from aitne.core.jobs.environment import PREAMBLE, wrap
+from aitne.core.jobs.environment import PREAMBLE, wrap_in_environment
 from aitne.core.models.job_options import EnvironmentOptions
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
 
 
 def test_without_an_environment_nothing_is_put_before() -> None:
-    assert wrap(EnvironmentOptions(), ("a", "b c")) == ("a", "b c")
+    assert wrap_in_environment(EnvironmentOptions(), ("a", "b c")) == ("a", "b c")
 
 
 @given(
@@ -32,7 +32,7 @@ def test_without_an_environment_nothing_is_put_before() -> None:
 def test_the_script_is_the_same_whatever_a_user_wrote(
     environment: EnvironmentOptions, argv: list[str]
 ) -> None:
-    found = wrap(environment, argv)
+    found = wrap_in_environment(environment, argv)
     assert found[-len(argv) :] == tuple(argv)
     if found != tuple(argv):
         assert found[:5] == ("bash", "--norc", "-c", PREAMBLE, "aitne-environment")
@@ -43,7 +43,7 @@ def test_the_script_is_the_same_whatever_a_user_wrote(
 def test_arguments_arrive_as_they_are(values: list[str], lines: list[str]) -> None:
     """Through the real bash."""
     argv = ("printf", "%s\\0", *values)
-    wrapped = wrap(EnvironmentOptions(setup=("true", *lines)), argv)
+    wrapped = wrap_in_environment(EnvironmentOptions(setup=("true", *lines)), argv)
     done = subprocess.run(wrapped, capture_output=True, check=True)
     assert done.stdout == "".join(f"{value}\0" for value in values).encode()
 
@@ -86,7 +86,7 @@ def test_module_command_says_whether_a_module_is_loaded(
 ) -> None:
     environment = EnvironmentOptions(modules=("openmpi/5.0", name))
     done = subprocess.run(
-        wrap(environment, ("sh", "-c", "echo $LOADEDMODULES")),
+        wrap_in_environment(environment, ("sh", "-c", "echo $LOADEDMODULES")),
         env={"PATH": "/usr/bin:/bin", "BASH_FUNC_module%%": function},
         capture_output=True,
         text=True,

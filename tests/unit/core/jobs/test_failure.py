@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.core.jobs.error_patterns import FailureCause, find_error
-from aitne.core.jobs.failure import explain, options_of
-from aitne.core.jobs.log_lines import MOST_IN_LINE, lines_of
+from aitne.core.jobs.failure import explain_failure, suggest_changes
+from aitne.core.jobs.log_lines import MOST_IN_LINE, split_log_lines
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job
 from tests.support.jobs import CREATED_AT, make_job
@@ -169,46 +169,49 @@ def test_failure_is_explained_with_its_line(
 ) -> None:
     # What came before must not matter.
     data = b"import works: /x/y: No such file or directory\n" + b"step\n" * 30 + log.encode()
-    failure = explain(failed(code), lines_of(data, 0))
+    failure = explain_failure(failed(code), split_log_lines(data, 0))
     assert failure is not None
     assert (failure.cause, sentence in failure.text) == (cause, True), failure.text
     assert (failure.line.text if failure.line else "") == quoted
     assert failure.text.count(". ") == 0, "one sentence"
     if failure.line is not None:
-        assert lines_of(data[failure.line.offset :], 0)[0].text == quoted
+        assert split_log_lines(data[failure.line.offset :], 0)[0].text == quoted
 
 
 @pytest.mark.parametrize("state", [JobState.COMPLETED, JobState.CANCELLED, JobState.RUNNING])
 def test_job_that_has_not_failed_has_no_explanation(state: JobState) -> None:
-    assert explain(make_job(state=state), lines_of(b"ERROR: x\n", 0)) is None
+    assert explain_failure(make_job(state=state), split_log_lines(b"ERROR: x\n", 0)) is None
 
 
 def test_reason_of_the_platform_comes_before_the_log() -> None:
     job = failed(1, reason=TerminationReason.REJECTED, message="Its QOS does not exist.")
-    failure = explain(job, lines_of(b"ValueError: old\n", 0))
+    failure = explain_failure(job, split_log_lines(b"ValueError: old\n", 0))
     assert failure is not None
     assert (failure.text, failure.line) == ("Its QOS does not exist.", None)
 
 
 def test_larger_requests_are_offered_for_memory_and_time() -> None:
     memory = make_job(state=JobState.OUT_OF_MEMORY, reason=TerminationReason.OUT_OF_MEMORY)
-    assert [each.memory for each in options_of(memory, C.OUT_OF_MEMORY)] == [2 << 30, 3 << 29]
+    assert [each.memory for each in suggest_changes(memory, C.OUT_OF_MEMORY)] == [2 << 30, 3 << 29]
     late = make_job(
         state=JobState.TIMED_OUT,
         allocated_at=CREATED_AT,
         expires_at=CREATED_AT + timedelta(hours=30),
     )
-    failure = explain(late, ())
+    failure = explain_failure(late, ())
     assert failure is not None
     assert failure.text == "It reached its time limit of 1 d 6 h."
-    assert [each.max_duration for each in options_of(late, C.TIME_LIMIT)] == [60 * 3600, 45 * 3600]
-    assert options_of(late, C.FILE_NOT_FOUND) == ()
+    assert [each.max_duration for each in suggest_changes(late, C.TIME_LIMIT)] == [
+        60 * 3600,
+        45 * 3600,
+    ]
+    assert suggest_changes(late, C.FILE_NOT_FOUND) == ()
 
 
 @given(st.binary(max_size=4_000), st.integers(0, 1 << 40), st.integers(0, 255))
 def test_any_bytes_are_explained_in_bounds(data: bytes, offset: int, code: int) -> None:
-    lines = lines_of(data, offset)
-    failure = explain(failed(code), lines)
+    lines = split_log_lines(data, offset)
+    failure = explain_failure(failed(code), lines)
     assert failure is not None
     assert failure.text.endswith(".")
     assert len(failure.text) < 400
@@ -222,6 +225,6 @@ def test_any_bytes_are_explained_in_bounds(data: bytes, offset: int, code: int) 
 @given(st.lists(st.sampled_from([log for _, _, log, _, _ in LOGS if log]), max_size=4))
 def test_exception_that_is_last_is_the_error(before: list[str]) -> None:
     last = "torch.OutOfMemoryError: CUDA out of memory."
-    found = find_error(lines_of("".join([*before, last, "\n"]).encode(), 0))
+    found = find_error(split_log_lines("".join([*before, last, "\n"]).encode(), 0))
     assert found is not None
     assert (found.cause, found.line.text) == (C.GPU_OUT_OF_MEMORY, last)

@@ -6,7 +6,7 @@ import yaml
 from aitne.cli import job_source
 from aitne.core.float_encoding import encode_floats
 from aitne.core.jobs.job_to_file import job_to_file
-from aitne.core.jobs.job_yaml import write_job_file
+from aitne.core.jobs.job_yaml import render_job_file
 from aitne.core.models.job_file import JobFile
 from tests.support.jobs import make_spec
 
@@ -42,7 +42,7 @@ def test_a_job_says_what_made_it() -> None:
         "slurm": {"partition": "gpu", "exclusive": True},
     }
     assert JobFile.model_validate(file).max_duration == 5_400
-    assert "  - |-\n    set -e\n    python train.py\n" in write_job_file(file)
+    assert "  - |-\n    set -e\n    python train.py\n" in render_job_file(file)
 
 
 def test_job_file_contains_values_other_than_defaults() -> None:
@@ -79,7 +79,7 @@ def test_of_a_template_only_its_name_and_parameters_are_said() -> None:
 
 def test_infinite_numbers_are_written_as_in_yaml() -> None:
     values = {"most": {"$float": "inf"}, "sizes": [1, {"$float": "nan"}], "text": ".inf"}
-    text = write_job_file({"notebook": {"path": "a.ipynb", "parameters": values}})
+    text = render_job_file({"notebook": {"path": "a.ipynb", "parameters": values}})
     assert "most: .inf\n" in text
     (source,) = job_source._parse("x", text.encode())
     assert encode_floats(source.content["notebook"]["parameters"]) == values
@@ -88,4 +88,4 @@ def test_infinite_numbers_are_written_as_in_yaml() -> None:
 @pytest.mark.parametrize("command", ["0\x85", "a\x85b", "a\x85\nb", "\u2028 x"])
 def test_line_breaks_of_unicode_are_kept_in_the_job_file(command: str) -> None:
     content = {"commands": [command]}
-    assert yaml.safe_load(write_job_file(content)) == content
+    assert yaml.safe_load(render_job_file(content)) == content

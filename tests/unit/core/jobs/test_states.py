@@ -16,7 +16,7 @@ from aitne.core.jobs.states import (
     JobState,
     TerminationReason,
     check_transition,
-    retries,
+    permits_retry,
 )
 
 
@@ -42,12 +42,12 @@ def test_every_live_state_can_end_in_each_way_that_needs_no_allocation(state: Jo
 @pytest.mark.parametrize("state", sorted(TERMINAL))
 def test_a_terminal_state_is_left_only_by_a_retry(state: JobState) -> None:
     assert TRANSITIONS[state] == {JobState.PENDING_SUBMIT}
-    assert state.terminal
-    assert not state.active
+    assert state.is_terminal
+    assert not state.is_active
 
 
 def test_unknown_never_means_finished() -> None:
-    assert not JobState.UNKNOWN.terminal
+    assert not JobState.UNKNOWN.is_terminal
     assert TRANSITIONS[JobState.UNKNOWN] >= TERMINAL | {JobState.RUNNING, JobState.QUEUED}
 
 
@@ -66,7 +66,7 @@ def test_check_transition_follows_the_table(old: JobState, new: JobState) -> Non
 
 def test_active_states_are_live() -> None:
     assert not ACTIVE & TERMINAL
-    assert {state for state in JobState if state.active} == ACTIVE
+    assert {state for state in JobState if state.is_active} == ACTIVE
 
 
 def test_every_reason_has_a_terminal_state() -> None:
@@ -77,13 +77,13 @@ def test_every_reason_has_a_terminal_state() -> None:
 @pytest.mark.parametrize("reason", sorted(TerminationReason))
 def test_retries_need_a_retryable_reason_that_was_named(reason: TerminationReason) -> None:
     everything = frozenset(TerminationReason)
-    assert retries(reason, everything, 1, 1) == (reason in RETRYABLE)
-    assert not retries(reason, frozenset(), 1, 1)
+    assert permits_retry(reason, everything, 1, 1) == (reason in RETRYABLE)
+    assert not permits_retry(reason, frozenset(), 1, 1)
 
 
 def test_retries_stop_after_the_most() -> None:
     on = frozenset({TerminationReason.FAILED})
-    assert [retries(TerminationReason.FAILED, on, attempt, 2) for attempt in (1, 2, 3)] == [
+    assert [permits_retry(TerminationReason.FAILED, on, attempt, 2) for attempt in (1, 2, 3)] == [
         True,
         True,
         False,

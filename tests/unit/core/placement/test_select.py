@@ -7,14 +7,14 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aitne.core.placement.leaves import select_with
+from aitne.core.placement.leaves import select_nodes_including
 from aitne.core.placement.select import (
     Infeasible,
     Insufficient,
     NodeAvailability,
     Placement,
     PlacementRequest,
-    select,
+    select_nodes,
 )
 from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
 from tests.support.random_trees import random_tree, regular_tree
@@ -28,7 +28,7 @@ def test_job_is_placed_on_the_leaf_that_it_fills_best() -> None:
     nodes = dict.fromkeys(tree.leaf_of, FREE)
     for name in ("n02", "n06"):  # leaf2 keeps two free nodes
         nodes[name] = BUSY
-    placement = select(tree, nodes, PlacementRequest(2, 8))
+    placement = select_nodes(tree, nodes, PlacementRequest(2, 8))
     assert isinstance(placement, Placement)
     assert placement.order.order == ("n10", "n14")
     assert placement.reason == "all nodes are on leaf2"
@@ -37,7 +37,7 @@ def test_job_is_placed_on_the_leaf_that_it_fills_best() -> None:
 
 def test_large_job_takes_the_fewest_leaves_of_one_pod() -> None:
     tree = regular_tree(8, 4, 4)
-    placement = select(tree, dict.fromkeys(tree.leaf_of, FREE), PlacementRequest(12))
+    placement = select_nodes(tree, dict.fromkeys(tree.leaf_of, FREE), PlacementRequest(12))
     assert isinstance(placement, Placement)
     assert placement.candidate.domain == "pod0"
     assert len(placement.candidate.leaves) == 3
@@ -48,7 +48,7 @@ def test_large_job_takes_the_fewest_leaves_of_one_pod() -> None:
 def test_partly_free_nodes_are_used_before_free_ones() -> None:
     tree = regular_tree(2, 4, 2)
     nodes = dict.fromkeys(tree.leaf_of, FREE) | {"n4": NodeAvailability(8, 2)}
-    placement = select(tree, nodes, PlacementRequest(1, 2))
+    placement = select_nodes(tree, nodes, PlacementRequest(1, 2))
     assert isinstance(placement, Placement)
     assert placement.order.order == ("n4",)
 
@@ -59,12 +59,12 @@ def test_short_wait_for_one_leaf_is_better_than_many_uplinks() -> None:
     for name in ("n00", "n01", "n02", "n03", "n04"):
         nodes[name] = FREE
     nodes["n08"] = nodes["n12"] = NodeAvailability(8, 0, wait_s=5.0)
-    soon = select(tree, nodes, PlacementRequest(4, 8))
+    soon = select_nodes(tree, nodes, PlacementRequest(4, 8))
     assert isinstance(soon, Placement)
     assert soon.order.order == ("n00", "n04", "n08", "n12")
     assert soon.candidate.wait_s == 5.0
     nodes["n08"] = nodes["n12"] = NodeAvailability(8, 0, wait_s=36_000.0)
-    now = select(tree, nodes, PlacementRequest(4, 8))
+    now = select_nodes(tree, nodes, PlacementRequest(4, 8))
     assert isinstance(now, Placement)
     assert now.candidate.wait_s == 0.0
 
@@ -72,13 +72,13 @@ def test_short_wait_for_one_leaf_is_better_than_many_uplinks() -> None:
 def test_missing_nodes_and_limits_are_named() -> None:
     tree = regular_tree(2, 4, 2)
     nodes = dict.fromkeys(tree.leaf_of, FREE) | {"n0": BUSY}
-    missing = select(tree, nodes, PlacementRequest(8, 4))
+    missing = select_nodes(tree, nodes, PlacementRequest(8, 4))
     assert isinstance(missing, Insufficient)
     assert (missing.missing, missing.alternatives) == (1, ("7 nodes",))
-    together = select(tree, nodes, PlacementRequest(4, 4, max_leaves=1))
+    together = select_nodes(tree, nodes, PlacementRequest(4, 4, max_leaves=1))
     assert isinstance(together, Placement)
     nodes["n1"] = BUSY
-    together = select(tree, nodes, PlacementRequest(4, 4, max_leaves=1))
+    together = select_nodes(tree, nodes, PlacementRequest(4, 4, max_leaves=1))
     assert isinstance(together, Insufficient)
     assert together.alternatives == ("3 nodes", "more leaves")
     for request, limit in (
@@ -86,7 +86,7 @@ def test_missing_nodes_and_limits_are_named() -> None:
         (PlacementRequest(1, 16), "gpus_per_node"),
         (PlacementRequest(5, max_leaves=1), "max_leaves"),
     ):
-        refused = select(tree, nodes, request)
+        refused = select_nodes(tree, nodes, request)
         assert isinstance(refused, Infeasible)
         assert refused.limit == limit
 
@@ -106,19 +106,21 @@ def two_fabrics() -> TopologyTree:
 def test_nodes_of_two_fabrics_are_not_combined() -> None:
     tree = two_fabrics()
     nodes = dict.fromkeys(tree.leaf_of, FREE)
-    found = select(tree, nodes, PlacementRequest(8))
+    found = select_nodes(tree, nodes, PlacementRequest(8))
     assert isinstance(found, Placement)
     assert dict(found.candidate.leaves) == {"ib1": 4, "ib2": 4}
     for name in ("g10", "g20", "g21"):
         nodes[name] = NodeAvailability(8, 0, wait_s=None)
-    found = select(tree, nodes, PlacementRequest(6))
+    found = select_nodes(tree, nodes, PlacementRequest(6))
     assert isinstance(found, Placement)
     assert found.candidate.leaves == (("eth", 6),)
-    missing = select(tree, nodes, PlacementRequest(7))  # eleven nodes are free
+    missing = select_nodes(tree, nodes, PlacementRequest(7))  # eleven nodes are free
     assert isinstance(missing, Insufficient)
     assert (missing.missing, missing.alternatives) == (1, ("6 nodes",))
     assert missing.reason.endswith("and 6 are free on one fabric")
-    later = select(tree, {**nodes, "g10": NodeAvailability(8, 0, wait_s=9.0)}, PlacementRequest(6))
+    later = select_nodes(
+        tree, {**nodes, "g10": NodeAvailability(8, 0, wait_s=9.0)}, PlacementRequest(6)
+    )
     assert isinstance(later, Placement)
     assert later.candidate.leaves == (("eth", 6),)
 
@@ -126,7 +128,7 @@ def test_nodes_of_two_fabrics_are_not_combined() -> None:
 def test_job_larger_than_each_fabric_spans_them_and_says_so() -> None:
     tree = two_fabrics()
     nodes = dict.fromkeys(tree.leaf_of, FREE)
-    found = select(tree, nodes, PlacementRequest(9))
+    found = select_nodes(tree, nodes, PlacementRequest(9))
     assert isinstance(found, Placement)
     assert len(found.order.order) == 9
     assert found.reason == (
@@ -134,12 +136,12 @@ def test_job_larger_than_each_fabric_spans_them_and_says_so() -> None:
         "(Requested node configuration is not available)"
     )
     assert found.order.fabrics == ("core", "eth")
-    refused = select(tree, nodes, PlacementRequest(15))
+    refused = select_nodes(tree, nodes, PlacementRequest(15))
     assert isinstance(refused, Infeasible)
     nodes["c0"] = BUSY
-    assert isinstance(select(tree, nodes, PlacementRequest(14, 8)), Insufficient)
+    assert isinstance(select_nodes(tree, nodes, PlacementRequest(14, 8)), Insufficient)
     nodes["outside"] = FREE
-    together = select(tree, nodes, PlacementRequest(14, 8))
+    together = select_nodes(tree, nodes, PlacementRequest(14, 8))
     assert isinstance(together, Placement)
     assert "span core, eth, nodes that the topology lacks" in together.reason
 
@@ -147,15 +149,17 @@ def test_job_larger_than_each_fabric_spans_them_and_says_so() -> None:
 def test_named_nodes_keep_a_job_on_their_fabric() -> None:
     tree = two_fabrics()
     nodes = dict.fromkeys(tree.leaf_of, FREE)
-    found = select_with(tree, nodes, PlacementRequest(3), ["c5"])
+    found = select_nodes_including(tree, nodes, PlacementRequest(3), ["c5"])
     assert isinstance(found, Placement)
     assert set(found.order.order) == {"c0", "c1", "c5"}
     for name in ("c1", "c2", "c3", "c4"):
         nodes[name] = NodeAvailability(8, 0, wait_s=None)
-    missing = select_with(tree, nodes, PlacementRequest(3), ["c5"])
+    missing = select_nodes_including(tree, nodes, PlacementRequest(3), ["c5"])
     assert isinstance(missing, Insufficient)
     assert missing.reason == "3 nodes are requested, and 2 are free on one fabric"
-    larger = select_with(tree, dict.fromkeys(tree.leaf_of, FREE), PlacementRequest(7), ["c5"])
+    larger = select_nodes_including(
+        tree, dict.fromkeys(tree.leaf_of, FREE), PlacementRequest(7), ["c5"]
+    )
     assert isinstance(larger, Placement)
     assert "which would span" in larger.reason
     assert len([name for name in larger.order.order if name.startswith("c")]) == 6
@@ -181,7 +185,7 @@ def test_job_spans_fabrics_only_if_none_has_enough_nodes(seed: int, count: int, 
         name: NodeAvailability(draw.randint(1, 2), 1, draw.choice([0.0, 0.0, 60.0, None]))
         for name in both.leaf_of
     }
-    answer = select(both, nodes, PlacementRequest(count, gpus))
+    answer = select_nodes(both, nodes, PlacementRequest(count, gpus))
     largest = max(
         len([name for name, node in nodes.items() if name[0] == each and node.gpus >= gpus])
         for each in "01"
@@ -204,7 +208,7 @@ def test_every_answer_is_valid(seed: int, count: int, gpus: int) -> None:
     }
     now = [name for name, node in nodes.items() if node.wait_s == 0 and node.free_gpus >= gpus]
     later = [name for name, node in nodes.items() if node.wait_s and node.gpus >= gpus]
-    answer = select(tree, nodes, PlacementRequest(count, gpus))
+    answer = select_nodes(tree, nodes, PlacementRequest(count, gpus))
     if count <= len(now) + len(later):
         assert isinstance(answer, Placement)
         assert len(set(answer.order.order)) == count

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from aitne.core.errors import IllegalTransition
 from aitne.core.models.limits import Limits
-from aitne.core.models.project import STEPS, ProjectState, Step, after
-from aitne.core.projects.limits import exceeding, held_to, tightest
+from aitne.core.models.project import STEPS, ProjectState, Step, compute_next_state
+from aitne.core.projects.limits import cap_member_limits, combine_limits, list_limit_problems
 
 S = ProjectState
 LEGAL = {
@@ -29,10 +29,10 @@ LEGAL = {
 @pytest.mark.parametrize("state", ProjectState)
 def test_each_step_from_each_state(step: Step, state: ProjectState) -> None:
     if (step, state) in LEGAL:
-        assert after(step, state, "vision") is LEGAL[step, state]
+        assert compute_next_state(step, state, "vision") is LEGAL[step, state]
     else:
         with pytest.raises(IllegalTransition, match=f"vision is {state}"):
-            after(step, state, "vision")
+            compute_next_state(step, state, "vision")
 
 
 @given(st.lists(st.sampled_from(Step), max_size=40))
@@ -41,7 +41,7 @@ def test_no_walk_leads_back_to_a_request_or_around_its_approval(walk: list[Step]
     state, taken = S.REQUESTED, list[Step]()
     for step in walk:
         try:
-            state = after(step, state, "vision")
+            state = compute_next_state(step, state, "vision")
         except IllegalTransition:
             assert (step, state) not in LEGAL
             continue
@@ -71,7 +71,7 @@ limits = st.builds(
 
 @given(limits, limits)
 def test_both_layers_hold_at_once(granted: Limits, own: Limits) -> None:
-    both = tightest(granted, own)
+    both = combine_limits(granted, own)
     for name in ("max_gpus", "max_jobs", "gpu_hours"):
         present = [v for v in (getattr(granted, name), getattr(own, name)) if v is not None]
         assert getattr(both, name) == (min(present) if present else None)
@@ -86,8 +86,8 @@ def test_both_layers_hold_at_once(granted: Limits, own: Limits) -> None:
 
 @given(limits, limits)
 def test_limits_within_granted_limits_are_unchanged(granted: Limits, wish: Limits) -> None:
-    if not list(exceeding(wish, granted)):
-        both = tightest(granted, wish)
+    if not list(list_limit_problems(wish, granted)):
+        both = combine_limits(granted, wish)
         for name in ("max_gpus", "max_jobs", "gpu_hours"):
             if getattr(wish, name) is not None:
                 assert getattr(both, name) == getattr(wish, name)
@@ -95,7 +95,7 @@ def test_limits_within_granted_limits_are_unchanged(granted: Limits, wish: Limit
 
 @given(limits, limits)
 def test_a_members_own_limits_never_lie_above_the_projects(project: Limits, member: Limits) -> None:
-    held = held_to(project, member)
+    held = cap_member_limits(project, member)
     for name in ("max_gpus", "max_jobs", "gpu_hours"):
         own, most = getattr(member, name), getattr(project, name)
         least = min(each for each in (own, most) if each is not None) if own is not None else None
@@ -112,9 +112,11 @@ def test_more_than_was_granted_is_named() -> None:
     wish = Limits(
         max_gpus=5, max_gpus_by_type={"h200": 6}, max_wall_s=7_200, max_jobs=9, qos=("long",)
     )
-    fields = [problem.field for problem in exceeding(wish, granted)]
+    fields = [problem.field for problem in list_limit_problems(wish, granted)]
     assert fields == ["max_gpus", "max_wall_s", "max_gpus_by_type.h200", "qos"]
 
 
 def test_a_qos_needs_a_grant() -> None:
-    assert [problem.field for problem in exceeding(Limits(qos=("long",)), Limits())] == ["qos"]
+    assert [problem.field for problem in list_limit_problems(Limits(qos=("long",)), Limits())] == [
+        "qos"
+    ]

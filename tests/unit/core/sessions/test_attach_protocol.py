@@ -25,30 +25,32 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 def test_agent_frames_are_read_by_platform(
     sent: list[tuple[bytes, bytes]], places: list[int]
 ) -> None:
-    data = b"".join(agent.frame(kind, content) for kind, content in sent)
+    data = b"".join(agent.encode_frame(kind, content) for kind, content in sent)
     frames = wire.AgentFrameDecoder()
     assert [each for part in cut(data, places) for each in frames.feed(part)] == sent
-    assert frames.rest == b""
+    assert frames.incomplete_data == b""
 
 
 @given(FRAMES, st.lists(st.integers(0, 10_000), max_size=10))
 def test_platform_frames_are_read_by_agent(
     sent: list[tuple[bytes, bytes]], places: list[int]
 ) -> None:
-    data = b"".join(wire.frame(kind, content) for kind, content in sent)
+    data = b"".join(wire.encode_frame(kind, content) for kind, content in sent)
     frames = agent.FrameDecoder()
     assert [each for part in cut(data, places) for each in frames.feed(part)] == sent
 
 
 def test_output_of_launching_program_is_kept_between_frames() -> None:
     frames = wire.AgentFrameDecoder()
-    data = b"srun: error: no\n" + agent.frame(b"D", b"\n\0") + b"slurmstepd: over\n\nunfinished"
+    data = (
+        b"srun: error: no\n" + agent.encode_frame(b"D", b"\n\0") + b"slurmstepd: over\n\nunfinished"
+    )
     assert list(frames.feed(data)) == [
         (wire.SAID, b"srun: error: no"),
         (b"D", b"\n\0"),
         (wire.SAID, b"slurmstepd: over"),
     ]
-    assert frames.rest == b"unfinished"
+    assert frames.incomplete_data == b"unfinished"
 
 
 def test_a_frame_of_absurd_length_is_refused() -> None:

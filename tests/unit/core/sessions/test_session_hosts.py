@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aitne.core.errors import SetupError
 from aitne.core.models.base import USER_NAME
-from aitne.core.sessions.hosts import subdomain, user_label
+from aitne.core.sessions.hosts import make_host_name, user_label
 from aitne.core.sessions.names import session_url
 from aitne.host.settings import load_settings
 
@@ -39,8 +39,8 @@ def test_names_never_share_a_label(one: str, other: str) -> None:
 
 
 def test_service_has_a_host_that_no_user_has() -> None:
-    assert subdomain("ada", "s.test", "user") == "ada.s.test"
-    assert subdomain("platform", "s.test", "service") == "platform--service.s.test"
+    assert make_host_name("ada", "s.test", "user") == "ada.s.test"
+    assert make_host_name("platform", "s.test", "service") == "platform--service.s.test"
 
 
 def test_session_opens_at_the_host_of_its_owner() -> None:
@@ -53,7 +53,7 @@ def test_wildcard_puts_the_hub_at_the_name_below(tmp_path: Path) -> None:
     settings = load_settings(
         tmp_path, public_url="https://aitne.test", sessions_url="https://*.s.test/"
     )
-    assert settings.user_domains
+    assert settings.has_user_domains
     assert settings.sessions_origin == "https://s.test"
     assert settings.sessions_address is None
     local = load_settings(tmp_path, port=9000, sessions_url="http://*.localhost:9001")
@@ -61,7 +61,7 @@ def test_wildcard_puts_the_hub_at_the_name_below(tmp_path: Path) -> None:
         "http://localhost:9001",
         "127.0.0.1:9001",
     )
-    assert not load_settings(tmp_path).user_domains
+    assert not load_settings(tmp_path).has_user_domains
 
 
 @pytest.mark.parametrize(

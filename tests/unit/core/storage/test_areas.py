@@ -15,12 +15,12 @@ from aitne.core.ports.accounts import UnixAccount
 from aitne.core.storage.areas import (
     AreaOwner,
     allowed_roots,
-    areas_of,
     cache_folder,
-    fill,
-    made,
-    owner_of,
-    within,
+    fill_placeholders,
+    is_created_by_platform,
+    is_within,
+    list_areas,
+    make_area_owner,
 )
 from aitne.core.storage.settings import StorageSettings
 
@@ -50,7 +50,7 @@ PATH = st.one_of(
 
 
 def test_home_comes_first_and_every_project_has_its_own() -> None:
-    found = areas_of(SITE, ALICE, ["vision", "speech", "vision"])
+    found = list_areas(SITE, ALICE, ["vision", "speech", "vision"])
     assert [(area.name, area.path, area.project) for area in found] == [
         ("home", "/home/alice", None),
         ("scratch", "/scratch/alice", None),
@@ -60,12 +60,18 @@ def test_home_comes_first_and_every_project_has_its_own() -> None:
     ]
     assert (found[1].adapter, found[1].mount, found[1].kind) == ("beegfs", "/scratch", "user")
     assert found[2].kind is AreaKind.PROJECT
-    assert [made(SITE, area) for area in found] == [True, True, False, False, True]
+    assert [is_created_by_platform(SITE, area) for area in found] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_a_value_is_never_read_as_a_pattern() -> None:
     odd = AreaOwner(user="alice", uid=1, home="/home/{project}")
-    assert fill("{home}/{user}", odd) == "/home/{project}/alice"
+    assert fill_placeholders("{home}/{user}", odd) == "/home/{project}/alice"
 
 
 @pytest.mark.parametrize(
@@ -73,15 +79,15 @@ def test_a_value_is_never_read_as_a_pattern() -> None:
 )
 def test_a_hostile_name_makes_no_folder(name: str) -> None:
     with pytest.raises(InvalidInput):
-        areas_of(SITE, AreaOwner(user=name, uid=1, home="/home/x"))
+        list_areas(SITE, AreaOwner(user=name, uid=1, home="/home/x"))
     with pytest.raises(InvalidInput):
-        areas_of(SITE, ALICE, [name])
+        list_areas(SITE, ALICE, [name])
 
 
 @pytest.mark.parametrize("home", ["", "/", "//", "/.", "relative", "/home/../etc", "/ho\nme"])
 def test_a_home_that_is_nobodys_own_is_refused(home: str) -> None:
     with pytest.raises(InvalidInput, match="an absolute path without"):
-        areas_of(SITE, AreaOwner(user="alice", uid=1, home=home))
+        list_areas(SITE, AreaOwner(user="alice", uid=1, home=home))
 
 
 def test_caches_may_not_climb() -> None:
@@ -94,7 +100,7 @@ def test_caches_may_not_climb() -> None:
 
 def test_the_platforms_own_account_has_a_name_too() -> None:
     own = UnixAccount(name=None, home="/h", folder="/j", user="svc", uid=7)
-    assert owner_of(own) == AreaOwner(user="svc", uid=7, home="/h")
+    assert make_area_owner(own) == AreaOwner(user="svc", uid=7, home="/h")
 
 
 @pytest.mark.parametrize(
@@ -144,16 +150,16 @@ def test_two_areas_have_two_names() -> None:
     ],
 )
 def test_within_goes_by_whole_names(path: str, inside: bool) -> None:
-    assert within(path, ["/home/alice", "/scratch/alice"]) is inside
+    assert is_within(path, ["/home/alice", "/scratch/alice"]) is inside
 
 
 def test_a_root_that_is_everything_is_none() -> None:
-    assert not within("/etc/shadow", ["/", "", "//", "relative", "/..", "/etc/../etc"])
+    assert not is_within("/etc/shadow", ["/", "", "//", "relative", "/..", "/etc/../etc"])
 
 
 @given(path=PATH, root=PATH)
 def test_accepted_path_is_below_root_after_normalisation(path: str, root: str) -> None:
-    if within(path, [root]):
+    if is_within(path, [root]):
         above, below = os.path.normpath("/" + root), os.path.normpath("/" + path)
         assert os.path.commonpath([above.lstrip("/"), below.lstrip("/")]) == above.lstrip("/")
         assert ".." not in path.split("/")
@@ -164,7 +170,7 @@ def test_storage_areas_stay_in_their_parent_folder_for_all_names(
     user: str, project: str, home: str
 ) -> None:
     try:
-        found = areas_of(SITE, AreaOwner(user=user, uid=5, home=home), [project])
+        found = list_areas(SITE, AreaOwner(user=user, uid=5, home=home), [project])
     except InvalidInput:
         return
     parents = {"scratch": "/scratch", "projects": "/projects", "fast": "/fast/5"}
@@ -173,4 +179,4 @@ def test_storage_areas_stay_in_their_parent_folder_for_all_names(
     assert all(os.path.normpath(area.path) == area.path for area in found)
     roots = allowed_roots(found, ["/datasets"])
     assert roots[-1] == "/datasets"
-    assert all(within(area.path + "/x", roots) for area in found)
+    assert all(is_within(area.path + "/x", roots) for area in found)

@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from aitne.adapters.accounting._slurm import argv
+from aitne.adapters.accounting._slurm import make_sacctmgr_arguments
 from aitne.adapters.accounts import UnixUser, jobs_folder
 from aitne.client.http import quote as client_quote
 from aitne.core.jobs.script import render_script
-from aitne.core.models.base import PROJECT_NAME, USER_NAME, ProjectName, UserName, passable
+from aitne.core.models.base import PROJECT_NAME, USER_NAME, ProjectName, UserName, check_passable
 from aitne.core.models.resources import Resources
 from aitne.core.ports.accounting import AddAccount, AddMember, RemoveMember, SetDefault
 from aitne.core.sessions.hosts import user_label
 from aitne.core.sessions.names import session_url
-from aitne.core.storage.areas import AreaOwner, fill
-from aitne.core.users.names import NameRule, NameRules, account_of, identity_key, name_key
-from aitne.services.users.arrivals import default_project_of
+from aitne.core.storage.areas import AreaOwner, fill_placeholders
+from aitne.core.users.names import NameRule, NameRules, get_account_name, identity_key, name_key
+from aitne.services.users.arrivals import make_default_project_name
 
 NAMES = st.from_regex(USER_NAME.rstrip("$"), fullmatch=True)
 PROJECTS = st.from_regex(PROJECT_NAME.rstrip("$"), fullmatch=True)
@@ -101,8 +101,8 @@ def test_a_rule_that_cannot_be_used_is_refused(rule: dict[str, object]) -> None:
 
 def test_rules_of_sources() -> None:
     rules = NameRules(ldap=NameRule(domains=["a.org"]), password=NameRule(domains=["b.org"]))
-    assert rules.of("oidc").lower_case
-    assert rules.of("someone_elses") == rules.password
+    assert rules.get_rule("oidc").lower_case
+    assert rules.get_rule("someone_elses") == rules.password
     assert rules.domains == {"a.org", "b.org"}
 
 
@@ -119,10 +119,10 @@ def test_identity_with_a_name_alone_is_the_same_but_for_capitals() -> None:
 
 def test_an_account_of_another_user_is_refused() -> None:
     accounts = {"ada": "lovelace"}
-    assert account_of("ada", accounts) == "lovelace"
-    assert account_of("bob", accounts) == "bob"
+    assert get_account_name("ada", accounts) == "lovelace"
+    assert get_account_name("bob", accounts) == "bob"
     with pytest.raises(ValueError, match="to the user ada"):
-        account_of("lovelace", accounts)
+        get_account_name("lovelace", accounts)
 
 
 def folder_of(name: str) -> str:
@@ -131,7 +131,7 @@ def folder_of(name: str) -> str:
 
 
 def area_of(name: str) -> str:
-    return fill("/scratch/{user}", AreaOwner(user=name, uid=1, home="/home/x"))
+    return fill_placeholders("/scratch/{user}", AreaOwner(user=name, uid=1, home="/home/x"))
 
 
 @given(NAMES, NAMES)
@@ -139,7 +139,7 @@ def test_paths_carry_a_name(one: str, other: str) -> None:
     for path, root in ((folder_of, "/jobs"), (area_of, "/scratch")):
         assert PurePosixPath(path(one)).parent == PurePosixPath(root)
         assert (path(one) == path(other)) == (one == other)
-    assert passable(one) == one
+    assert check_passable(one) == one
 
 
 @given(NAMES, NAMES)
@@ -172,7 +172,7 @@ def test_commands_of_slurm_carry_names(user: str, project: str) -> None:
         SetDefault(account=project, user=user, before=None),
     )
     for change in changes:
-        words = argv(change, "dev")
+        words = make_sacctmgr_arguments(change, "dev")
         values = [word.partition("=")[2] for word in words if "=" in word]
         assert project in values
         assert user in values or change == changes[0]
@@ -202,7 +202,7 @@ def test_batch_scripts_carry_a_project(project: str) -> None:
 
 @given(NAMES)
 def test_every_user_has_a_name_for_a_project(name: str) -> None:
-    assert PROJECT.validate_python(default_project_of(name))
+    assert PROJECT.validate_python(make_default_project_name(name))
 
 
 @pytest.mark.parametrize("name", ["2024.phys", "p_1", "a" * 64, "1st"])

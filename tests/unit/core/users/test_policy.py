@@ -15,7 +15,7 @@ from aitne.core.users.policy import (
     decide,
     refuse_impersonation,
     relations,
-    require,
+    require_permission,
 )
 
 # One row per action: what OWNER, MEMBER, MANAGER, ADMIN and OTHER may do, and the scope it needs.
@@ -120,16 +120,16 @@ def test_an_administrator_without_the_scope_is_a_user_like_any_other() -> None:
     limited = actor("root", role=Role.ADMIN, scopes=frozenset({Scope.READ, Scope.WRITE}))
     assert relations(limited, owner="ada") == {Relation.OTHER}
     with pytest.raises(NotFound):
-        require(PolicyAction.JOB_READ, limited, "job", 1, owner="ada", project="vision")
+        require_permission(PolicyAction.JOB_READ, limited, "job", 1, owner="ada", project="vision")
 
 
 def test_hidden_job_and_refused_action_raise_different_errors() -> None:
     with pytest.raises(NotFound, match="The job 7 does not exist, or you have no access"):
-        require(
+        require_permission(
             PolicyAction.JOB_CANCEL, ACTORS[Relation.OTHER], "job", 7, owner="ada", project="vision"
         )
     with pytest.raises(NotAllowed, match="Only its owner or an administrator"):
-        require(
+        require_permission(
             PolicyAction.JOB_CANCEL,
             ACTORS[Relation.MEMBER],
             "job",
@@ -142,7 +142,7 @@ def test_hidden_job_and_refused_action_raise_different_errors() -> None:
 def test_a_missing_scope_is_named() -> None:
     reader = actor(scopes=frozenset({Scope.READ}))
     with pytest.raises(NotAllowed, match="lacks the scope write"):
-        require(PolicyAction.JOB_CANCEL, reader, "job", 7, owner="ada", project="vision")
+        require_permission(PolicyAction.JOB_CANCEL, reader, "job", 7, owner="ada", project="vision")
 
 
 def test_a_disabled_account_may_do_nothing() -> None:
@@ -172,7 +172,7 @@ def test_impersonating_administrator_may_read_and_stop_only() -> None:
         PolicyAction.JOB_FILES,
     }
     with pytest.raises(NotAllowed, match="root impersonates ada"):
-        require(PolicyAction.JOB_OPEN, seen, "job", 7, owner="ada", project="vision")
+        require_permission(PolicyAction.JOB_OPEN, seen, "job", 7, owner="ada", project="vision")
     with pytest.raises(NotAllowed, match="root impersonates ada"):
         refuse_impersonation(seen, "open their sessions")
     refuse_impersonation(ada, "open their sessions")

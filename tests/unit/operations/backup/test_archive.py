@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 
 from aitne.core.errors import AitneError, Conflict, InvalidInput, SetupError
 from aitne.operations.backup import encryption
-from aitne.operations.backup.archive import MANIFEST, Archive, ArchiveWriter, Manifest, _digest
+from aitne.operations.backup.archive import (
+    MANIFEST,
+    Archive,
+    ArchiveWriter,
+    Manifest,
+    _compute_digest,
+)
 from aitne.operations.backup.encryption import CHUNK_BYTES, NoCipher
 
 FILES = {
@@ -50,7 +56,7 @@ def write(path: Path, files: dict[str, bytes], recipient: Path | None = None) ->
     cipher: encryption.BackupCipher = NoCipher()
     if recipient is not None:
         key = encryption.read_recipient(recipient)
-        cipher, changes["ephemeral"] = encryption.encrypting(key)
+        cipher, changes["ephemeral"] = encryption.make_encrypting_cipher(key)
         changes["recipient"] = encryption.fingerprint(key)
     with path.open("wb") as file:
         writer = ArchiveWriter(file, cipher)
@@ -63,7 +69,7 @@ def write(path: Path, files: dict[str, bytes], recipient: Path | None = None) ->
 def read(path: Path, key: Path | None = None) -> dict[str, bytes]:
     with Archive(path) as archive:
         archive.verify()
-        cipher = archive.cipher(key)
+        cipher = archive.make_cipher(key)
         return {
             member.name: b"".join(archive.read(member, cipher))
             for member in archive.manifest.members
@@ -139,7 +145,7 @@ def _forged(path: Path, names: list[tarfile.TarInfo], **changes: Any) -> Path:
         "members": [{"name": info.name, "bytes": 0, "sha256": empty} for info in names],
         **changes,
     }
-    text = json.dumps({**document, "digest": _digest(document)}).encode()
+    text = json.dumps({**document, "digest": _compute_digest(document)}).encode()
     with tarfile.open(path, "w") as tar:
         for info in names:
             tar.addfile(info)
@@ -195,8 +201,8 @@ def test_encrypted_backup_needs_its_own_key(tmp_path: Path, key: Path) -> None:
 
 def test_encrypted_content_cannot_be_cut_or_exchanged(key: Path) -> None:
     """Even by those who can also write a fitting manifest."""
-    cipher, ephemeral = encryption.encrypting(encryption.read_recipient(public(key)))
-    reader = encryption.decrypting(encryption.read_private(key), ephemeral)
+    cipher, ephemeral = encryption.make_encrypting_cipher(encryption.read_recipient(public(key)))
+    reader = encryption.make_decrypting_cipher(encryption.read_private_key(key), ephemeral)
     content = b"a" * CHUNK_BYTES + b"b" * CHUNK_BYTES
     stored = b"".join(cipher.encrypt("secrets/x", io.BytesIO(content)))
     assert len(stored) == cipher.stored_bytes(len(content))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import SetupError, Unavailable
-from aitne.operations.backup.targets import name_of, target_of
+from aitne.operations.backup.targets import make_backup_name, make_target
 
 AWS = """#!/bin/sh
 printf '%s\\n' "$@" > "$0.arguments"
@@ -19,11 +19,11 @@ cat "$4" > "$0.stored" || exit 1
 
 def test_oldest_backups_of_the_cluster_are_deleted(tmp_path: Path) -> None:
     at = datetime(2026, 3, 1, tzinfo=UTC)
-    names = [name_of("gpu", at + timedelta(days=day)) for day in range(4)]
-    others = [name_of("gpu-2", at), "aitne-gpu-notes.tar", "photo.jpg"]
+    names = [make_backup_name("gpu", at + timedelta(days=day)) for day in range(4)]
+    others = [make_backup_name("gpu-2", at), "aitne-gpu-notes.tar", "photo.jpg"]
     for name in (*names, *others):
         (tmp_path / name).write_text("x")
-    assert target_of(str(tmp_path), tmp_path).prune("gpu", 2) == names[:2]
+    assert make_target(str(tmp_path), tmp_path).prune("gpu", 2) == names[:2]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names[2:], *others])
 
 
@@ -31,7 +31,7 @@ def test_existing_backup_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_text("old")
     (tmp_path / "staged").write_text("new")
     with pytest.raises(SetupError, match="exists"):
-        target_of(str(tmp_path), tmp_path).store(tmp_path / "staged", "a.tar")
+        make_target(str(tmp_path), tmp_path).store(tmp_path / "staged", "a.tar")
     assert (tmp_path / "a.tar").read_text() == "old"
 
 
@@ -48,7 +48,7 @@ def test_bucket_gets_the_backup_by_the_program_aws(
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     staged = tmp_path / "staged"
     staged.write_text("backup")
-    target = target_of(address, tmp_path)
+    target = make_target(address, tmp_path)
     assert target.store(staged, "a.tar") == "s3://bucket/aitne/a.tar"
     arguments = (programs / "aws.arguments").read_text().splitlines()
     assert arguments == ["s3", "cp", "--only-show-errors", str(staged), "s3://bucket/aitne/a.tar"]
@@ -63,4 +63,4 @@ def test_bucket_without_the_program_is_refused(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SetupError, match="Install the AWS CLI"):
-        target_of("s3://bucket", tmp_path)
+        make_target("s3://bucket", tmp_path)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from aitne.operations.backup.units import SERVICE, TIMER, backup_units
+from aitne.operations.backup.units import SERVICE, TIMER, make_backup_units
 
 ROOT = Path(__file__).resolve().parents[4]
 
 
 def test_handbook_has_the_units() -> None:
     page = ROOT.joinpath("docs", "handbook", "backup.md").read_text()
-    units = backup_units(
+    units = make_backup_units(
         program=Path("/opt/aitne/bin/aitne"),
         data_dir=Path("/var/lib/aitne"),
         user="aitne",
@@ -26,7 +26,7 @@ def test_handbook_has_the_units() -> None:
 
 @pytest.mark.parametrize("user", [None, "daemon"])
 def test_units_name_the_platform_and_are_valid(tmp_path: Path, user: str | None) -> None:
-    units = backup_units(
+    units = make_backup_units(
         program=Path("/bin/true"),
         data_dir=Path("/var/lib/aitne"),
         user=user,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aitne.core.errors import InvalidInput
-from aitne.operations.setup.answers import read_answers, validate
-from aitne.operations.setup.rendering import files
+from aitne.operations.setup.answers import read_answers, validate_answers
+from aitne.operations.setup.rendering import render_files
 from tests.unit.operations.setup.conftest import site
 
 NO_FILES = {"portal": None, "portal_key": None, "sessions": None, "sessions_key": None}
@@ -63,7 +63,7 @@ def test_wrong_answer_is_a_sentence_about_its_field(
     changes: dict[str, Any], field: str, sentence: str
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
-        validate(site(**changes))
+        validate_answers(site(**changes))
 
     messages = {problem.field: problem.message for problem in refused.value.problems}
     assert sentence in messages[field]
@@ -82,14 +82,14 @@ def test_setting_that_follows_from_another_answer_is_refused(
     settings: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
-        files(validate(site(**settings)))
+        render_files(validate_answers(site(**settings)))
 
     assert [problem.field for problem in refused.value.problems] == [field]
 
 
 def test_password_of_the_database_is_in_no_message() -> None:
     with pytest.raises(InvalidInput) as refused:
-        validate(site(database="mysql://aitne:hidden@db/aitne"))
+        validate_answers(site(database="mysql://aitne:hidden@db/aitne"))
 
     assert "hidden" not in refused.value.message + str(refused.value.problems)
 

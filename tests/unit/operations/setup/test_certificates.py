@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from aitne.operations.setup.answers import validate
-from aitne.operations.setup.network import _certificates
+from aitne.operations.setup.answers import validate_answers
+from aitne.operations.setup.network import _check_certificates
 from tests.support.certificates import Authority
 from tests.unit.operations.setup.conftest import site
 
@@ -19,7 +19,7 @@ def test_expired_and_wrong_certificates_are_failures_with_a_remedy(tmp_path: Pat
     def found(portal: tuple[Path, Path], sessions: tuple[Path, Path]) -> dict[str, tuple[str, str]]:
         names = ("portal", "portal_key", "sessions", "sessions_key")
         files = dict(zip(names, map(str, (*portal, *sessions)), strict=True))
-        results = [*_certificates(validate(site(certificates=files)))]
+        results = [*_check_certificates(validate_answers(site(certificates=files)))]
         assert all(bool(each.remedy) == (each.state == "failed") for each in results)
         return {each.name: (each.state, each.message) for each in results}
 

@@ -6,7 +6,7 @@ import pwd
 
 import pytest
 
-from aitne.operations.setup.checks import command
+from aitne.operations.setup.checks import run_command
 from tests.support.slurm import root_or_skip
 
 
@@ -17,11 +17,11 @@ def test_command_of_another_account_does_not_get_the_secrets_in_variables(
     monkeypatch.setenv("PGPASSWORD", "kept by root")
     monkeypatch.setenv("SLURM_JWT", "kept by root")
 
-    answer = command(
+    answer = run_command(
         ["env"], account=pwd.getpwnam("nobody"), environment={"SLURM_CONF": "/etc/slurm.conf"}
     )
 
-    assert answer.succeeded, answer.error
+    assert answer.has_succeeded, answer.error
     assert "kept by root" not in answer.output
     assert {"SLURM_CONF=/etc/slurm.conf", "LC_ALL=C.UTF-8"} <= set(answer.output.splitlines())
-    assert "kept by root" in command(["env"]).output
+    assert "kept by root" in run_command(["env"]).output

@@ -18,9 +18,9 @@ from aitne.broker.config import load_config
 from aitne.core.models.check import CheckState
 from aitne.host.settings import load_settings
 from aitne.operations.requirements.slurm_settings import REQUIREMENTS
-from aitne.operations.setup.answers import Answers, read_answers, validate
-from aitne.operations.setup.machine import checks
-from aitne.operations.setup.rendering import ANSWERS, LOGROTATE, PROXY_FILES, files
+from aitne.operations.setup.answers import Answers, read_answers, validate_answers
+from aitne.operations.setup.machine import check_machine
+from aitne.operations.setup.rendering import ANSWERS, LOGROTATE, PROXY_FILES, render_files
 from tests.support.certificates import Authority
 from tests.support.requirements import lacking
 from tests.unit.operations.setup.conftest import site
@@ -33,12 +33,12 @@ HANDBOOK = EXAMPLES.parent / "handbook" / "setup.md"
 
 
 def rendered(answers: Answers) -> dict[str, str]:
-    return {file.path: file.text for file in files(answers)}
+    return {file.path: file.text for file in render_files(answers)}
 
 
 @pytest.mark.parametrize("source", SITES, ids=lambda source: source.stem)
 def test_examples_of_the_documentation_are_what_setup_writes(source: Path) -> None:
-    for path, text in rendered(validate(read_answers(source))).items():
+    for path, text in rendered(validate_answers(read_answers(source))).items():
         if path == ANSWERS:
             continue
         folder = "reverse-proxy" if path in PROXY_FILES.values() else f"setup/{source.stem}"
@@ -48,17 +48,17 @@ def test_examples_of_the_documentation_are_what_setup_writes(source: Path) -> No
 
 @pytest.mark.parametrize("source", SITES, ids=lambda source: source.stem)
 def test_written_answers_lead_to_the_same_files(source: Path, tmp_path: Path) -> None:
-    once = rendered(validate(read_answers(source)))
+    once = rendered(validate_answers(read_answers(source)))
     (tmp_path / "setup.toml").write_text(once[ANSWERS])
 
-    assert rendered(validate(read_answers(tmp_path / "setup.toml"))) == once
+    assert rendered(validate_answers(read_answers(tmp_path / "setup.toml"))) == once
 
 
 def test_place_for_backups_leads_to_the_units_of_a_daily_backup() -> None:
     answers = read_answers(SITES[0])
     unit = "/etc/systemd/system/aitne-backup.service"
-    assert unit not in rendered(validate(answers))
-    texts = rendered(validate({**answers, "backup": {"to": "/srv/backups"}}))
+    assert unit not in rendered(validate_answers(answers))
+    texts = rendered(validate_answers({**answers, "backup": {"to": "/srv/backups"}}))
     assert "AITNE_CONFIG=/etc/aitne/aitne.toml" in texts[unit]
     assert unit.replace(".service", ".timer") in texts
 
@@ -73,7 +73,9 @@ def test_platform_and_broker_read_their_settings_and_agree(
         "accounts": {"map": {"ada.b": "alovelace"}},
     }
     slurm = {"jobs_dir": "/scratch/{user}/jobs", "operator": "slurm-op", "extra": ["--mail-type"]}
-    texts = rendered(validate(site(**further, slurm=slurm, broker={"pam_service": "aitne"})))
+    texts = rendered(
+        validate_answers(site(**further, slurm=slurm, broker={"pam_service": "aitne"}))
+    )
     for name in ("aitne", "broker"):
         (tmp_path / f"{name}.toml").write_text(texts[f"/etc/aitne/{name}.toml"])
     monkeypatch.setenv("AITNE_CONFIG", str(tmp_path / "aitne.toml"))
@@ -105,7 +107,9 @@ def test_proxy_itself_accepts_the_configuration_and_refuses_a_missing_certificat
     )
 
     def result() -> tuple[CheckState, str]:
-        (check,) = [check for check in checks(validate(given)) if check.name == "proxy"]
+        (check,) = [
+            check for check in check_machine(validate_answers(given)) if check.name == "proxy"
+        ]
         return check.state, check.message
 
     assert result() == (CheckState.OK, f"{server} accepts the configuration.")
@@ -120,7 +124,9 @@ def test_systemd_accepts_the_units(source: Path, tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("there is no systemd-analyze")
     programs = Path(sys.executable).parent
-    answers = validate({**read_answers(source), "programs": str(programs), "account": "daemon"})
+    answers = validate_answers(
+        {**read_answers(source), "programs": str(programs), "account": "daemon"}
+    )
     units = [tmp_path / Path(path).name for path in rendered(answers) if "/systemd/" in path]
     for unit in units:
         unit.write_text(rendered(answers)[f"/etc/systemd/system/{unit.name}"])
@@ -146,7 +152,7 @@ def test_rotation_keeps_every_entry_of_the_audit_log(tmp_path: Path) -> None:
     logrotate = shutil.which("logrotate", path=f"{os.environ['PATH']}:/usr/sbin")
     if os.geteuid() != 0 or logrotate is None:
         pytest.skip("needs root and logrotate")
-    answers = validate(read_answers(EXAMPLES / "setup" / "slurm.toml"))
+    answers = validate_answers(read_answers(EXAMPLES / "setup" / "slurm.toml"))
     folder = tmp_path / "log"
     rules = tmp_path / "aitne-broker"
     rules.write_text(rendered(answers)[LOGROTATE].replace("/var/log/aitne", str(folder)))
@@ -154,10 +160,10 @@ def test_rotation_keeps_every_entry_of_the_audit_log(tmp_path: Path) -> None:
     audit.start()
 
     for number in range(3):
-        audit.write(number=number)
+        audit.write_entry(number=number)
         done = [logrotate, "--force", "--state", str(tmp_path / "state"), str(rules)]
         subprocess.run(done, check=True)
-    audit.write(number=3)
+    audit.write_entry(number=3)
     audit.close()
 
     texts = [(folder / f"broker.jsonl{suffix}").read_bytes() for suffix in ("", ".1")]
@@ -174,5 +180,5 @@ def test_rotation_keeps_every_entry_of_the_audit_log(tmp_path: Path) -> None:
     ],
 )
 def test_rotation_names_the_audit_log_of_the_broker(name: str, log: str) -> None:
-    answers = validate(read_answers(EXAMPLES / "setup" / f"{name}.toml"))
+    answers = validate_answers(read_answers(EXAMPLES / "setup" / f"{name}.toml"))
     assert log in rendered(answers)[LOGROTATE].splitlines()

@@ -57,7 +57,7 @@ async def service(migrated: Path, tmp_path: Path) -> AsyncIterator[DatasetServic
             who.user, None, Project(name=who.user.default_project, created_at=NOW)
         )
         for project in sorted(who.projects):
-            await store.put_member(project, who.name, actor="root")
+            await store.save_member(project, who.name, actor="root")
     for dataset in (
         make_dataset("div2k", "1.0", projects=("vision",)),
         make_dataset("div2k", "2.0", created_at=NOW, projects=("audio",)),
@@ -66,7 +66,7 @@ async def service(migrated: Path, tmp_path: Path) -> AsyncIterator[DatasetServic
         make_dataset("torn", projects=("vision",)),
     ):
         await store.add_dataset(dataset, actor="ada")
-    await store.set_dataset(
+    await store.update_dataset(
         "torn", "1.0", verified_at=NOW, verified_by="bob", damaged_files=2, actor="bob"
     )
     yield dataset_service(store, settings, lambda: NOW)
@@ -169,20 +169,20 @@ async def pieces(data: bytes) -> AsyncIterator[bytes]:
 async def test_an_upload_waits_for_its_dataset_and_is_then_kept(tmp_path: Path) -> None:
     kept = ManifestFolder(tmp_path)
     assert await kept.receive("ada", DIGEST, pieces(PACKED), ()) == SUMMARY
-    assert await kept.find("ada", DIGEST, kept=False) == SUMMARY
-    assert await kept.find("bob", DIGEST, kept=True) is None
+    assert await kept.find_summary("ada", DIGEST, kept=False) == SUMMARY
+    assert await kept.find_summary("bob", DIGEST, kept=True) is None
     with pytest.raises(Unavailable, match="missing"):
-        kept.path(DIGEST)
-    await kept.keep("ada", DIGEST)
-    assert kept.path(DIGEST).read_bytes() == PACKED
-    assert await kept.find("bob", DIGEST, kept=True) == SUMMARY
-    assert await kept.find("bob", DIGEST, kept=False) is None
+        kept.get_path(DIGEST)
+    await kept.make_permanent("ada", DIGEST)
+    assert kept.get_path(DIGEST).read_bytes() == PACKED
+    assert await kept.find_summary("bob", DIGEST, kept=True) == SUMMARY
+    assert await kept.find_summary("bob", DIGEST, kept=False) is None
     # The same from another user, and once more from the same one, changes nothing.
     for user in ("bob", "ada"):
         await kept.receive(user, DIGEST, pieces(PACKED), {DIGEST})
-        await kept.keep(user, DIGEST)
-    assert kept.path(DIGEST).read_bytes() == PACKED
-    modes = {path.stat().st_mode & 0o077 for path in (tmp_path, kept.path(DIGEST))}
+        await kept.make_permanent(user, DIGEST)
+    assert kept.get_path(DIGEST).read_bytes() == PACKED
+    modes = {path.stat().st_mode & 0o077 for path in (tmp_path, kept.get_path(DIGEST))}
     assert modes == {0}
 
 
@@ -194,7 +194,7 @@ async def test_unused_manifest_is_removed_after_one_day(tmp_path: Path) -> None:
         digests[name], packed = manifest_of(**{name: b""})
         await kept.receive("ada", digests[name], pieces(packed), ())
         if name != "waiting":
-            await kept.keep("ada", digests[name])
+            await kept.make_permanent("ada", digests[name])
     for folder in (*tmp_path.glob("[0-9a-f]*"), *tmp_path.glob("waiting/ada/*")):
         os.utime(folder, (clock.now, clock.now))
 
@@ -221,7 +221,7 @@ async def test_the_oldest_of_many_uploads_goes(tmp_path: Path) -> None:
         await kept.receive("ada", digest, pieces(packed), ())
         os.utime(tmp_path / "waiting" / "ada" / digest, (clock.now + number,) * 2)
         digests.append(digest)
-    found = [await kept.find("ada", digest, kept=True) is not None for digest in digests]
+    found = [await kept.find_summary("ada", digest, kept=True) is not None for digest in digests]
     assert found == [False, *[True] * MOST_WAITING]
 
 
@@ -257,7 +257,7 @@ async def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(Unavailable):
         await kept.receive("ada", DIGEST, broken(), ())
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-    assert await kept.find("ada", DIGEST, kept=True) is None
+    assert await kept.find_summary("ada", DIGEST, kept=True) is None
 
 
 async def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

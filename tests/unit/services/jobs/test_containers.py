@@ -13,7 +13,12 @@ from aitne.core.models.storage import Area, AreaKind
 from aitne.core.models.tree import TreeUse
 from aitne.core.platform.node_software import NodeSoftware
 from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLimits
-from aitne.services.jobs.containers import agents_workdir, caches_of, container_of, needs_of
+from aitne.services.jobs.containers import (
+    get_agent_workdir,
+    list_needed_paths,
+    make_cache_variables,
+    make_container_spec,
+)
 from tests.support.jobs import make_job, make_session
 
 SOFTWARE = NodeSoftware(
@@ -38,7 +43,7 @@ JOB_FOLDER = "/home/ada/.aitne/jobs/1"
 
 
 def box(job: Job, folder: str = JOB_FOLDER) -> ContainerSpec:
-    return container_of(job, folder, SOFTWARE, RuntimeLimits())
+    return make_container_spec(job, folder, SOFTWARE, RuntimeLimits())
 
 
 def job(**fields: object) -> Job:
@@ -98,7 +103,7 @@ def test_scripts_for_horovod_see_the_packages_beside_what_starts_them() -> None:
 def test_where_it_runs(workdir: str | None, inside: str, agents: str) -> None:
     made = box(job(workdir=workdir))
     assert made.workdir == inside
-    assert agents_workdir(job(workdir=workdir), JOB_FOLDER, made) == agents
+    assert get_agent_workdir(job(workdir=workdir), JOB_FOLDER, made) == agents
 
 
 @pytest.mark.parametrize("image", [SIF, None])
@@ -119,12 +124,12 @@ def test_job_with_a_source_runs_in_its_own_folder(
     """In a container and without one, for all attempts and tasks alike."""
     given = job(**source, image_use=image)
     made = box(given)
-    assert agents_workdir(given, JOB_FOLDER, made) == workdir
+    assert get_agent_workdir(given, JOB_FOLDER, made) == workdir
     assert image is None or made.workdir == workdir
 
 
 def test_needed_paths_of_job_are_listed() -> None:
-    image, data, home, scratch = needs_of(job())
+    image, data, home, scratch = list_needed_paths(job())
     assert (home.what, home.path, home.kind) == ("the home folder", "/home/ada", "folder")
     assert (image.path, image.kind, image.sha256) == ("/images/torch.sif", "file", "a" * 64)
     assert (image.size_bytes, image.mtime_ns, image.within) == (9, 8, ())
@@ -134,30 +139,31 @@ def test_needed_paths_of_job_are_listed() -> None:
 
 def test_an_own_image_stays_in_its_owners_folders() -> None:
     own = ImageUse(reference="/home/ada/x.sif", path="/home/ada/x.sif")
-    image = needs_of(job(image_use=own))[0]
+    image = list_needed_paths(job(image_use=own))[0]
     assert image.within == ("/scratch/ada", "/home/ada")
     assert image.sha256 is None
 
 
 def test_without_an_image_only_the_datasets_are_needed() -> None:
-    assert [need.what for need in needs_of(job(image_use=None))] == ["the dataset div2k:2"]
+    assert [need.what for need in list_needed_paths(job(image_use=None))] == ["the dataset div2k:2"]
     bare = box(job(image_use=None))
     assert (bare.image, bare.binds) == (None, ())
 
 
 def test_caches_go_where_the_site_says() -> None:
-    assert caches_of(job().spec) == {}
-    found = caches_of(job(caches="/scratch/ada/.cache").spec)
+    assert make_cache_variables(job().spec) == {}
+    found = make_cache_variables(job(caches="/scratch/ada/.cache").spec)
     assert found["XDG_CACHE_HOME"] == "/scratch/ada/.cache"
     assert found["PIP_CACHE_DIR"] == "/scratch/ada/.cache/pip"
     assert found["HF_HOME"] == "/scratch/ada/.cache/huggingface"
 
 
 def test_a_container_is_not_led_to_caches_that_it_does_not_have() -> None:
-    assert caches_of(job(caches="/fast/ada").spec) == {}
-    assert caches_of(job(caches="/scratch/ada/.cache", areas=()).spec) == {}
+    assert make_cache_variables(job(caches="/fast/ada").spec) == {}
+    assert make_cache_variables(job(caches="/scratch/ada/.cache", areas=()).spec) == {}
     assert (
-        caches_of(job(caches="/fast/ada", image_use=None).spec)["TORCH_HOME"] == "/fast/ada/torch"
+        make_cache_variables(job(caches="/fast/ada", image_use=None).spec)["TORCH_HOME"]
+        == "/fast/ada/torch"
     )
 
 

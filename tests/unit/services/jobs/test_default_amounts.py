@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.schedulers._slurm.options import options
-from aitne.adapters.schedulers._slurm.rest.steps import lower_submission
-from aitne.adapters.schedulers._slurm.rest.submission import describe
+from aitne.adapters.schedulers._slurm.options import make_sbatch_arguments
+from aitne.adapters.schedulers._slurm.rest.steps import downgrade_submission
+from aitne.adapters.schedulers._slurm.rest.submission import make_submission
 from aitne.core.cluster.queue_defaults import QueueDefaults
-from aitne.core.jobs.failure import FailureCause, options_of
+from aitne.core.jobs.failure import FailureCause, suggest_changes
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobSpec, ResubmitOptions, RetryPolicy
@@ -22,8 +22,13 @@ from aitne.core.models.template import Template, TemplateResources
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.settings import LimitSettings, Settings
 from aitne.services.controller.judge import too_many_starts
-from aitne.services.jobs.amounts import cpu_notes, duration_of, resources_of, with_defaults
-from aitne.services.jobs.enforcement import hold, limits_of
+from aitne.services.jobs.amounts import (
+    cpu_notes,
+    resolve_resources,
+    resolve_time_limit,
+    with_default_amounts,
+)
+from aitne.services.jobs.enforcement import assign_limit_enforcement, split_limits
 from aitne.services.jobs.render import max_requeues
 from tests.support.jobs import make_job, make_session, make_spec
 from tests.unit.core.cluster.test_queues import node
@@ -61,11 +66,11 @@ def resolved(
     without ``cluster``), and the note about its time limit.
     """
     job_file = JobFile.model_validate(file)
-    queue = None if cluster is None else QueueDefaults.of(job_file.slurm, cluster)
+    queue = None if cluster is None else QueueDefaults.from_options(job_file.slurm, cluster)
     offered = TemplateResources() if template is None else template.resources
-    resources = resources_of(job_file.resources, offered, queue=queue, nodes=CLUSTER.nodes)
+    resources = resolve_resources(job_file.resources, offered, queue=queue, nodes=CLUSTER.nodes)
     longest = LimitSettings().max_duration
-    limit = duration_of(job_file.max_duration, offered.max_duration.default, longest, queue)
+    limit = resolve_time_limit(job_file.max_duration, offered.max_duration.default, longest, queue)
     spec = make_spec(
         resources=resources,
         max_duration_s=limit.seconds,
@@ -87,12 +92,12 @@ def passed(spec: JobSpec, **fields: Any) -> list[str]:
             **fields,
         }
     )
-    words = [*options(request, accounting=True)]
+    words = [*make_sbatch_arguments(request, accounting=True)]
     for version in (38, 40, 42):
-        assert describe(words, {}) is not None
+        assert make_submission(words, {}) is not None
         plain = request.model_copy(update={"array": None})
-        job = describe([*options(plain, accounting=True)], {}) or {}
-        sent = lower_submission(job, version)
+        job = make_submission([*make_sbatch_arguments(plain, accounting=True)], {}) or {}
+        sent = downgrade_submission(job, version)
         assert ("time_limit" in sent) is any(word.startswith("--time=") for word in words)
         assert ("memory_per_node" in sent) is any(word.startswith("--mem=") for word in words)
         assert bool({"requeue", "no_requeue"} & sent.keys()) is any("requeue" in w for w in words)
@@ -184,12 +189,12 @@ def test_a_repeated_job_gets_the_defaults_of_now() -> None:
     )
     cluster = CLUSTER.model_copy(update={"partitions": (now,)})
     settings = Settings(scheduler="slurm")
-    again = with_defaults(spec, settings, cluster, None)
+    again = with_default_amounts(spec, settings, cluster, None)
     assert (again.resources.memory_bytes, again.max_duration_s) == (2 << 30, 600)
     assert passed(again) == []
-    more = ResubmitOptions.model_validate({"memory": "8G", "max_duration": "2h"}).applied(again)
+    more = ResubmitOptions.model_validate({"memory": "8G", "max_duration": "2h"}).apply_to(again)
     assert passed(more) == ["--mem=8192M", "--time=0-02:00:00"]
-    local = with_defaults(spec, Settings(), cluster, None)
+    local = with_default_amounts(spec, Settings(), cluster, None)
     assert (local.resources.memory_bytes, local.max_duration_requested) == (2 << 30, True)
 
 
@@ -200,16 +205,16 @@ def test_agent_limits_only_what_was_requested() -> None:
         ({}, None),
     ):
         spec, _ = resolved({"commands": ["true"], "resources": file})
-        held, said = hold(spec, CLUSTER, Settings(scheduler="slurm"))
-        assert limits_of(held)[1].memory_bytes == amount
+        held, said = assign_limit_enforcement(spec, CLUSTER, Settings(scheduler="slurm"))
+        assert split_limits(held)[1].memory_bytes == amount
         assert "GiB" in said[0] or "MiB" in said[0] or "all memory of its nodes" in said[0]
 
 
 def test_more_memory_is_no_remedy_for_a_job_with_all_memory() -> None:
     spec, _ = resolved({"commands": ["true"], "resources": {"memory": "all"}})
-    assert options_of(make_job(spec=spec), FailureCause.OUT_OF_MEMORY) == ()
+    assert suggest_changes(make_job(spec=spec), FailureCause.OUT_OF_MEMORY) == ()
     spec, _ = resolved({"commands": ["true"]})
-    (first, *_) = options_of(make_job(spec=spec), FailureCause.OUT_OF_MEMORY)
+    (first, *_) = suggest_changes(make_job(spec=spec), FailureCause.OUT_OF_MEMORY)
     assert first.memory == 3_000 << 20
 
 
@@ -218,10 +223,10 @@ def test_cpus_that_the_partition_gives_gpus_are_told_and_not_limited() -> None:
     cluster = CLUSTER.model_copy(
         update={"partitions": (partition,), "agent_cgroups": ("cpu", "memory")}
     )
-    queue = QueueDefaults.of(SlurmOptions(), cluster)
+    queue = QueueDefaults.from_options(SlurmOptions(), cluster)
     for requested, told in (({"gpu": 2}, 8), ({"gpu": 2, "cpu": 3}, None), ({}, None)):
         spec, _ = resolved({"resources": requested}, cluster=cluster)
-        held, sentences = hold(spec, cluster, Settings(scheduler="slurm"))
+        held, sentences = assign_limit_enforcement(spec, cluster, Settings(scheduler="slurm"))
         assert held.held_by.agent_cpus is (told is None)
         cpus = told or spec.resources.cpu
         assert spec.resources.memory_bytes == cpus * 1_500 << 20
@@ -231,5 +236,7 @@ def test_cpus_that_the_partition_gives_gpus_are_told_and_not_limited() -> None:
         )
         assert told is None or f"{told} CPUs" in sentences[1]
         # Slurm is asked for no number, so that it decides.
-        sent = options(FULL.model_copy(update={"resources": spec.resources}), accounting=True)
+        sent = make_sbatch_arguments(
+            FULL.model_copy(update={"resources": spec.resources}), accounting=True
+        )
         assert any("cpus-per-task" in option for option in sent) is ("cpu" in requested)

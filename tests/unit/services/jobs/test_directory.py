@@ -17,7 +17,7 @@ class Slow:
     def __init__(self) -> None:
         self.asked, self.go = threading.Event(), threading.Event()
 
-    def of(self, user: str) -> UnixAccount:
+    def get_account(self, user: str) -> UnixAccount:
         """Return the account after the test permits it."""
         self.asked.set()
         assert self.go.wait(10), "nobody else was served meanwhile"

@@ -11,7 +11,7 @@ from aitne.core.models.node import Cluster, Holder
 from aitne.core.models.resources import Resources
 from aitne.core.ports.runtime import RuntimeLimits
 from aitne.core.settings import Settings
-from aitne.services.jobs.enforcement import hold, limits_of
+from aitne.services.jobs.enforcement import assign_limit_enforcement, split_limits
 from tests.support.jobs import make_spec
 
 GIB = 1 << 30
@@ -27,8 +27,8 @@ class Told(NamedTuple):
 
 def found(cluster: Cluster, scheduler: str = "local", runtime: str = "bare") -> Told:
     spec = make_spec(resources=Resources(cpu=2, memory_bytes=2 * GIB), runtime=runtime)
-    held, sentences = hold(spec, cluster, Settings(scheduler=scheduler))
-    return Told(*limits_of(held), sentences)
+    held, sentences = assign_limit_enforcement(spec, cluster, Settings(scheduler=scheduler))
+    return Told(*split_limits(held), sentences)
 
 
 def test_a_scheduler_with_cgroups_needs_nobody_else() -> None:
@@ -93,6 +93,6 @@ def test_a_job_keeps_who_holds_it(runtime: str) -> None:
     spec = make_spec(resources=Resources(cpu=2, memory_bytes=2 * GIB), runtime=runtime)
     cluster = Cluster(memory_held_by=Holder.SAMPLING, agent_cgroups=("memory",))
     got = found(cluster, runtime=runtime)
-    held, sentences = hold(spec, cluster, Settings())
+    held, sentences = assign_limit_enforcement(spec, cluster, Settings())
     stored = JobSpec.model_validate_json(held.model_dump_json())
-    assert (limits_of(stored), sentences) == ((got.runtime, got.agent), got.sentences)
+    assert (split_limits(stored), sentences) == ((got.runtime, got.agent), got.sentences)

@@ -21,7 +21,7 @@ async def _failed(
 
 
 async def _explained(bench: Bench, job: Job, actor: object = ADA) -> Failure:
-    failure = await bench.failures.of(actor, job.id)  # type: ignore[arg-type]
+    failure = await bench.failures.explain_failure(actor, job.id)  # type: ignore[arg-type]
     assert failure is not None
     return failure
 
@@ -72,6 +72,6 @@ async def test_members_read_the_explanation_and_strangers_do_not(bench: Bench) -
     job = await _failed(bench, JobState.TIMED_OUT, TerminationReason.TIMED_OUT)
     assert (await _explained(bench, job, BOB)).remedies == ()
     with pytest.raises(NotFound):
-        await bench.failures.of(EVE, job.id)
+        await bench.failures.explain_failure(EVE, job.id)
     running = await bench.running()
-    assert await bench.failures.of(ADA, running.id) is None
+    assert await bench.failures.explain_failure(ADA, running.id) is None

@@ -22,7 +22,9 @@ async def collect(follower: LogFollower, job: Job, offset: int = 0) -> bytes:
 
 @pytest.fixture
 def follower(bench: Bench) -> LogFollower:
-    return LogFollower(bench.store, bench.files, bench.renderer.place, growth_interval_s=0.001)
+    return LogFollower(
+        bench.store, bench.files, bench.renderer.get_location, growth_interval_s=0.001
+    )
 
 
 async def test_a_finished_log_is_given_and_ends(bench: Bench, follower: LogFollower) -> None:
@@ -59,7 +61,7 @@ async def test_a_further_attempt_goes_on_with_its_own_log(
         await bench.walk(job, JobState.NODE_FAILED, reason=TerminationReason.NODE_FAILED)
         # Long enough for the watcher to see the end of the first attempt, which is not the job's.
         await asyncio.sleep(0.02)
-        again = await bench.store.retry(job.id, epoch=bench.epoch)
+        again = await bench.store.retry_job(job.id, epoch=bench.epoch)
         bench.files.write_log(again, b"second attempt\n")
         assert await anext(pieces) == b"second attempt\n"
         await bench.walk(job, JobState.CANCELLED)

@@ -16,4 +16,4 @@ def test_a_start_that_the_scheduler_puts_off_is_no_start_now(
     after: float | None, waits: bool
 ) -> None:
     starts_at = None if after is None else NOW + timedelta(seconds=after)
-    assert (StartForecast(starts_at).later(NOW) is not None) is waits
+    assert (StartForecast(starts_at).find_pending_reason(NOW) is not None) is waits

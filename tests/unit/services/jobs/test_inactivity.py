@@ -13,7 +13,7 @@ from aitne.core.storage.settings import ContainerSettings
 from aitne.services.images.choice import ImageChooser
 from aitne.services.jobs.job_file_checks import check_inactivity
 from aitne.services.jobs.problems import Problems
-from aitne.services.jobs.resolve import AvailableResources, resolve
+from aitne.services.jobs.resolve import AvailableResources, resolve_offer
 from aitne.services.jobs.templates import TemplateCatalog
 
 H = 3_600
@@ -51,7 +51,7 @@ def test_inactivity_duration_follows_job_template_and_site(
 ) -> None:
     given = {} if asked is None else {"inactivity_duration": asked}
     file = JobFile.model_validate({"type": "session", **given})
-    offer = resolve(
+    offer = resolve_offer(
         file,
         template(**offered),
         AvailableResources(),

@@ -18,7 +18,7 @@ S = JobState
 @pytest.fixture
 def results(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> JobResultService:
     monkeypatch.setattr(file_parts, "PART_BYTES", 4)
-    return JobResultService(bench.store, bench.files, bench.renderer.place, 10)
+    return JobResultService(bench.store, bench.files, bench.renderer.get_location, 10)
 
 
 async def ended(bench: Bench, state: JobState = S.COMPLETED, **files: bytes) -> Job:

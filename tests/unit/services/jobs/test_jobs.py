@@ -79,7 +79,7 @@ async def test_cancel_of_a_running_job_is_a_wish(bench: Bench) -> None:
 async def test_cancel_of_an_array_reaches_its_tasks(bench: Bench) -> None:
     job = await bench.create(array="0-2")
     await bench.jobs.cancel(ADA, job.id)
-    tasks = await bench.store.array_tasks(job.id)
+    tasks = await bench.store.list_array_tasks(job.id)
     assert {task.state for task in tasks} == {JobState.CANCELLED}
     assert {task.message for task in tasks} == {"Cancelled by ada."}
 
@@ -95,10 +95,10 @@ async def test_resubmit_runs_the_same_again(bench: Bench) -> None:
 
 async def test_resubmit_of_a_task_is_that_task_alone(bench: Bench) -> None:
     array = await bench.create(array="0-9%2")
-    task = (await bench.store.array_tasks(array.id))[3]
+    task = (await bench.store.list_array_tasks(array.id))[3]
     new = (await bench.jobs.resubmit(ADA, task.id)).job
     assert new.spec.array == "3"
-    assert [each.array_task_id for each in await bench.store.array_tasks(new.id)] == [3]
+    assert [each.array_task_id for each in await bench.store.list_array_tasks(new.id)] == [3]
 
 
 async def test_resubmit_keeps_to_todays_limits(bench: Bench) -> None:
@@ -129,18 +129,18 @@ async def test_actions_follow_state_and_actor(bench: Bench) -> None:
 
 async def test_a_ready_session_opens_for_its_owner_alone(bench: Bench) -> None:
     session = await bench.ready()
-    assert await bench.sessions.open(ADA, session.id) == session.url
+    assert await bench.sessions.get_app_url(ADA, session.id) == session.url
     for other in (BOB, ROOT):
         with pytest.raises(NotAllowed):
-            await bench.sessions.open(other, session.id)
+            await bench.sessions.get_app_url(other, session.id)
     with pytest.raises(NotFound, match=r"The session .* does not exist"):
-        await bench.sessions.open(EVE, session.id)
+        await bench.sessions.get_app_url(EVE, session.id)
 
 
 async def test_a_session_that_is_not_ready_says_so(bench: Bench) -> None:
     session = await bench.create(type="session")
     with pytest.raises(Conflict, match="it is PENDING_SUBMIT"):
-        await bench.sessions.open(ADA, session.id)
+        await bench.sessions.get_app_url(ADA, session.id)
     with pytest.raises(Conflict, match="cannot be extended"):
         await bench.sessions.extend(ADA, session.id, 60)
 
@@ -148,16 +148,16 @@ async def test_a_session_that_is_not_ready_says_so(bench: Bench) -> None:
 async def test_a_job_is_no_session(bench: Bench) -> None:
     job = await bench.create()
     with pytest.raises(NotFound, match=r"The session .* does not exist"):
-        await bench.sessions.open(ADA, job.id)
+        await bench.sessions.get_app_url(ADA, job.id)
     with pytest.raises(NotFound, match=r"The session .* does not exist"):
         await bench.sessions.stop(ADA, job.id)
 
 
 async def test_extend_asks_for_the_limit_from_the_start(bench: Bench) -> None:
     session = await bench.ready()
-    await bench.store.lease_outbox(epoch=bench.epoch, limit=9, lease_s=1e6)
+    await bench.store.lease_outbox_items(epoch=bench.epoch, limit=9, lease_s=1e6)
     await bench.sessions.extend(ADA, session.id, 1_800)
-    (item,) = await bench.store.lease_outbox(epoch=bench.epoch, limit=9, lease_s=9)
+    (item,) = await bench.store.lease_outbox_items(epoch=bench.epoch, limit=9, lease_s=9)
     assert item.data == {"time_limit_s": 5_400}
     with pytest.raises(NotAllowed):
         await bench.sessions.extend(BOB, session.id, 60)
@@ -165,10 +165,10 @@ async def test_extend_asks_for_the_limit_from_the_start(bench: Bench) -> None:
 
 async def test_extensions_add_up_while_the_scheduler_has_not_answered(bench: Bench) -> None:
     session = await bench.ready()
-    await bench.store.lease_outbox(epoch=bench.epoch, limit=9, lease_s=1e6)
+    await bench.store.lease_outbox_items(epoch=bench.epoch, limit=9, lease_s=1e6)
     for seconds in (7_200, 1_800):
         await bench.sessions.extend(ADA, session.id, seconds)
-    items = await bench.store.lease_outbox(epoch=bench.epoch, limit=9, lease_s=9)
+    items = await bench.store.lease_outbox_items(epoch=bench.epoch, limit=9, lease_s=9)
     assert [item.data["time_limit_s"] for item in items] == [10_800, 12_600]
     with pytest.raises(InvalidInput) as caught:
         await bench.sessions.extend(ADA, session.id, 24 * 3_600)
@@ -194,14 +194,14 @@ async def test_extend_stops_at_the_partitions_limit_and_names_it(bench: Bench) -
     cluster = Cluster(nodes=(make_node(),), partitions=parts)
     await bench.store.save_cluster(cluster, epoch=bench.epoch)
     session = await bench.ready()
-    await bench.store.transition(session.id, JobState.READY, JobChanges(partition="short"))
+    await bench.store.transition_job(session.id, JobState.READY, JobChanges(partition="short"))
     with pytest.raises(InvalidInput) as caught:
         await bench.sessions.extend(ADA, session.id, 5_400)
     (problem,) = caught.value.problems
     assert "2h in all (MaxTime of the partition short)" in problem.message
     assert problem.allowed == "at most 1h"
     await bench.sessions.extend(ADA, session.id, 3_600)
-    event = (await bench.store.job_events(session.id))[-1]
+    event = (await bench.store.list_job_events(session.id))[-1]
     assert (event.kind, event.owner) == ("job.extended", "ada")
     assert event.data == {"by": "ada", "seconds": 3_600, "time_limit_s": 7_200}
 
@@ -209,9 +209,9 @@ async def test_extend_stops_at_the_partitions_limit_and_names_it(bench: Bench) -
 async def test_running_batch_job_is_extended_as_a_session_is(bench: Bench) -> None:
     job = await bench.running()
     assert bench.jobs.actions(ADA, job) == ["extend", "cancel"]
-    await bench.store.lease_outbox(epoch=bench.epoch, limit=9, lease_s=1e6)
+    await bench.store.lease_outbox_items(epoch=bench.epoch, limit=9, lease_s=1e6)
     await bench.extensions.extend(ADA, job.id, 1_800)
-    (item,) = await bench.store.lease_outbox(epoch=bench.epoch, limit=9, lease_s=9)
+    (item,) = await bench.store.lease_outbox_items(epoch=bench.epoch, limit=9, lease_s=9)
     assert item.data == {"time_limit_s": 5_400}
     with pytest.raises(InvalidInput, match="a job may last 1d in all"):
         await bench.extensions.extend(ADA, job.id, 86_400)
@@ -235,7 +235,7 @@ async def test_extend_stops_at_the_projects_limit(bench: Bench) -> None:
     account = AssociationUse(account=job.project, max_wall_s=7_200)
     user = AssociationUse(account=job.project, user=job.account or job.owner)
     look = LimitUsage(enforced=frozenset({"limits"}), associations=(account, user))
-    await bench.store.save_in_use(look, bench.clock(), epoch=bench.epoch)
+    await bench.store.save_limit_usage(look, bench.clock(), epoch=bench.epoch)
     with pytest.raises(InvalidInput) as caught:
         await bench.extensions.extend(ADA, job.id, 7_200)
     (problem,) = caught.value.problems
@@ -247,7 +247,7 @@ async def test_relaunch_is_the_same_again_and_only_after_the_end(bench: Bench) -
     session = await bench.ready(name="notes", resources={"cpu": 3})
     with pytest.raises(Conflict, match="has not ended"):
         await bench.sessions.relaunch(ADA, session.id)
-    await bench.store.transition(session.id, JobState.NODE_FAILED)
+    await bench.store.transition_job(session.id, JobState.NODE_FAILED)
     with pytest.raises(NotAllowed):
         await bench.sessions.relaunch(BOB, session.id)
     again = (await bench.sessions.relaunch(ADA, session.id, idempotency_key="k")).job
@@ -266,7 +266,7 @@ async def test_stop_is_a_cancellation_with_a_name(bench: Bench) -> None:
 
 async def test_logs_of_an_array_need_a_task(bench: Bench) -> None:
     array = await bench.create(array="0-1")
-    task = (await bench.store.array_tasks(array.id))[1]
+    task = (await bench.store.list_array_tasks(array.id))[1]
     bench.files.write_log(task, b"hello\n")
     for job_id, index in ((array.id, 1), (task.id, None), (task.id, 1)):
         chunk = await bench.jobs.read_log(ADA, job_id, task=index, offset=-3, limit=100)

@@ -46,7 +46,7 @@ async def test_a_small_job_gets_every_default(bench: Bench) -> None:
     assert spec.max_duration_s == 4 * 3_600
     assert spec.retry.max == 0
     assert await bench.store.get_job(job.id) == job
-    (item,) = await bench.store.lease_outbox(epoch=bench.epoch, limit=9, lease_s=9)
+    (item,) = await bench.store.lease_outbox_items(epoch=bench.epoch, limit=9, lease_s=9)
     assert (item.kind, item.job_id) == (OutboxKind.SUBMIT, job.id)
 
 
@@ -92,7 +92,7 @@ async def test_a_file_that_names_only_the_template_takes_its_type(bench: Bench) 
 async def test_an_array_has_a_row_per_task(bench: Bench) -> None:
     job = await bench.create(array="0-4:2%2")
     assert job.is_array
-    tasks = await bench.store.array_tasks(job.id)
+    tasks = await bench.store.list_array_tasks(job.id)
     assert [task.array_task_id for task in tasks] == [0, 2, 4]
     assert len({task.id for task in tasks} | {job.id}) == 4
     assert {task.array_job_id for task in tasks} == {job.id}
@@ -219,12 +219,12 @@ async def test_invalid_job_is_refused_and_not_stored(
         assert (allowed is None) == (problem.allowed is None)
         assert (allowed or "") in (problem.allowed or "")
     assert (await bench.store.list_jobs(JobFilter(), visible_to=None)).total == 0
-    assert await bench.store.outbox_depth() == (0, 0.0)
-    assert await bench.store.last_event_id() == await _events_of_nodes(bench)
+    assert await bench.store.get_outbox_depth() == (0, 0.0)
+    assert await bench.store.get_last_event_id() == await _events_of_nodes(bench)
 
 
 async def _events_of_nodes(bench: Bench) -> int:
-    return max(event.id for event in await bench.store.events_after(0))
+    return max(event.id for event in await bench.store.list_events_after(0))
 
 
 async def test_all_problems_are_named_at_once(bench: Bench) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.places import OwnUserFolders
-from aitne.bootstrap.adapters import storages
+from aitne.bootstrap.adapters import make_storages
 from aitne.core.errors import InvalidInput
 from aitne.core.jobs.states import JobState
 from aitne.core.models.dataset import Dataset
@@ -81,7 +81,7 @@ async def test_the_same_again_needs_the_same_image(bench: Bench) -> None:
     job = await bench.walk(await bench.create(image="pytorch"), *TO_THE_END)
     again = (await bench.jobs.resubmit(ADA, job.id)).job
     assert again.spec.image_use == job.spec.image_use
-    await bench.store.set_image("pytorch", "1.0", state=ImageState.RETIRED, actor="root")
+    await bench.store.update_image("pytorch", "1.0", state=ImageState.RETIRED, actor="root")
     with pytest.raises(InvalidInput, match="is retired"):
         await bench.jobs.resubmit(ADA, job.id)
 
@@ -176,7 +176,7 @@ async def test_an_image_on_several_nodes_has_to_start_what_runs_there(bench: Ben
 class Silent(OwnUserFolders):
     """Folders of users on a file system that never answers."""
 
-    async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
+    async def read_paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
         return [PathFacts(path=path, problem="its file system does not answer") for path in paths]
 
 
@@ -200,7 +200,9 @@ async def test_a_container_is_given_the_folders_that_are_there(
     assert f"not get missing: {tmp_path}/missing: No such file or directory." in said
     assert f"not get closed: {tmp_path}/closed: it is not a folder." in said
 
-    bench.jobs._admission._offers._places = Silent(settings.storage, storages(settings.storage))
+    bench.jobs._admission._offers._places = Silent(
+        settings.storage, make_storages(settings.storage)
+    )
     spec = (await bench.create(image="pytorch")).spec
     assert [area.name for area in spec.areas] == ["scratch", "missing", "closed"]
 
@@ -223,7 +225,7 @@ class Elsewhere:
     def __init__(self, home: Path) -> None:
         self._home = home
 
-    def of(self, user: str) -> UnixAccount:
+    def get_account(self, user: str) -> UnixAccount:
         folder = str(self._home / "jobs")
         return UnixAccount(name=None, home=f"{self._home}/", folder=folder, user=user, uid=1)
 

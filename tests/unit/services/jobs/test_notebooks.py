@@ -201,10 +201,10 @@ async def test_members_read_the_executed_notebook_and_others_do_not(
         "executed.html": b"<p>",
         "token": b"x",
     }
-    name, copy = await service.executed(ADA, job.id)
+    name, copy = await service.open_executed(ADA, job.id)
     assert (name, await content(copy)) == ("a b.ipynb", b"{}")
-    assert await content(await service.page(BOB, job.id)) == b"<p>"
-    for read in (service.executed, service.page):
+    assert await content(await service.open_page(BOB, job.id)) == b"<p>"
+    for read in (service.open_executed, service.open_page):
         with pytest.raises(NotFound):
             await read(EVE, job.id)
 
@@ -213,13 +213,13 @@ async def test_missing_copy_is_explained_by_the_state_of_the_job(
     bench: Bench, service: NotebookService, job: Job
 ) -> None:
     with pytest.raises(NotFound, match="has not run a cell yet"):
-        await service.executed(ADA, job.id)
+        await service.open_executed(ADA, job.id)
     await bench.walk(job, JobState.SUBMITTING, JobState.QUEUED, JobState.FAILED)
     with pytest.raises(NotFound, match="ended before it wrote one; its log says why"):
-        await service.page(ADA, job.id)
+        await service.open_page(ADA, job.id)
     plain = await bench.create()
     with pytest.raises(NotFound, match="runs no notebook"):
-        await service.page(ADA, plain.id)
+        await service.open_page(ADA, plain.id)
 
 
 async def test_copy_is_read_in_parts_and_a_huge_one_is_not_read(
@@ -227,10 +227,10 @@ async def test_copy_is_read_in_parts_and_a_huge_one_is_not_read(
 ) -> None:
     files = bench.files.written[job.id, 1] = {"executed.ipynb": bytes(range(256)) * 100}
     monkeypatch.setattr(file_parts, "PART_BYTES", 999)
-    assert await content((await service.executed(ADA, job.id))[1]) == files["executed.ipynb"]
+    assert await content((await service.open_executed(ADA, job.id))[1]) == files["executed.ipynb"]
     monkeypatch.setattr(notebooks, "MAX_BYTES", 25_599)
     with pytest.raises(Conflict, match=r"Copy it from .*/1/executed\.ipynb on the cluster"):
-        await service.executed(ADA, job.id)
+        await service.open_executed(ADA, job.id)
 
 
 @pytest.mark.parametrize("later", [b"page and more", b"pag", None])
@@ -243,7 +243,7 @@ async def test_copy_that_is_replaced_while_it_is_read_is_never_a_mixture(
 ) -> None:
     written = bench.files.written[job.id, 1] = {"executed.html": b"page"}
     monkeypatch.setattr(file_parts, "PART_BYTES", 3)
-    parts = (await service.page(ADA, job.id)).parts
+    parts = (await service.open_page(ADA, job.id)).parts
     assert await anext(parts) == b"pag"
     written.clear()
     if later is not None:

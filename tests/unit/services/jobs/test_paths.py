@@ -10,7 +10,7 @@ import pytest
 
 from aitne.core.errors import InvalidInput
 from aitne.core.models.storage import NO_ANSWER, PathFacts
-from aitne.services.jobs.paths import judge, named_paths
+from aitne.services.jobs.paths import check_paths, named_paths
 from tests.support.jobs import make_job, make_spec
 from tests.unit.services.conftest import ADA, Bench
 from tests.unit.services.jobs.test_jobs_create import job_file
@@ -71,12 +71,12 @@ def test_uncertain_folder_is_noted(
     changes: dict[str, Any], problem: str, remote: bool, note: str
 ) -> None:
     spec = make_spec(workdir="/data/x", commands=["true"], **changes)
-    problems, notes = judge(spec, missing("/data/x", problem), remote=remote)
+    problems, notes = check_paths(spec, missing("/data/x", problem), remote=remote)
     assert not problems
     assert note in notes[0]
 
 
 def test_missing_folder_below_home_is_refused_on_slurm_too() -> None:
     spec = make_spec(workdir="~/x", home="/home/ada", commands=["true"])
-    problems, _ = judge(spec, missing("/home/ada/x"), remote=True)
+    problems, _ = check_paths(spec, missing("/home/ada/x"), remote=True)
     assert [problem.field for problem in problems] == ["workdir"]

@@ -31,7 +31,7 @@ async def refused(bench: Bench, **fields: object) -> dict[str, str]:
     """Return the messages of the problems of a job, by field."""
     with pytest.raises(InvalidInput) as caught:
         await bench.create(**fields)
-    assert await bench.store.count_live(ADA.name) == 0
+    assert await bench.store.count_live_jobs(ADA.name) == 0
     return {problem.field: problem.message for problem in caught.value.problems}
 
 

@@ -17,7 +17,7 @@ from aitne.core.models.job import Job
 from aitne.core.models.resources import Resources
 from aitne.core.ports.runtime import RuntimeLimits
 from aitne.core.settings import Settings
-from aitne.services.jobs.containers import container_of
+from aitne.services.jobs.containers import make_container_spec
 from aitne.services.jobs.render import Renderer
 from tests.support.jobs import make_array, make_job, make_rank_group, make_session
 from tests.support.runtimes import FakeRuntime
@@ -162,7 +162,7 @@ def test_rank_group_in_an_image_has_the_packages_for_notebooks(renderer: Rendere
         (argv,) = spec.commands
         assert argv[-3:] == (python, "/opt/aitne/notebook", "aitne_train.notebook.engine")
         assert "AITNE_RANKS_IDLE_S" not in spec.env
-        box = container_of(job, "/home/ada/jobs/1", own_software(), RuntimeLimits())
+        box = make_container_spec(job, "/home/ada/jobs/1", own_software(), RuntimeLimits())
         mounted = {bind.target: bind.source for bind in box.binds if not bind.writable}
         assert mounted["/opt/aitne/notebook"] == str(own_software().notebook)
 
@@ -357,7 +357,7 @@ def test_agent_receives_what_fills_the_folder_of_the_job(renderer: Renderer) -> 
     array, _ = make_array("0-1", spec={"repo": repo, "commands": ("true",)})
     spec = renderer.agent_spec(array)
     assert spec.tree is not None
-    folder = Path(renderer.place(array).folder)
+    folder = Path(renderer.get_location(array).folder)
     assert spec.tree.model_dump(exclude_none=True) == {"path": f"{folder}/tree", **repo}
     assert spec.workdir == f"{folder}/tree/code"
     tree = {"digest": "a" * 64, "files": 1, "size_bytes": 1}
@@ -365,7 +365,7 @@ def test_agent_receives_what_fills_the_folder_of_the_job(renderer: Renderer) -> 
     spec = renderer.agent_spec(job)
     assert spec.tree is not None
     assert (spec.tree.digest, spec.tree.url) == ("a" * 64, None)
-    assert spec.workdir == spec.tree.path == f"{renderer.place(job).folder}/tree"
+    assert spec.workdir == spec.tree.path == f"{renderer.get_location(job).folder}/tree"
     assert renderer.agent_spec(make_job(spec={"commands": ("true",)})).tree is None
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from aitne.adapters.schedulers._slurm.options import options
-from aitne.adapters.schedulers._slurm.rest.submission import describe
+from aitne.adapters.schedulers._slurm.options import make_sbatch_arguments
+from aitne.adapters.schedulers._slurm.rest.submission import make_submission
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_options import SlurmOptions
@@ -16,8 +16,8 @@ from aitne.core.models.node import Cluster, Holder
 from aitne.core.models.resources import Resources
 from aitne.core.models.template import TemplateResources
 from aitne.core.settings import Settings
-from aitne.services.jobs.amounts import resources_of
-from aitne.services.jobs.enforcement import hold
+from aitne.services.jobs.amounts import resolve_resources
+from aitne.services.jobs.enforcement import assign_limit_enforcement
 from tests.support.jobs import make_spec
 from tests.unit.slurm_rest.test_submission import FULL
 
@@ -25,7 +25,7 @@ from tests.unit.slurm_rest.test_submission import FULL
 def resolved(**requested: Any) -> Resources:
     """Return the resources of a job file that requests these, without a template."""
     file = JobFile.model_validate({"resources": requested})
-    return resources_of(file.resources, TemplateResources(), queue=None, nodes=())
+    return resolve_resources(file.resources, TemplateResources(), queue=None, nodes=())
 
 
 @pytest.mark.parametrize(
@@ -47,9 +47,9 @@ def test_tasks_reach_slurm(requested: dict[str, int], cpu: int, passed: list[str
     resources = resolved(nodes=2, **requested)
     assert resources.cpu == cpu
     request = FULL.model_copy(update={"resources": resources})
-    words = list(options(request, accounting=True))
+    words = list(make_sbatch_arguments(request, accounting=True))
     assert [word for word in words if "task" in word] == passed
-    job = describe(words, {})
+    job = make_submission(words, {})
     assert job is not None
     named = dict(word.removeprefix("--").split("=") for word in passed)
     tasks, cpus = named.get("ntasks-per-node"), named.get("cpus-per-task")
@@ -89,7 +89,9 @@ def test_contradicting_tasks_are_refused(requested: dict[str, Any], reason: str)
 def test_agent_does_not_limit_the_cpus_of_an_exclusive_job() -> None:
     cluster = Cluster(memory_held_by=Holder.SAMPLING, agent_cgroups=("cpu", "memory"))
     settings = Settings(scheduler="slurm")
-    shared, _ = hold(make_spec(), cluster, settings)
-    alone, _ = hold(make_spec(slurm=SlurmOptions(exclusive=True)), cluster, settings)
+    shared, _ = assign_limit_enforcement(make_spec(), cluster, settings)
+    alone, _ = assign_limit_enforcement(
+        make_spec(slurm=SlurmOptions(exclusive=True)), cluster, settings
+    )
     assert (shared.held_by.agent_cpus, alone.held_by.agent_cpus) == (True, False)
     assert alone.held_by.agent_memory

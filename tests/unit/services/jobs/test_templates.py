@@ -290,7 +290,7 @@ def test_a_value_is_taken_as_it_is_or_refused(kind: ParameterType, value: Scalar
     choices = ["a", "b"] if kind is ParameterType.CHOICE else []
     parameter = Parameter(name="x", type=kind, title="X", choices=choices)
     try:
-        taken = parameter.check(value)
+        taken = parameter.convert_value(value)
     except ValueError:
         return
     assert taken == value

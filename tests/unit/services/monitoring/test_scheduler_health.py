@@ -34,11 +34,11 @@ async def look(
 ) -> HealthCheckResult:
     """Check a scheduler that answers, and has the message and the loss of its state."""
     lost = {} if lost_at is None else {SCHEDULER_STATE_LOST.name: {"": lost_at.timestamp()}}
-    lease = await store.take_lease("controller", "test", duration_s=60, counters=lost)
+    lease = await store.acquire_lease("controller", "test", duration_s=60, counters=lost)
     assert lease is not None
     epoch = lease.epoch
     status = SchedulerStatus(responding=True, since=NOW, message=message)
-    await store.save_scheduler(status, epoch=epoch)
+    await store.save_scheduler_status(status, epoch=epoch)
     await store.save_cluster(Cluster(seen_at=NOW), epoch=epoch)
     cluster = ClusterService(store, None, Settings(), lambda: NOW)
     return await check_scheduler(store, cluster, "slurm", NOW)

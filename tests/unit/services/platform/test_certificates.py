@@ -27,11 +27,11 @@ from aitne.services.platform.certificates import (
     open_authority,
     portal_files,
     proxy_files,
-    session_names,
+    read_validity_periods,
+    session_certificate_names,
     session_signer,
     sessions_authority_file,
     sessions_files,
-    validity,
 )
 
 Make = Callable[..., Settings]
@@ -131,7 +131,7 @@ def test_certificates_are_issued_for_all_names_and_kept(make: Make) -> None:
     before = server.certificate.read_bytes()
     ensure_certificates(settings)
     assert server.certificate.read_bytes() == before
-    ends = [end for _, end in validity(settings).values()]
+    ends = [end for _, end in read_validity_periods(settings).values()]
     assert min(ends) > datetime.now(UTC) + certificates.RENEWAL
 
 
@@ -164,12 +164,12 @@ def test_session_gets_a_certificate_for_its_own_names_alone(make: Make) -> None:
     issued = x509.load_pem_x509_certificate(
         session_signer(settings)("a_b", "10.1.0.7:34567", request(key)).encode()
     )
-    assert names(issued) == set(session_names(settings, "a_b", "10.1.0.7:34567"))
+    assert names(issued) == set(session_certificate_names(settings, "a_b", "10.1.0.7:34567"))
     assert names(issued) == {"10.1.0.7", "u-ab--648fa9b31bc7ff7eb914.sessions.example.net"}
     assert usages(issued) == [ExtendedKeyUsageOID.SERVER_AUTH]
     assert not issued.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     issued.verify_directly_issued_by(loaded(sessions_authority_file(settings)))
-    assert session_names(settings, "ada", "[2001:db8::1]:34567")[-1] == "2001:db8::1"
+    assert session_certificate_names(settings, "ada", "[2001:db8::1]:34567")[-1] == "2001:db8::1"
 
 
 def test_no_client_takes_a_session_for_the_portal(make: Make) -> None:

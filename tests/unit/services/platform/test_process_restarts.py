@@ -27,15 +27,15 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 async def test_restart_is_stored_once(store: Store, tmp_path: Path) -> None:
     restarts = ProcessRestarts(store, tmp_path)
     await restarts.store()
-    hung_processes.leave(tmp_path, RESTART)
+    hung_processes.record_restart(tmp_path, RESTART)
     await restarts.store()
     await restarts.store()
-    [entry] = await store.audit_after(0, AuditFilter(), limit=10)
+    [entry] = await store.list_audit_entries_after(0, AuditFilter(), limit=10)
     assert (entry.actor, entry.action, entry.object) == ("supervisor", "restart_process", "hub")
     assert entry.details == {"reason": "no answer for 31 s"}
-    [event] = await store.events_after(0)
+    [event] = await store.list_events_after(0)
     assert (event.kind, event.data) == ("process.restarted", {"process": "hub", "silent_s": 31})
-    assert hung_processes.totals(tmp_path) == {"hub": 1}
+    assert hung_processes.read_restart_counts(tmp_path) == {"hub": 1}
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ async def test_restart_is_stored_once(store: Store, tmp_path: Path) -> None:
     ["", "{", "[1]", '{"process": "hub"}', '{"process": "hub", "time": "today", "silent_s": 1}'],
 )
 async def test_damaged_records_delay_nothing(store: Store, tmp_path: Path, damaged: str) -> None:
-    hung_processes.leave(tmp_path, RESTART)
+    hung_processes.record_restart(tmp_path, RESTART)
     (tmp_path / "hung" / "1.json").write_text(damaged)
     (tmp_path / "hung" / "totals").write_text(damaged)
-    assert set(hung_processes.totals(tmp_path).values()) <= {1}
+    assert set(hung_processes.read_restart_counts(tmp_path).values()) <= {1}
     await ProcessRestarts(store, tmp_path).store()
-    assert len(await store.events_after(0)) == 1
-    hung_processes.leave(tmp_path, RESTART)
-    assert hung_processes.totals(tmp_path)["hub"] == 1
+    assert len(await store.list_events_after(0)) == 1
+    hung_processes.record_restart(tmp_path, RESTART)
+    assert hung_processes.read_restart_counts(tmp_path)["hub"] == 1
     assert [path.name for path in (tmp_path / "hung").glob("*.damaged")] == ["1.damaged"]

@@ -16,7 +16,7 @@ from aitne.core.errors import SchedulerUnavailable
 from aitne.core.settings import Settings
 from aitne.services.platform import secret_files
 from aitne.services.platform.exposed_files import SecretsSeen
-from aitne.services.platform.secret_files import SecretFiles, files_of_slurm
+from aitne.services.platform.secret_files import SecretFiles, list_slurm_secret_files
 
 USER, NOBODY = 54_321, 65_534
 
@@ -72,7 +72,7 @@ async def look(
     monkeypatch.setattr(
         secret_files, "_munge_key", lambda socket: Path(values["SLURM_CONF"]).with_name("munge.key")
     )
-    return await SecretFiles(settings, read).look()
+    return await SecretFiles(settings, read).inspect()
 
 
 @contextmanager
@@ -192,7 +192,7 @@ async def test_secrets_are_unknown_while_slurm_does_not_answer(
     monkeypatch.setattr(secret_files, "SLURM_FOLDER", tmp_path)
     (tmp_path / "jwt.key").write_text("secret")
     (tmp_path / "jwt.key").chmod(0o604)
-    seen = await SecretFiles(settings, read).look()
+    seen = await SecretFiles(settings, read).inspect()
     assert "slurmctld does not answer." in seen.unseen[-1]
     assert [each.path for each in seen.exposed] == [tmp_path / "jwt.key"], "the usual place"
 
@@ -206,8 +206,12 @@ def test_key_of_munge_is_that_of_its_process(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()  # it runs: before, the kernel may show no command line
-        own = next(files_of_slurm({"AuthType": "auth/munge", "AuthInfo": f"socket={socket}"}))
-        another = next(files_of_slurm({"AuthType": "auth/munge", "AuthInfo": "socket=/none"}))
+        own = next(
+            list_slurm_secret_files({"AuthType": "auth/munge", "AuthInfo": f"socket={socket}"})
+        )
+        another = next(
+            list_slurm_secret_files({"AuthType": "auth/munge", "AuthInfo": "socket=/none"})
+        )
         assert process.stdin is not None
         process.stdin.close()
     assert own.path == tmp_path / "other.key"

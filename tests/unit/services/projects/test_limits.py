@@ -10,7 +10,7 @@ from aitne.core.errors import InvalidInput
 from aitne.core.models.job import JobSpec
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.limits import AssociationUse, Gauge, LimitUsage, QosUse
-from aitne.services.projects.limits import judge
+from aitne.services.projects.limits import check_job_limits
 from tests.support.jobs import make_job
 from tests.unit.services.conftest import ADA, Bench
 
@@ -54,16 +54,16 @@ BOB = use("vision", "bob", tres={GPUS: Gauge(limit=None, used=2)})
 
 
 def test_pending_reason_names_users_of_limit() -> None:
-    verdict = judge(spec(gpu=4), look(VISION, ALICE, BOB), "alice")
+    verdict = check_job_limits(spec(gpu=4), look(VISION, ALICE, BOB), "alice")
     assert verdict.problems == ()
     assert verdict.waits_for == (
         "Waits for the limit of project vision: 6 of 8 GPUs in use by alice 4, bob 2."
     )
-    assert judge(spec(gpu=2), look(VISION, ALICE, BOB), "alice").waits_for is None
+    assert check_job_limits(spec(gpu=2), look(VISION, ALICE, BOB), "alice").waits_for is None
 
 
 def test_more_than_the_limit_never_runs() -> None:
-    [problem] = judge(spec(gpu=5, nodes=2), look(VISION), "alice").problems
+    [problem] = check_job_limits(spec(gpu=5, nodes=2), look(VISION), "alice").problems
     assert (problem.field, problem.allowed) == ("resources.gpu", "at most 8")
     assert "10 GPUs" in problem.message
     assert "project vision may use 8 at once" in problem.message
@@ -71,10 +71,10 @@ def test_more_than_the_limit_never_runs() -> None:
 
 def test_a_members_own_limit_is_named_as_such() -> None:
     mine = use("vision", "alice", tres={GPUS: Gauge(limit=4, used=3)})
-    assert judge(spec(gpu=2), look(VISION, mine), "alice").waits_for == (
+    assert check_job_limits(spec(gpu=2), look(VISION, mine), "alice").waits_for == (
         "Waits for the limit of alice in project vision: 3 of 4 GPUs in use."
     )
-    assert judge(spec(gpu=2), look(VISION, mine), "bob").waits_for is None
+    assert check_job_limits(spec(gpu=2), look(VISION, mine), "bob").waits_for is None
 
 
 def test_the_tightest_limit_is_told() -> None:
@@ -82,16 +82,16 @@ def test_the_tightest_limit_is_told() -> None:
         (use("vision", per_job={GPUS: 3}), use("vision", "alice", per_job={GPUS: 1})),
         (use("vision", per_job={GPUS: 1}), use("vision", "alice", per_job={GPUS: 3})),
     ):
-        [problem] = judge(spec(gpu=4), look(*both), "alice").problems
+        [problem] = check_job_limits(spec(gpu=4), look(*both), "alice").problems
         assert problem.allowed == "at most 1"
     inherited = look(use("vision", max_wall_s=60), use("vision", "alice", max_wall_s=60))
-    [problem] = judge(spec(max_duration_s=61), inherited, "alice").problems
+    [problem] = check_job_limits(spec(max_duration_s=61), inherited, "alice").problems
     assert problem.message == "it is longer than project vision may use"
 
 
 def test_limits_above_the_project_hold_too() -> None:
     root = use("root", tres={GPUS: Gauge(limit=7, used=6)})
-    said = judge(spec(gpu=2), look(root, ALICE, BOB), "bob").waits_for
+    said = check_job_limits(spec(gpu=2), look(root, ALICE, BOB), "bob").waits_for
     assert said == "Waits for the limit of project root: 6 of 7 GPUs in use by alice 4, bob 2."
 
 
@@ -110,7 +110,7 @@ def test_limits_above_the_project_hold_too() -> None:
     ],
 )
 def test_each_limit_names_its_field(limit: dict[str, Any], job: dict[str, Any], field: str) -> None:
-    [problem] = judge(spec(**job), look(use("vision", **limit)), "alice").problems
+    [problem] = check_job_limits(spec(**job), look(use("vision", **limit)), "alice").problems
     assert problem.field == field
 
 
@@ -121,22 +121,22 @@ def test_job_that_fits_limits_exactly_passes() -> None:
         per_job={GPUS: 2},
         grp_submitted=Gauge(limit=3, used=1),
     )
-    verdict = judge(spec(gpu=2, array="0-1"), look(full), "alice")
+    verdict = check_job_limits(spec(gpu=2, array="0-1"), look(full), "alice")
     assert (verdict.problems, verdict.waits_for) == ((), None)
 
 
 def test_a_type_is_not_guessed() -> None:
     typed = use("vision", tres={"gres/gpu:h200": Gauge(limit=0, used=0)})
-    assert judge(spec(gpu=2), look(typed), "alice").problems == ()
+    assert check_job_limits(spec(gpu=2), look(typed), "alice").problems == ()
 
 
 def test_jobs_and_budgets_are_waited_for() -> None:
     busy = use("vision", grp_jobs=Gauge(limit=3, used=3))
-    assert "3 of 3 jobs run" in (judge(spec(), look(busy), "alice").waits_for or "")
+    assert "3 of 3 jobs run" in (check_job_limits(spec(), look(busy), "alice").waits_for or "")
     spent = use("vision", tres_minutes={GPUS: Gauge(limit=600, used=660)})
-    said = judge(spec(gpu=1), look(spent), "alice").waits_for
+    said = check_job_limits(spec(gpu=1), look(spent), "alice").waits_for
     assert said == "Waits for the budget of project vision: 11 of 10 GPU-hours are used up."
-    assert judge(spec(), look(spent), "alice").waits_for is None
+    assert check_job_limits(spec(), look(spent), "alice").waits_for is None
 
 
 def test_a_qos_has_limits_of_its_own() -> None:
@@ -148,30 +148,32 @@ def test_a_qos_has_limits_of_its_own() -> None:
         max_wall_s=3_600,
     )
     in_long = {"slurm": spec().slurm.model_copy(update={"qos": "long"})}
-    said = judge(spec(gpu=2, **in_long), look(qos=(long,)), "alice").waits_for
+    said = check_job_limits(spec(gpu=2, **in_long), look(qos=(long,)), "alice").waits_for
     assert said == "Waits for the limit of QOS long: 3 of 4 GPUs in use by bob 2, alice 1."
-    said = judge(spec(gpu=1, **in_long), look(qos=(long,)), "bob").waits_for
+    said = check_job_limits(spec(gpu=1, **in_long), look(qos=(long,)), "bob").waits_for
     assert said == "Waits for the limit of bob in QOS long: 2 of 2 GPUs in use."
-    [problem] = judge(spec(gpu=3, **in_long), look(qos=(long,)), "alice").problems
+    [problem] = check_job_limits(spec(gpu=3, **in_long), look(qos=(long,)), "alice").problems
     assert problem.field == "resources.gpu"
-    [problem] = judge(spec(max_duration_s=3_601, **in_long), look(qos=(long,)), "alice").problems
+    [problem] = check_job_limits(
+        spec(max_duration_s=3_601, **in_long), look(qos=(long,)), "alice"
+    ).problems
     assert problem.field == "max_duration"
-    assert judge(spec(gpu=3), look(qos=(long,)), "alice").problems == ()
+    assert check_job_limits(spec(gpu=3), look(qos=(long,)), "alice").problems == ()
 
 
 def test_missing_association_is_reported_before_submission() -> None:
-    [problem] = judge(spec(), look(), "eve").problems
+    [problem] = check_job_limits(spec(), look(), "eve").problems
     assert problem.field == "project"
     assert "aitne admin sync" in problem.message
     elsewhere = spec(slurm=spec().slurm.model_copy(update={"account": "physics"}))
-    [problem] = judge(elsewhere, look(), "alice").problems
+    [problem] = check_job_limits(elsewhere, look(), "alice").problems
     assert (problem.field, problem.allowed) == ("slurm.account", "vision")
 
 
 def test_limits_that_slurm_does_not_enforce_are_not_reported() -> None:
-    assert judge(spec(gpu=99), LimitUsage(associations=(VISION,)), "eve").problems == ()
+    assert check_job_limits(spec(gpu=99), LimitUsage(associations=(VISION,)), "eve").problems == ()
     loose = look(VISION).model_copy(update={"enforced": frozenset({"associations"})})
-    assert judge(spec(gpu=99), loose, "alice").problems == ()
+    assert check_job_limits(spec(gpu=99), loose, "alice").problems == ()
 
 
 async def test_plan_and_create_say_it(bench: Bench) -> None:
@@ -181,7 +183,7 @@ async def test_plan_and_create_say_it(bench: Bench) -> None:
         AssociationUse(account=project, user="root", tres={"cpu": Gauge(limit=None, used=1)}),
     )
     seen = LimitUsage(enforced=frozenset({"limits"}), associations=known)
-    await bench.store.save_in_use(seen, bench.clock(), epoch=bench.epoch)
+    await bench.store.save_limit_usage(seen, bench.clock(), epoch=bench.epoch)
     wide = JobFile.model_validate({"commands": ["true"], "resources": {"cpu": 3}})
     for verb in (bench.jobs.plan, bench.jobs.create):
         with pytest.raises(InvalidInput, match=f"project {project} may use 2") as refused:
@@ -207,8 +209,10 @@ def test_job_that_must_run_beside_another_never_runs_where_the_limit_has_room_fo
     limit: dict[str, Any], job: dict[str, Any], held: dict[str, Any], allowed: str | None
 ) -> None:
     use_now = look(use("vision", **limit))
-    assert judge(spec(**job), use_now, "alice").problems == (), "the other job may end first"
-    [problem] = judge(spec(**job), use_now, "alice", spec(**held)).problems
+    assert check_job_limits(spec(**job), use_now, "alice").problems == (), (
+        "the other job may end first"
+    )
+    [problem] = check_job_limits(spec(**job), use_now, "alice", spec(**held)).problems
     assert problem.allowed == allowed
     elsewhere = spec(**held).model_copy(update={"project": "maths"})
-    assert judge(spec(**job), use_now, "alice", elsewhere).problems == ()
+    assert check_job_limits(spec(**job), use_now, "alice", elsewhere).problems == ()

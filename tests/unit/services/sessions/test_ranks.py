@@ -11,7 +11,7 @@ from aitne.core.errors import InvalidInput
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.ranks import RanksFile
-from aitne.services.sessions.ranks import job_file_of
+from aitne.services.sessions.ranks import make_rank_group_file
 from tests.support.jobs import make_session
 
 SESSION = make_session(
@@ -30,7 +30,7 @@ SESSION = make_session(
 
 
 def derived(**fields: Any) -> JobFile:
-    return job_file_of(SESSION, RanksFile.model_validate({"ranks": 4, **fields}))
+    return make_rank_group_file(SESSION, RanksFile.model_validate({"ranks": 4, **fields}))
 
 
 def test_ranks_have_what_the_session_has_and_resources_of_their_own() -> None:

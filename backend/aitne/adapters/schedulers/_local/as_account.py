@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from aitne.host.privileges import become
+from aitne.host.privileges import become_account
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class JobAccount:
 
         return self._fork(folder, execute, report)
 
-    def append(self, folder: str, log: str, text: bytes) -> None:
+    def append_to_log(self, folder: str, log: str, text: bytes) -> None:
         """Append ``text`` to the job's log if the log exists; wait only briefly if its file system
         hangs.
         """
@@ -86,7 +86,7 @@ class JobAccount:
         try:
             os.setsid()
             _default_signals()
-            become(self._uid, self._gid, self._groups)
+            become_account(self._uid, self._gid, self._groups)
             os.umask(_UMASK)
             os.chdir(folder)
             work()
@@ -97,7 +97,7 @@ class JobAccount:
             os._exit(status)
 
 
-def job_streams(log: str) -> tuple[int, int]:
+def open_job_streams(log: str) -> tuple[int, int]:
     """Open the standard input (``/dev/null``) and the log of a job's script, relative to the
     current folder; return their descriptors.
     """

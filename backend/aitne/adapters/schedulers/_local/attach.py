@@ -45,16 +45,16 @@ class LocalAttacher:
             SchedulerRejected: the job is not running.
             Unavailable: the job's runner does not answer.
         """
-        return await asyncio.to_thread(self._attach, target)
+        return await asyncio.to_thread(self._connect_when_ready, target)
 
-    def _attach(self, target: AttachTarget) -> socket.socket:
+    def _connect_when_ready(self, target: AttachTarget) -> socket.socket:
         folder = self._run_dir(target)
         if self._as_users:
             self._write_agent(folder, target)
         give_up = time.monotonic() + _CONNECT_WITHIN_S
         while True:
             try:
-                return _connect(folder)
+                return _connect_to_runner(folder)
             except (FileNotFoundError, ConnectionRefusedError) as error:
                 # A runner opens its socket after it has started the job.
                 if (folder / runner.EXIT).exists() or time.monotonic() >= give_up:
@@ -100,7 +100,7 @@ class LocalAttacher:
         """Do nothing: no resources are held."""
 
 
-def _connect(folder: Path) -> socket.socket:
+def _connect_to_runner(folder: Path) -> socket.socket:
     """Connect to the runner's socket. Raises ``OSError``."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

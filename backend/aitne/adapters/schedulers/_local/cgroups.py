@@ -13,14 +13,14 @@ import aitne
 
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]); "
-    "from aitne.agent.cgroup import probe; sys.stdout.write(' '.join(probe()))"
+    "from aitne.agent.cgroup import probe_controllers; sys.stdout.write(' '.join(probe_controllers()))"
 )
 _TIMEOUT_S = 20.0
 
 _log = logging.getLogger(__name__)
 
 
-def agent_cgroups() -> tuple[str, ...]:
+def find_agent_cgroups() -> tuple[str, ...]:
     """Return those cgroup controllers (``memory``, ``cpu``) that can limit processes of this
     account on this machine.
     """

@@ -19,8 +19,8 @@ from typing import Any
 
 from aitne.adapters.schedulers._local import launcher, planner
 from aitne.adapters.schedulers._local.limits import TaskLimits
-from aitne.adapters.schedulers._local.outcome import ending_of, read_facts
-from aitne.adapters.schedulers._local.recall import recall
+from aitne.adapters.schedulers._local.outcome import read_end_record, to_task_outcome
+from aitne.adapters.schedulers._local.recall import recover_states
 from aitne.adapters.schedulers._local.records import Records, TaskOutcome, TaskState
 from aitne.adapters.schedulers._local.resources import NodeCapacity
 from aitne.adapters.schedulers._local.starting import RunStarter
@@ -29,7 +29,7 @@ from aitne.adapters.schedulers._local.tasks import (
     LocalJob,
     LocalTask,
     TaskPhase,
-    dependency,
+    find_open_dependencies,
 )
 from aitne.core.jobs.states import TerminationReason as Reason
 from aitne.core.models.limits import HeldLimits, LimitUsage
@@ -80,7 +80,7 @@ class SchedulingEngine:
 
     # --- queries ---------------------------------------------------------------------------------
 
-    def holders(self) -> list[LocalTask]:
+    def list_resource_holders(self) -> list[LocalTask]:
         """Return the tasks that hold resources, such as running ones."""
         return [task for task in self.book.tasks() if task.holds_slots]
 
@@ -88,7 +88,7 @@ class SchedulingEngine:
         """Return the limits of projects and members, with their current usage."""
         return self.limits.usage(self.book.tasks(), self._clock())
 
-    async def hold_limits(self, limits: HeldLimits) -> None:
+    async def set_limits(self, limits: HeldLimits) -> None:
         """Apply these limits from now on; running tasks continue. Raises ``OSError`` if they cannot
         be stored.
         """
@@ -106,8 +106,11 @@ class SchedulingEngine:
         """Return the latest time at which the pending task will start; None if that is not known."""
         if self._forecast is None:
             now = self._clock()
-            running = [holder.running(now, self._grace_s) for holder in self.holders()]
-            waiting = [waiter.waiting(now) for waiter in self._startable(now)]
+            running = [
+                holder.to_running_task(now, self._grace_s)
+                for holder in self.list_resource_holders()
+            ]
+            waiting = [waiter.to_waiting_task(now) for waiter in self._list_startable_tasks(now)]
             caps = self.limits.caps(self.book.tasks(), now)
             starts = planner.forecast(self.nodes, running, waiting, now.timestamp(), caps)
             self._forecast = {
@@ -126,12 +129,14 @@ class SchedulingEngine:
             timer.cancel()
         now = self._clock()
         self._reasons = {}
-        startable = self._startable(now)
-        running = [task.running(now, self._grace_s) for task in self.holders()]
+        startable = self._list_startable_tasks(now)
+        running = [
+            task.to_running_task(now, self._grace_s) for task in self.list_resource_holders()
+        ]
         plan = planner.plan(
             self.nodes,
             running,
-            [task.waiting(now) for task in startable],
+            [task.to_waiting_task(now) for task in startable],
             now.timestamp(),
             self.limits.caps(self.book.tasks(), now),
         )
@@ -141,7 +146,7 @@ class SchedulingEngine:
             if grants is not None:
                 task.phase, task.grants, task.started_at = TaskPhase.LAUNCHING, grants, None
                 task.startable_since = None
-                self._spawn(self._launch(task))
+                self._start_background(self._launch(task))
         waiting = {task.number: task for task in startable}
         self._reasons |= self.limits.reasons(plan.limited, waiting, self.book.tasks(), now)
         self._scheduled_at = asyncio.get_running_loop().time()
@@ -156,11 +161,11 @@ class SchedulingEngine:
             self.next_round = loop.call_later(GATHER_S, self.schedule)
 
     def notify(self) -> None:
-        """Wake the callers that wait for a change of any job (``LocalScheduler.changed``)."""
+        """Wake the callers that wait for a change of any job (``LocalScheduler.wait_for_change``)."""
         self._forecast = None
         self.changed.set()
 
-    def _startable(self, now: datetime) -> list[LocalTask]:
+    def _list_startable_tasks(self, now: datetime) -> list[LocalTask]:
         """Return the tasks that are pending only for resources, in order of submission. Tasks whose
         dependency failed are ended.
         """
@@ -173,9 +178,13 @@ class SchedulingEngine:
             if not waiting:
                 continue
             # Only with aftercorr the tasks of an array wait for different ones.
-            common = None if job.record.request.aftercorr else dependency(self.book, waiting[0])
+            common = (
+                None
+                if job.record.request.aftercorr
+                else find_open_dependencies(self.book, waiting[0])
+            )
             for task in waiting:
-                names, failed = common or dependency(self.book, task)
+                names, failed = common or find_open_dependencies(self.book, task)
                 if failed:
                     self._finish(task, TaskOutcome(reason=Reason.DEPENDENCY_FAILED, ended_at=now))
                 elif names:
@@ -188,7 +197,7 @@ class SchedulingEngine:
                     self._reasons[task.number] = "Waits for the time before which it may not start"
                 elif task.not_before is None or task.not_before <= now:
                     task.startable_since = task.startable_since or now
-                    if (until := task.leaves_until()) is not None and until > now:
+                    if (until := task.leaf_wait_ends_at()) is not None and until > now:
                         self._schedule_at(until, now)
                     tasks.append(task)
         return tasks
@@ -208,9 +217,9 @@ class SchedulingEngine:
         if self._next_timed is None or time < self._next_timed:
             self._next_timed = time
             delay_s = min((time - now).total_seconds() + 0.01, _LONGEST_TIMER_S)
-            asyncio.get_running_loop().call_later(delay_s, self._timed)
+            asyncio.get_running_loop().call_later(delay_s, self._run_timed_schedule)
 
-    def _timed(self) -> None:
+    def _run_timed_schedule(self) -> None:
         self._next_timed = None
         self.schedule()
 
@@ -227,11 +236,11 @@ class SchedulingEngine:
         except OSError as error:
             await self._start_failed(task, error)
         else:
-            self._attach(task, identity)
+            self._watch_runner(task, identity)
             if task.cancelled:  # meanwhile
-                await self._order(task, signal.SIGTERM)
+                await self._send_control(task, signal.SIGTERM)
             elif task.time_limit_s != limit:
-                await self._order(task, signal.SIGUSR1)
+                await self._send_control(task, signal.SIGUSR1)
         self.notify()
 
     async def _start_failed(self, task: LocalTask, error: OSError) -> None:
@@ -245,16 +254,16 @@ class SchedulingEngine:
         now = self._clock()
         if task.cancelled:
             self._finish(task, TaskOutcome(reason=Reason.CANCELLED, ended_at=now))
-        elif not self._starter.as_users and not await asyncio.to_thread(
+        elif not self._starter.uses_user_accounts and not await asyncio.to_thread(
             os.path.isdir, task.job.record.request.job_dir
         ):
             self._finish(task, TaskOutcome(reason=Reason.START_FAILED, ended_at=now))
         else:
             task.trouble = f"It could not be started ({error}); it will be tried again"
-            self._hold(task, RETRY_S)
+            self._delay_start(task, RETRY_S)
         self.schedule()
 
-    def _hold(self, task: LocalTask, seconds: float) -> None:
+    def _delay_start(self, task: LocalTask, seconds: float) -> None:
         task.not_before = self._clock() + timedelta(seconds=seconds)
         asyncio.get_running_loop().call_later(seconds + 0.01, self.schedule)
 
@@ -263,7 +272,7 @@ class SchedulingEngine:
 
     # --- watching --------------------------------------------------------------------------------
 
-    def _attach(self, task: LocalTask, identity: launcher.ProcessIdentity) -> None:
+    def _watch_runner(self, task: LocalTask, identity: launcher.ProcessIdentity) -> None:
         """Watch a runner that has claimed the task's last run, until the runner ends."""
         task.phase, task.identity, task.trouble, task.not_before = (
             TaskPhase.RUNNING,
@@ -272,18 +281,18 @@ class SchedulingEngine:
             None,
         )
         task.started_at = datetime.fromtimestamp(identity.started_at, UTC)
-        task.pidfd = identity.open()
+        task.pidfd = identity.open_pidfd()
         if task.pidfd is None:
-            self._runner_gone(task)
+            self._handle_runner_end(task)
             return
-        asyncio.get_running_loop().add_reader(task.pidfd, self._runner_gone, task)
+        asyncio.get_running_loop().add_reader(task.pidfd, self._handle_runner_end, task)
 
-    def _runner_gone(self, task: LocalTask) -> None:
-        self._let_go(task)
+    def _handle_runner_end(self, task: LocalTask) -> None:
+        self._unwatch_runner(task)
         task.phase = TaskPhase.SETTLING
-        self._spawn(self._settle(task))
+        self._start_background(self._determine_outcome(task))
 
-    def _let_go(self, task: LocalTask) -> None:
+    def _unwatch_runner(self, task: LocalTask) -> None:
         if task.pidfd is not None:
             asyncio.get_running_loop().remove_reader(task.pidfd)
             os.close(task.pidfd)
@@ -296,16 +305,16 @@ class SchedulingEngine:
             except ProcessLookupError:
                 return  # the notification of its end is pending
 
-    async def _settle(self, task: LocalTask) -> None:
+    async def _determine_outcome(self, task: LocalTask) -> None:
         """Determine how the run ended, after its runner has ended."""
         run_dir = self._run_dir(task, task.runs - 1)
         try:
-            facts = await asyncio.to_thread(read_facts, run_dir, task.identity)
+            facts = await asyncio.to_thread(read_end_record, run_dir, task.identity)
         except OSError as error:
             _log.error("The outcome of job %s cannot be read yet: %s", task.scheduler_id, error)
-            asyncio.get_running_loop().call_later(RETRY_S, self._settle_again, task)
+            asyncio.get_running_loop().call_later(RETRY_S, self._retry_outcome, task)
             return
-        ending = ending_of(
+        ending = to_task_outcome(
             facts, cancelled=task.cancelled, started_at=task.started_at, now=self._clock()
         )
         request = task.job.record.request
@@ -321,19 +330,19 @@ class SchedulingEngine:
             task.time_limit_s = request.time_limit_s
             if facts is not None:  # the machine shuts down: do not start during that
                 task.trouble = "Its node is shutting down; it will start again"
-                self._hold(task, RETRY_S)
+                self._delay_start(task, RETRY_S)
             await self._persist(task)
         else:
             self._finish(task, ending)
         self.schedule()
 
-    def _settle_again(self, task: LocalTask) -> None:
+    def _retry_outcome(self, task: LocalTask) -> None:
         if not self._closed:
-            self._spawn(self._settle(task))
+            self._start_background(self._determine_outcome(task))
 
-    def _finish(self, task: LocalTask, ending: TaskOutcome) -> None:
-        task.phase, task.ending, task.trouble = TaskPhase.ENDED, ending, None
-        self._spawn(self._persist(task))
+    def _finish(self, task: LocalTask, outcome: TaskOutcome) -> None:
+        task.phase, task.ending, task.trouble = TaskPhase.ENDED, outcome, None
+        self._start_background(self._persist(task))
 
     async def _persist(self, task: LocalTask) -> None:
         """Write the task's state in memory to disk. A failure is only logged, since the run's own
@@ -345,7 +354,7 @@ class SchedulingEngine:
             _log.error("The state of job %s could not be written: %s", task.scheduler_id, error)
 
     def _write_state(self, task: LocalTask) -> None:
-        self.records.write_state(task.job.record.number, task.index, task.state())
+        self.records.write_state(task.job.record.number, task.index, task.to_state())
 
     # --- commands --------------------------------------------------------------------------------
 
@@ -353,7 +362,7 @@ class SchedulingEngine:
         """Cancel a task in any phase; do nothing if it has ended. Raises ``OSError`` if the end of
         a pending task cannot be stored.
         """
-        if task.ended or task.cancelled:
+        if task.has_ended or task.cancelled:
             return
         task.cancelled = True
         if task.phase is TaskPhase.WAITING:
@@ -370,7 +379,7 @@ class SchedulingEngine:
                 raise
             task.phase, task.ending, task.trouble = TaskPhase.ENDED, ending, None
         elif task.phase is TaskPhase.RUNNING:
-            await self._order(task, signal.SIGTERM)
+            await self._send_control(task, signal.SIGTERM)
 
     async def hold(self, tasks: Sequence[LocalTask], *, held: bool) -> None:
         """Hold or release pending tasks. Raises ``OSError`` if that cannot be stored; nothing
@@ -402,13 +411,13 @@ class SchedulingEngine:
         before, task.time_limit_s = task.time_limit_s, time_limit_s
         try:
             if task.phase is TaskPhase.RUNNING:  # a task that is being started gets it afterwards
-                await self._order(task, signal.SIGUSR1)
+                await self._send_control(task, signal.SIGUSR1)
         except OSError:
             task.time_limit_s = before
             raise
         self.schedule()
 
-    async def _order(self, task: LocalTask, number: int) -> None:
+    async def _send_control(self, task: LocalTask, signal_number: int) -> None:
         try:
             await asyncio.to_thread(
                 launcher.write_control,
@@ -417,11 +426,11 @@ class SchedulingEngine:
                 cancel=task.cancelled,
             )
         except OSError as error:
-            if number != signal.SIGTERM:
+            if signal_number != signal.SIGTERM:
                 raise
             # It must end anyway; the cancellation is recorded in memory.
             _log.warning("The command for job %s was not stored: %s", task.scheduler_id, error)
-        self._signal(task, number)
+        self._signal(task, signal_number)
 
     # --- start and stop --------------------------------------------------------------------------
 
@@ -434,14 +443,14 @@ class SchedulingEngine:
         """
         for job in jobs:
             self.book.add(job)
-        await asyncio.to_thread(recall, self.records, self.book)
+        await asyncio.to_thread(recover_states, self.records, self.book)
         for task in list(self.book.tasks()):
             if task.phase is TaskPhase.SETTLING:
-                self._spawn(self._settle(task))
+                self._start_background(self._determine_outcome(task))
             elif task.phase is TaskPhase.RUNNING and task.identity is not None:
-                self._attach(task, task.identity)
+                self._watch_runner(task, task.identity)
                 if task.cancelled and task.pidfd is not None:
-                    self._spawn(self._order(task, signal.SIGTERM))
+                    self._start_background(self._send_control(task, signal.SIGTERM))
         self.schedule()
 
     def forget_ended_before(self, when: datetime) -> list[int]:
@@ -462,12 +471,12 @@ class SchedulingEngine:
                 numbers.append(number)
         return numbers
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._handle_background_end)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _handle_background_end(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("Unexpected error in the local scheduler", exc_info=error)
@@ -478,4 +487,4 @@ class SchedulingEngine:
         while self._background:
             await asyncio.wait(set(self._background))
         for task in self.book.tasks():
-            self._let_go(task)
+            self._unwatch_runner(task)

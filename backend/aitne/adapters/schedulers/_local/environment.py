@@ -94,7 +94,7 @@ def slurm_variables(
     variables = {
         "SLURM_JOB_ID": str(job_number),
         "SLURM_JOBID": str(job_number),
-        "SLURM_JOB_NAME": text_for_process(request.name),
+        "SLURM_JOB_NAME": remove_unusable_characters(request.name),
         "SLURM_CLUSTER_NAME": cluster,
         "SLURM_SUBMIT_DIR": request.job_dir,
         "SLURM_RESTART_COUNT": str(restart_count),
@@ -146,7 +146,7 @@ def slurm_variables(
     return variables
 
 
-def text_for_process(text: str) -> str:
+def remove_unusable_characters(text: str) -> str:
     """Return the text without characters that no environment can hold: NUL and unpaired
     surrogates.
     """

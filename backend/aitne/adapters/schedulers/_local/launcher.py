@@ -18,7 +18,7 @@ import aitne
 from aitne.adapters.schedulers._local import procfs, runner
 from aitne.adapters.schedulers._local.as_account import JobAccount
 from aitne.adapters.schedulers._local.records import write_atomically
-from aitne.host.state_file import state_of
+from aitne.host.state_file import parse_state_document
 
 MARK = "AITNE_RUNNER_ID"
 """Environment variable of every process of a job. It identifies processes that remain after their
@@ -52,7 +52,7 @@ class ProcessIdentity:
     started_at: float = 0.0
     """Time at which the run started, in seconds since 1970."""
 
-    def open(self) -> int | None:
+    def open_pidfd(self) -> int | None:
         """Open a pidfd of the process with this PID, start time and boot ID; None if that process
         has ended, even if its PID belongs to another process now.
         """
@@ -68,7 +68,7 @@ class ProcessIdentity:
         return handle
 
 
-def launch(
+def launch_runner(
     run_dir: Path,
     *,
     job_dir: str,
@@ -96,7 +96,7 @@ def launch(
             "" if account is None else str(account),
         ],
         cwd=job_dir if account is None else "/",
-        env={**environment, MARK: mark_of(run_dir)},
+        env={**environment, MARK: make_run_mark(run_dir)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -112,7 +112,7 @@ def launch(
     return identity
 
 
-def mark_of(run_dir: Path) -> str:
+def make_run_mark(run_dir: Path) -> str:
     """Return the value of the environment variable ``MARK`` in the processes of this run: the run's
     folder, which is unique on this machine.
     """
@@ -126,10 +126,10 @@ def read_identity(run_dir: Path) -> ProcessIdentity | None:
     record = read_json(run_dir / runner.RUNNER)
     if record is None or "pid" not in record:
         return None
-    return state_of(ProcessIdentity, record)
+    return parse_state_document(ProcessIdentity, record)
 
 
-def give_up(run_dir: Path) -> bool:
+def close_unclaimed_run(run_dir: Path) -> bool:
     """Mark a run that no runner has claimed so that it can never start; return False if a runner
     has claimed it already.
     """
@@ -164,7 +164,7 @@ def read_control(run_dir: Path) -> dict[str, object]:
     return read_json(run_dir / runner.CONTROL) or {}
 
 
-def end_orphans(run_dir: Path, identity: ProcessIdentity | None) -> None:
+def terminate_orphans(run_dir: Path, identity: ProcessIdentity | None) -> None:
     """Terminate every process of a run whose runner has ended; return when none is left.
 
     The processes are recognized by the variable ``MARK`` in their environment, by the session of
@@ -192,7 +192,7 @@ def end_orphans(run_dir: Path, identity: ProcessIdentity | None) -> None:
 
 
 def _orphans(run_dir: Path, identity: ProcessIdentity | None) -> dict[int, int]:
-    mark = os.fsencode(f"{MARK}={mark_of(run_dir)}")
+    mark = os.fsencode(f"{MARK}={make_run_mark(run_dir)}")
     # A session's ID identifies it only while its leader is the process that we started.
     session = (
         identity.leader
@@ -202,7 +202,7 @@ def _orphans(run_dir: Path, identity: ProcessIdentity | None) -> dict[int, int]:
         else None
     )
     orphans: dict[int, int] = {}
-    for pid in procfs.everyone():
+    for pid in procfs.list_process_ids():
         in_session = session is not None and procfs.session_of(pid) == session
         if in_session or procfs.has_variable(pid, mark):
             started = procfs.start_time(pid)

@@ -81,7 +81,7 @@ def keys_of(owner: Owner) -> tuple[CapKey, CapKey]:
 
 
 @lru_cache(maxsize=1024)
-def amounts(demand: Demand) -> Mapping[str, float]:
+def compute_total_amounts(demand: Demand) -> Mapping[str, float]:
     """Return the amount of each resource that a task uses in total on all its nodes: memory in
     bytes, GPU-seconds until the task's time limit. Resources that it does not use are omitted.
     """
@@ -135,7 +135,7 @@ class LimitLedger:
             for task in running:
                 self.add(task)
 
-    def used(self, key: CapKey) -> Mapping[str, float]:
+    def get_usage(self, key: CapKey) -> Mapping[str, float]:
         """Return how much of each limited resource is in use. ``GPU_SECONDS`` include those that
         running tasks will use until their time limits.
         """
@@ -146,7 +146,7 @@ class LimitLedger:
         keys = [key for key in keys_of(task.owner) if key in self._caps]
         if not keys:
             return
-        taken = dict(amounts(replace(task.demand, gpu_type=None)))
+        taken = dict(compute_total_amounts(replace(task.demand, gpu_type=None)))
         gpus = task.demand.nodes * task.demand.gpus
         taken[GPU_SECONDS] = gpus * max(0.0, task.ends_at - self._now)
         kinds = Counter(
@@ -162,7 +162,9 @@ class LimitLedger:
                 if reserved is not None and task.ends_at > reserved[0]:
                     self._reserved[key, name] = reserved[0], reserved[1] - amount
 
-    def admit(self, task: WaitingTask, whole: FreeResources) -> tuple[Demand, LimitBlock | None]:
+    def check_start(
+        self, task: WaitingTask, all_resources: FreeResources
+    ) -> tuple[Demand, LimitBlock | None]:
         """Check whether the limits permit a pending task to start now.
 
         Return its demand, which excludes GPU types whose limits are exhausted, and the limit that
@@ -170,47 +172,51 @@ class LimitLedger:
 
         Args:
             task: the pending task.
-            whole: resources of all nodes as if no task were running.
+            all_resources: resources of all nodes as if no task were running.
         """
         demand = task.demand
         if not any(key in self._caps for key in keys_of(task.owner)):
             return demand, None
         ends_at = self._now + demand.time_limit_s
         for need in self._needs(task):
-            if (block := self._block(need, ends_at)) is not None:
+            if (block := self._find_block(need, ends_at)) is not None:
                 return demand, block
-        blocks = [self._block(need, ends_at) for need in self._type_needs(task)]
+        blocks = [self._find_block(need, ends_at) for need in self._type_needs(task)]
         full = [block for block in blocks if block is not None]
         if not full:
             return demand, None
         avoid = frozenset(block.resource.partition(":")[2] for block in full)
         within = replace(demand, avoid=avoid)
-        return within, full[0] if whole.fits(demand) and not whole.fits(within) else None
+        return within, full[0] if all_resources.fits(demand) and not all_resources.fits(
+            within
+        ) else None
 
-    def reserve(self, task: WaitingTask, whole: FreeResources, at: float | None = None) -> None:
+    def reserve(
+        self, task: WaitingTask, all_resources: FreeResources, at: float | None = None
+    ) -> None:
         """Reserve the amounts that a task needs in its limits, so that later tasks do not use them.
 
         A task that could not run even if no other task were running gets no reservation.
 
         Args:
             task: the pending task.
-            whole: resources of all nodes as if no task were running.
+            all_resources: resources of all nodes as if no task were running.
             at: start of the reservation in seconds since 1970; None: the earliest time at which the
                 limits permit the task.
         """
         needs = list(self._needs(task))
-        if any(need.amount > self._most(need) for need in needs):
+        if any(need.amount > self._get_maximum(need) for need in needs):
             return
         types = list(self._type_needs(task))
         never = frozenset(
-            need.name.partition(":")[2] for need in types if need.amount > self._most(need)
+            need.name.partition(":")[2] for need in types if need.amount > self._get_maximum(need)
         )
-        needs += [need for need in types if need.amount <= self._most(need)]
+        needs += [need for need in types if need.amount <= self._get_maximum(need)]
         if all((need.key, need.name) in self._reserved for need in needs):
             return  # earlier tasks come first
-        if not whole.fits(replace(task.demand, avoid=never)):
+        if not all_resources.fits(replace(task.demand, avoid=never)):
             return
-        start = self._earliest(needs) if at is None else at
+        start = self._find_earliest_start(needs) if at is None else at
         for need in needs:
             # GPU-seconds do not return with time, only if a task ends before its time limit.
             since = float("-inf") if need.name == GPU_SECONDS else start
@@ -219,13 +225,13 @@ class LimitLedger:
                 for ends_at, taken in self._running[need.key]
                 if ends_at > since
             )
-            room = self._most(need) - then - need.amount
+            room = self._get_maximum(need) - then - need.amount
             self._reserved.setdefault((need.key, need.name), (since, room))
 
     def _needs(self, task: WaitingTask) -> Iterator[_Need]:
         for key in keys_of(task.owner):
             if (cap := self._caps.get(key)) is not None:
-                for name, amount in amounts(task.demand).items():
+                for name, amount in compute_total_amounts(task.demand).items():
                     if name in cap.maximum:
                         yield _Need(key, name, amount)
 
@@ -242,11 +248,11 @@ class LimitLedger:
                     if name.startswith(f"{GPU_TRES}:"):
                         yield _Need(key, name, gpus)
 
-    def _most(self, need: _Need) -> float:
+    def _get_maximum(self, need: _Need) -> float:
         cap = self._caps[need.key]
         return cap.maximum[need.name] - (cap.gpu_s_used if need.name == GPU_SECONDS else 0)
 
-    def _block(self, need: _Need, ends_at: float) -> LimitBlock | None:
+    def _find_block(self, need: _Need, ends_at: float) -> LimitBlock | None:
         used = self._used[need.key].get(need.name, 0)
         if used + need.amount > self._caps[need.key].maximum[need.name]:
             return LimitBlock(need.key, need.name)
@@ -255,7 +261,7 @@ class LimitLedger:
             return LimitBlock(need.key, need.name, behind=True)
         return None
 
-    def _earliest(self, needs: Sequence[_Need]) -> float:
+    def _find_earliest_start(self, needs: Sequence[_Need]) -> float:
         time = self._now
         for need in needs:
             free = self._caps[need.key].maximum[need.name] - self._used[need.key].get(need.name, 0)

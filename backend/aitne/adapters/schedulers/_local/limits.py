@@ -36,11 +36,11 @@ from aitne.core.models.limits import (
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.projects.limit_check import (
     LimitRequest,
-    compare,
-    hours_of,
-    jobs_of,
-    named,
-    summary,
+    compare_with_limits,
+    describe_association,
+    format_hours,
+    format_job_count,
+    summarize_use,
 )
 from aitne.core.units import format_duration
 from aitne.host.state_file import DamagedState, read_state
@@ -116,16 +116,16 @@ class TaskLimits:
         until their time limits.
         """
         tasks = list(tasks)
-        live = [task for task in tasks if not task.ended]
+        live = [task for task in tasks if not task.has_ended]
         submitted = Counter(key for task in live for key in keys_of(task.job.owner))
         held = {(entry.project, entry.user): entry for entry in self.held.entries}
         caps = {key: Cap() for key in submitted} | self.caps(tasks, now)
-        running = [task.running(now, self._grace_s) for task in live if task.holds_slots]
+        running = [task.to_running_task(now, self._grace_s) for task in live if task.holds_slots]
         ledger = LimitLedger(caps, self._nodes, running, now.timestamp())
         return LimitUsage(
             enforced=ENFORCED,
             associations=tuple(
-                _association(key, caps[key], held.get(key), ledger.used(key), submitted[key])
+                _association(key, caps[key], held.get(key), ledger.get_usage(key), submitted[key])
                 for key in sorted(caps, key=lambda key: (key[0], key[1] or ""))
             ),
         )
@@ -139,12 +139,12 @@ class TaskLimits:
         """
         if not any((entry.project == request.project) for entry in self.held.entries):
             return None
-        verdict = compare(_request(request), self.usage(tasks, now))
+        verdict = compare_with_limits(_to_limit_request(request), self.usage(tasks, now))
         if verdict.problems:
             return f"{verdict.problems[0].field}: {verdict.problems[0].message}."
         empty = {(e.project, e.user): cap_of(e.limits, 0.0) for e in self.held.entries}
         ledger = LimitLedger(empty, self._nodes, (), now.timestamp())
-        _, block = ledger.admit(job.tasks[0].waiting(now), FreeResources(self._nodes))
+        _, block = ledger.check_start(job.tasks[0].to_waiting_task(now), FreeResources(self._nodes))
         if block is None:
             return None
         kind = block.resource.rpartition(":")[2]
@@ -167,16 +167,16 @@ class TaskLimits:
         gpus = job.demand.nodes * job.demand.gpus
         more = sum(gpus * max(0, time_limit_s - task.time_limit_s) for task in running)
         usage = self.usage(tasks, now)
-        for association in usage.chain(*job.owner):
+        for association in usage.list_association_chain(*job.owner):
             max_wall_s = association.max_wall_s
             if max_wall_s is not None and time_limit_s > max_wall_s:
                 duration = format_duration(max_wall_s)
-                return f"{named(association)} may run a job for {duration} at most."
+                return f"{describe_association(association)} may run a job for {duration} at most."
             hours = association.tres_minutes.get(GPU_TRES)
             if not more or hours is None or hours.limit is None:
                 continue
             if hours.used * 60 + more > hours.limit * 60:
-                return f"The GPU-hours of {named(association)} do not suffice."
+                return f"The GPU-hours of {describe_association(association)} do not suffice."
         return None
 
     def reasons(
@@ -196,12 +196,12 @@ class TaskLimits:
             job = waiting[number].job
             key = block, job.record.number
             if key not in texts:
-                texts[key] = _reason(block, job, usage)
+                texts[key] = _make_pending_reason(block, job, usage)
             reasons[number] = texts[key]
         return reasons
 
 
-def _request(request: SubmitRequest) -> LimitRequest:
+def _to_limit_request(request: SubmitRequest) -> LimitRequest:
     return LimitRequest(
         project=request.project,
         user=request.owner,
@@ -211,24 +211,28 @@ def _request(request: SubmitRequest) -> LimitRequest:
     )
 
 
-def _reason(block: LimitBlock, job: LocalJob, usage: LimitUsage) -> str:
-    association = usage.of(*block.key) or AssociationUse(account=block.key[0], user=block.key[1])
-    request = _request(job.record.request.model_copy(update={"array": None}))
+def _make_pending_reason(block: LimitBlock, job: LocalJob, usage: LimitUsage) -> str:
+    association = usage.find_association(*block.key) or AssociationUse(
+        account=block.key[0], user=block.key[1]
+    )
+    request = _to_limit_request(job.record.request.model_copy(update={"array": None}))
     unsubmitted = association.model_copy(
         update={"grp_submitted": _NO_LIMIT, "max_submitted": _NO_LIMIT}
     )
     alone = usage.model_copy(update={"associations": (unsubmitted,)})
-    never = compare(request, alone).problems
+    never = compare_with_limits(request, alone).problems
     if never:
         # The limit was lowered after the job was accepted.
         return f"Can start only if a limit is raised: {never[0].message}"
     if block.resource == GPU_SECONDS:
-        text = f"{named(association)}: {hours_of(GPU_TRES, association.tres_minutes[GPU_TRES])}"
+        text = f"{describe_association(association)}: {format_hours(GPU_TRES, association.tres_minutes[GPU_TRES])}"
     elif block.resource == JOBS:
         gauge = association.grp_jobs if association.user is None else association.max_jobs
-        text = f"{named(association)}: {jobs_of(gauge)}"
+        text = f"{describe_association(association)}: {format_job_count(gauge)}"
     else:
-        text = summary(association, block.resource, usage) or named(association)
+        text = summarize_use(association, block.resource, usage) or describe_association(
+            association
+        )
     if block.behind:
         return f"Waits behind an earlier job for the limit of {text}"
     return f"Waits for the limit of {text}"

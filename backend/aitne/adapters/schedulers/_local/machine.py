@@ -10,7 +10,7 @@ import socket
 
 from aitne.adapters.schedulers._local.resources import Gpu, NodeCapacity
 from aitne.core.errors import SetupError
-from aitne.core.images import feature_of
+from aitne.core.images import format_cuda_feature
 from aitne.core.settings import LocalSettings
 from aitne.core.units import parse_gres
 
@@ -30,7 +30,7 @@ def capacities(settings: LocalSettings) -> tuple[NodeCapacity, ...]:
         else [f"node{number:02}" for number in range(1, settings.nodes + 1)]
     )
     auto = settings.gpus.strip().lower() == "auto"
-    types, features = _found() if auto else (_declared(settings.gpus), ())
+    types, features = _detect_gpus() if auto else (_parse_declared_gpus(settings.gpus), ())
     nodes = []
     for position, name in enumerate(names):
         first = 0 if auto else position * len(types)
@@ -45,7 +45,7 @@ def _host_name() -> str:
     return name[:63] or "localhost"
 
 
-def _declared(text: str) -> list[str | None]:
+def _parse_declared_gpus(text: str) -> list[str | None]:
     """Return the type of each GPU that a setting such as ``a100:4``, ``4`` or ``a100:2,v100:2``
     declares; None for a GPU without a type.
     """
@@ -61,7 +61,7 @@ def _declared(text: str) -> list[str | None]:
     return [gres.type for gres in resources for _ in range(gres.count)]
 
 
-def _found() -> tuple[list[str | None], tuple[str, ...]]:
+def _detect_gpus() -> tuple[list[str | None], tuple[str, ...]]:
     """Return the type of each GPU that NVML reports, and the feature that names the CUDA version of
     the driver. Both are empty if there is no NVML or driver.
     """
@@ -80,7 +80,7 @@ def _found() -> tuple[list[str | None], tuple[str, ...]]:
         types = [gpu_type(_text(pynvml.nvmlDeviceGetName(handle))) for handle in handles]
         # 12040 is CUDA 12.4 (nvmlSystemGetCudaDriverVersion).
         release = pynvml.nvmlSystemGetCudaDriverVersion()
-        return types, (feature_of(release // 1_000, release % 1_000 // 10),)
+        return types, (format_cuda_feature(release // 1_000, release % 1_000 // 10),)
     except pynvml.NVMLError:
         return [], ()
     finally:

@@ -14,7 +14,7 @@ from aitne.core.jobs.states import TerminationReason
 Facts = dict[str, object]
 
 
-def read_facts(run_dir: Path, identity: launcher.ProcessIdentity | None) -> Facts | None:
+def read_end_record(run_dir: Path, identity: launcher.ProcessIdentity | None) -> Facts | None:
     """Return the runner's record of how a run ended. Return None if there is no record, because the
     runner was killed; the remaining processes of the run are terminated in this case.
 
@@ -27,11 +27,11 @@ def read_facts(run_dir: Path, identity: launcher.ProcessIdentity | None) -> Fact
     """
     facts = launcher.read_exit(run_dir)
     if facts is None:
-        launcher.end_orphans(run_dir, identity)
+        launcher.terminate_orphans(run_dir, identity)
     return facts
 
 
-def _moment(seconds: object) -> object:
+def _parse_time(seconds: object) -> object:
     """Convert a number, the runner's time in seconds since 1970, to a ``datetime``; any other value
     is returned unchanged.
     """
@@ -39,13 +39,13 @@ def _moment(seconds: object) -> object:
     return datetime.fromtimestamp(float(seconds), UTC) if is_number else seconds  # type: ignore[arg-type]
 
 
-def ending_of(
-    facts: Facts | None, *, cancelled: bool, started_at: datetime | None, now: datetime
+def to_task_outcome(
+    record: Facts | None, *, cancelled: bool, started_at: datetime | None, now: datetime
 ) -> TaskOutcome:
     """Convert the runner's record of the end of a run to the outcome that the platform stores.
 
     Args:
-        facts: the record. If it is None or invalid, the outcome is ``NODE_FAILED``.
+        record: the record. If it is None or invalid, the outcome is ``NODE_FAILED``.
         cancelled: whether the job was cancelled; ``NODE_FAILED`` is then replaced by ``CANCELLED``.
         started_at: start of the run, which is used without a valid record; None: unknown.
         now: end of the run, which is used without a valid record.
@@ -55,10 +55,10 @@ def ending_of(
     try:
         ending = (
             lost
-            if facts is None
+            if record is None
             else TaskOutcome.model_validate(
-                {name: facts.get(name) for name in names}
-                | {name: _moment(facts.get(name)) for name in ("started_at", "ended_at")}
+                {name: record.get(name) for name in names}
+                | {name: _parse_time(record.get(name)) for name in ("started_at", "ended_at")}
             )
         )
     except (ValidationError, OverflowError, ValueError):

@@ -25,7 +25,7 @@ from aitne.adapters.schedulers._local.resources import (
     NodeCapacity,
     RunningTask,
     WaitingTask,
-    describe,
+    describe_demand,
 )
 
 BACKFILL_DEPTH = 500
@@ -67,7 +67,7 @@ def plan(
     whole = free.copy()
     running = list(running)
     for running_job in running:
-        free.take(running_job.demand, running_job.grants)
+        free.allocate(running_job.demand, running_job.grants)
     in_group = Counter(running_job.group for running_job in running)
     ledger = LimitLedger(caps or {}, nodes, running, now)
     head: Demand | None = None
@@ -77,7 +77,7 @@ def plan(
         if job.throttle is not None and in_group[job.group] >= job.throttle:
             result.reasons[job.key] = f"Waits for its array: at most {job.throttle} at once"
             continue
-        demand, block = ledger.admit(job, whole)
+        demand, block = ledger.check_start(job, whole)
         if block is not None:
             result.limited[job.key] = block
             ledger.reserve(job, whole)
@@ -85,16 +85,16 @@ def plan(
         grants = None
         if head is None or looked_at < BACKFILL_DEPTH:
             looked_at += head is not None
-            grants = free.choose(demand)
+            grants = free.choose_grants(demand)
         if grants is not None and head is not None and now + demand.time_limit_s > shadow:
             trial = then.copy()
-            trial.take(demand, grants)
+            trial.allocate(demand, grants)
             if trial.fits(head):
                 then = trial
             else:
                 grants = None
         if grants is not None:
-            free.take(demand, grants)
+            free.allocate(demand, grants)
             started = RunningTask(demand, grants, now + demand.time_limit_s, job.group, job.owner)
             running.append(started)
             ledger.add(started)
@@ -105,12 +105,12 @@ def plan(
             if not whole.fits(demand):
                 # The nodes have shrunk since it was accepted: it must not delay other jobs.
                 result.reasons[job.key] = (
-                    f"Waits for nodes with {describe(demand)}: no node is that large any more"
+                    f"Waits for nodes with {describe_demand(demand)}: no node is that large any more"
                 )
                 continue
             head = demand
-            result.reasons[job.key] = free.explain(head)
-            shadow, then, _ = _earliest(free, running, head, now)
+            result.reasons[job.key] = free.explain_shortage(head)
+            shadow, then, _ = _find_earliest_start(free, running, head, now)
             ledger.reserve(job, whole, shadow)
         else:
             result.reasons[job.key] = f"Waits behind {ahead} job{'s' * (ahead > 1)}"
@@ -132,21 +132,21 @@ def forecast(
     free, whole = FreeResources(nodes), FreeResources(nodes)
     ledger = LimitLedger(caps or {}, nodes, running, now)
     for running_job in running:
-        free.take(running_job.demand, running_job.grants)
+        free.allocate(running_job.demand, running_job.grants)
     going = list(running)
     starts: dict[int, float] = {}
     time = now
     for job in waiting[:FORECAST_DEPTH]:
-        demand, block = ledger.admit(job, whole)
+        demand, block = ledger.check_start(job, whole)
         if block is not None:
             ledger.reserve(job, whole)
         if block is not None or job.throttle is not None or not whole.fits(demand):
             continue
-        time, free, going = _earliest(free, going, demand, time)
-        grants = free.choose(demand)
+        time, free, going = _find_earliest_start(free, going, demand, time)
+        grants = free.choose_grants(demand)
         if grants is None:
             continue
-        free.take(demand, grants)
+        free.allocate(demand, grants)
         started = RunningTask(demand, grants, time + demand.time_limit_s, owner=job.owner)
         going.append(started)
         ledger.add(started)
@@ -154,7 +154,7 @@ def forecast(
     return starts
 
 
-def _earliest(
+def _find_earliest_start(
     free: FreeResources, running: Sequence[RunningTask], demand: Demand, now: float
 ) -> tuple[float, FreeResources, list[RunningTask]]:
     """Return the earliest time at which ``demand`` fits, the resources that are free then, and the
@@ -167,6 +167,6 @@ def _earliest(
     while not then.fits(demand) and position < len(ending):
         time = max(now, ending[position].ends_at)
         while position < len(ending) and ending[position].ends_at <= time:
-            then.give(ending[position].demand, ending[position].grants)
+            then.release(ending[position].demand, ending[position].grants)
             position += 1
     return time, then, ending[position:]

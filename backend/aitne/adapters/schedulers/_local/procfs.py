@@ -50,7 +50,9 @@ def signal_process(pid: int, started: int, number: int) -> bool:
 
 def descendants(root: int) -> dict[int, int]:
     """Return the start time of every live descendant of ``root``, by process ID."""
-    children = _listed if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else _Scanned()
+    children = (
+        _read_children if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else _Scanned()
+    )
     start_times: dict[int, int] = {}
     todo = children(root)
     visited_pids = {root}
@@ -65,7 +67,7 @@ def descendants(root: int) -> dict[int, int]:
     return start_times
 
 
-def _listed(pid: int) -> list[int]:
+def _read_children(pid: int) -> list[int]:
     children: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -83,7 +85,7 @@ class _Scanned:
 
     def __init__(self) -> None:
         self._children: dict[int, list[int]] = {}
-        for pid in everyone():
+        for pid in list_process_ids():
             fields = _stat(pid)
             if fields is not None:
                 self._children.setdefault(int(fields[1]), []).append(pid)
@@ -92,7 +94,7 @@ class _Scanned:
         return self._children.get(pid, [])
 
 
-def everyone() -> list[int]:
+def list_process_ids() -> list[int]:
     """Return the IDs of all processes on this machine that are visible to this one."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 

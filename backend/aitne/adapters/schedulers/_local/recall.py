@@ -10,8 +10,8 @@ from aitne.adapters.schedulers._local.resources import Grant
 from aitne.adapters.schedulers._local.tasks import JobIndex, LocalTask, TaskPhase
 
 
-def recall(records: Records, book: JobIndex) -> None:
-    """Set every task in ``book`` to the state that its files record.
+def recover_states(records: Records, index: JobIndex) -> None:
+    """Set every task in ``index`` to the state that its files record.
 
     A task whose last run was started becomes ``RUNNING`` if a runner claimed the run (the runner
     may have ended since), else ``SETTLING``. A run that no runner claimed was never started: it is
@@ -20,11 +20,11 @@ def recall(records: Records, book: JobIndex) -> None:
     Raises:
         OSError: the files cannot be read, or the disk is full.
     """
-    for task in book.tasks():
-        _recall(records, task)
+    for task in index.tasks():
+        _recover_state(records, task)
 
 
-def _recall(records: Records, task: LocalTask) -> None:
+def _recover_state(records: Records, task: LocalTask) -> None:
     number = task.job.record.number
     state = records.read_state(number, task.index)
     task.restart_count, task.runs = state.restart_count, state.closed_runs
@@ -37,7 +37,7 @@ def _recall(records: Records, task: LocalTask) -> None:
     if not run_dir.is_dir():
         return
     task.identity = launcher.read_identity(run_dir)
-    if task.identity is None and launcher.give_up(run_dir):
+    if task.identity is None and launcher.close_unclaimed_run(run_dir):
         shutil.rmtree(run_dir)
         return
     task.identity = task.identity or launcher.read_identity(run_dir)

@@ -19,7 +19,7 @@ import shutil
 from pathlib import Path
 from typing import TypeVar
 
-from aitne.core.jobs.layout import SCRIPT, mode_of
+from aitne.core.jobs.layout import SCRIPT, get_file_mode
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.ports.scheduler import SubmitRequest
@@ -105,9 +105,9 @@ def job_files(request: SubmitRequest) -> dict[str, bytes]:
 def write_job_files(request: SubmitRequest) -> None:
     """Write the files of a new job under this process's own account. Raises ``OSError``."""
     job_dir = Path(request.job_dir)
-    _make_private(job_dir)
+    _create_private_folder(job_dir)
     for name, content in job_files(request).items():
-        write_atomically(job_dir / name, content, mode=mode_of(name))
+        write_atomically(job_dir / name, content, mode=get_file_mode(name))
 
 
 class Records:
@@ -120,7 +120,7 @@ class Records:
 
     def prepare(self) -> None:
         """Create the folder that contains all jobs."""
-        _make_private(self.jobs)
+        _create_private_folder(self.jobs)
 
     def load(self) -> tuple[list[LocalJobRecord], int]:
         """Return all jobs in the order of their numbers, and the highest number ever assigned.
@@ -179,10 +179,10 @@ class Records:
         """Return the folder of one run of a task."""
         return self.task_dir(number, index) / f"run-{run}"
 
-    def new_run(self, number: int, index: int | None, run: int, launch: LaunchFile) -> Path:
+    def create_run(self, number: int, index: int | None, run: int, launch: LaunchFile) -> Path:
         """Create the folder of a run with its launch record, and return its path."""
         folder = self.run_dir(number, index, run)
-        _make_private(folder)
+        _create_private_folder(folder)
         write_atomically(folder / LAUNCH, launch.model_dump_json().encode())
         return folder
 
@@ -193,7 +193,7 @@ class Records:
     def write_state(self, number: int, index: int | None, state: TaskState) -> None:
         """Replace the stored state of a task."""
         folder = self.task_dir(number, index)
-        _make_private(folder)
+        _create_private_folder(folder)
         write_atomically(folder / STATE, state.model_dump_json().encode())
 
     def read_launch(self, run_dir: Path) -> LaunchFile | None:
@@ -236,8 +236,8 @@ def write_atomically(path: Path, content: bytes, *, sync: bool = False, mode: in
             os.close(folder)
 
 
-def _make_private(folder: Path) -> None:
+def _create_private_folder(folder: Path) -> None:
     """Create the folder and its missing parents, accessible only to this account."""
     if not folder.is_dir():
-        _make_private(folder.parent)
+        _create_private_folder(folder.parent)
         folder.mkdir(0o700, exist_ok=True)

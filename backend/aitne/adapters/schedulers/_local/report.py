@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from aitne.adapters.schedulers._local.records import LocalJobRecord
-from aitne.adapters.schedulers._local.resources import FreeResources, NodeCapacity, describe
+from aitne.adapters.schedulers._local.resources import FreeResources, NodeCapacity, describe_demand
 from aitne.adapters.schedulers._local.tasks import LocalJob
 from aitne.core.models.node import GpuCount, Node, NodeState
 from aitne.core.ports.scheduler import SubmitRequest
@@ -47,7 +47,7 @@ def node_record(node: NodeCapacity, free: FreeResources, cluster: str, now: date
     )
 
 
-def why_never(nodes: Sequence[NodeCapacity], request: SubmitRequest) -> str:
+def explain_never_fits(nodes: Sequence[NodeCapacity], request: SubmitRequest) -> str:
     """Return a sentence that names the request's field that no node can satisfy, with the largest
     possible value.
     """
@@ -79,4 +79,4 @@ def why_never(nodes: Sequence[NodeCapacity], request: SubmitRequest) -> str:
     demand = LocalJob(
         LocalJobRecord(number=0, submitted_at=datetime.now(UTC), request=request)
     ).demand
-    return f"resources: the cluster does not have {wants.nodes} nodes with {describe(demand)} each."
+    return f"resources: the cluster does not have {wants.nodes} nodes with {describe_demand(demand)} each."

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from aitne.core.placement.leaves import choose, fewest_leaves
+from aitne.core.placement.leaves import count_fewest_leaves, select_nearest_nodes
 from aitne.core.sizes import describe_bytes
 from aitne_train.topology.tree import TopologyTree
 
@@ -131,7 +131,7 @@ class FreeResources:
         twin.gpus = {name: list(gpus) for name, gpus in self.gpus.items()}
         return twin
 
-    def take(self, demand: Demand, grants: Iterable[Grant]) -> None:
+    def allocate(self, demand: Demand, grants: Iterable[Grant]) -> None:
         """Subtract the resources of an allocation. Nodes that the configuration no longer contains
         are skipped.
         """
@@ -143,8 +143,8 @@ class FreeResources:
                     gpu for gpu in self.gpus[grant.node] if gpu.index not in grant.gpus
                 ]
 
-    def give(self, demand: Demand, grants: Iterable[Grant]) -> None:
-        """Add the resources of an allocation that has ended; the inverse of ``take``."""
+    def release(self, demand: Demand, grants: Iterable[Grant]) -> None:
+        """Add the resources of an allocation that has ended; the inverse of ``allocate``."""
         for grant in grants:
             if grant.node in self.nodes:
                 self.cpus[grant.node] += demand.cpus
@@ -154,7 +154,7 @@ class FreeResources:
                     {*self.gpus[grant.node], *back}, key=lambda gpu: gpu.index
                 )
 
-    def choose(self, demand: Demand) -> tuple[Grant, ...] | None:
+    def choose_grants(self, demand: Demand) -> tuple[Grant, ...] | None:
         """Choose nodes and GPUs for the demand; None if too few nodes have enough free resources.
 
         Several nodes are those with the least traffic between leaves, if the topology is known.
@@ -163,11 +163,11 @@ class FreeResources:
         """
         if not self.fits(demand):
             return None
-        fitting = [name for name in self.nodes if self._fits(name, demand)]
+        fitting = [name for name in self.nodes if self._fits_on_node(name, demand)]
         order = {name: position for position, name in enumerate(self.nodes)}
         names: Sequence[str] | None
         if demand.tree is not None and demand.nodes > 1:
-            names = self._on_network(demand.tree, fitting, demand)
+            names = self._choose_by_topology(demand.tree, fitting, demand)
             if names is None:
                 return None
         else:
@@ -182,7 +182,10 @@ class FreeResources:
             names = fitting[: demand.nodes]
         chosen = sorted(names, key=order.__getitem__)
         return tuple(
-            Grant(name, tuple(gpu.index for gpu in self._gpus_for(name, demand)[: demand.gpus]))
+            Grant(
+                name,
+                tuple(gpu.index for gpu in self._list_usable_gpus(name, demand)[: demand.gpus]),
+            )
             for name in chosen
         )
 
@@ -190,19 +193,19 @@ class FreeResources:
         """Return True if enough nodes have enough free resources for the demand, among them those
         that it requires, on no more leaves than it permits.
         """
-        fitting = [name for name in self.nodes if self._fits(name, demand)]
+        fitting = [name for name in self.nodes if self._fits_on_node(name, demand)]
         if len(fitting) < demand.nodes or not set(demand.required) <= set(fitting):
             return False
         if demand.tree is None:
             return True
         if demand.nodes > 1 and len(demand.tree.fabrics) > 1:
-            return self._on_network(demand.tree, fitting, demand) is not None
+            return self._choose_by_topology(demand.tree, fitting, demand) is not None
         if demand.max_leaves is None:
             return True
-        fewest = fewest_leaves(demand.tree, fitting, demand.nodes, demand.required)
+        fewest = count_fewest_leaves(demand.tree, fitting, demand.nodes, demand.required)
         return fewest is not None and fewest <= demand.max_leaves
 
-    def _on_network(
+    def _choose_by_topology(
         self, tree: TopologyTree, fitting: Sequence[str], demand: Demand
     ) -> Sequence[str] | None:
         """Return nodes for the demand among those in ``fitting``, by the topology; None if it permits
@@ -213,40 +216,46 @@ class FreeResources:
             for name in self.nodes
             if name not in demand.exclude and tree.find_node_name(name) is not None
         ]
-        return choose(tree, fitting, demand.nodes, demand.required, demand.max_leaves, busy)
+        return select_nearest_nodes(
+            tree, fitting, demand.nodes, demand.required, demand.max_leaves, busy
+        )
 
-    def _fits(self, name: str, demand: Demand) -> bool:
+    def _fits_on_node(self, name: str, demand: Demand) -> bool:
         return (
             name not in demand.exclude
             and self.cpus[name] >= demand.cpus
             and self.memory[name] >= demand.memory_bytes
-            and (demand.gpus == 0 or len(self._gpus_for(name, demand)) >= demand.gpus)
+            and (demand.gpus == 0 or len(self._list_usable_gpus(name, demand)) >= demand.gpus)
         )
 
-    def _gpus_for(self, name: str, demand: Demand) -> list[Gpu]:
+    def _list_usable_gpus(self, name: str, demand: Demand) -> list[Gpu]:
         if demand.gpu_type is None:
             return [gpu for gpu in self.gpus[name] if gpu.type not in demand.avoid]
         return [gpu for gpu in self.gpus[name] if gpu.type == demand.gpu_type]
 
-    def explain(self, demand: Demand) -> str:
+    def explain_shortage(self, demand: Demand) -> str:
         """Return why ``demand`` does not fit now, as text with the requested and free amounts."""
-        busy = [name for name in demand.required if not self._fits(name, demand)]
+        busy = [name for name in demand.required if not self._fits_on_node(name, demand)]
         if busy:
-            return f"Waits for {describe(demand)} on {', '.join(busy)}"
+            return f"Waits for {describe_demand(demand)} on {', '.join(busy)}"
         if demand.max_leaves is not None and self.fits(replace(demand, max_leaves=None)):
             leaf = "one leaf" if demand.max_leaves == 1 else f"{demand.max_leaves} leaves"
-            return f"Waits for {demand.nodes} nodes with {describe(demand)} each on {leaf}"
+            return f"Waits for {demand.nodes} nodes with {describe_demand(demand)} each on {leaf}"
         if demand.nodes > 1:
-            able = sum(self._fits(name, demand) for name in self.nodes)
+            able = sum(self._fits_on_node(name, demand) for name in self.nodes)
             if able >= demand.nodes:
-                return f"Waits for {demand.nodes} nodes with {describe(demand)} each on one fabric"
+                return f"Waits for {demand.nodes} nodes with {describe_demand(demand)} each on one fabric"
             return (
-                f"Waits for {demand.nodes} nodes with {describe(demand)} each: "
+                f"Waits for {demand.nodes} nodes with {describe_demand(demand)} each: "
                 f"{able} of {len(self.nodes)} nodes have that free"
             )
         kind = "GPUs" if demand.gpu_type is None else f"{demand.gpu_type} GPUs"
         for need, unit, free in (
-            (demand.gpus, kind, {name: len(self._gpus_for(name, demand)) for name in self.nodes}),
+            (
+                demand.gpus,
+                kind,
+                {name: len(self._list_usable_gpus(name, demand)) for name in self.nodes},
+            ),
             (demand.cpus, "CPUs", self.cpus),
         ):
             best = max(free, key=free.__getitem__)
@@ -264,10 +273,10 @@ class FreeResources:
                 f"Waits for {describe_bytes(demand.memory_bytes, 'up')} of memory on one node: "
                 f"{describe_bytes(max_bytes, 'down')} are free"
             )
-        return f"Waits for a node on which {describe(demand)} are free together"
+        return f"Waits for a node on which {describe_demand(demand)} are free together"
 
 
-def describe(demand: Demand) -> str:
+def describe_demand(demand: Demand) -> str:
     """Describe the resources that the demand requests on each node, such as ``2 CPUs, 4 GiB and 1
     a100 GPU``.
     """

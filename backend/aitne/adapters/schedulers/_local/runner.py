@@ -80,10 +80,10 @@ def main(arguments: Sequence[str]) -> None:
         answer = CLAIMED if runner.claim() else TAKEN
         if answer == CLAIMED:
             runner.launch()
-            runner.listen()
+            runner.install_signal_handlers()
     except OSError as error:
         answer = FAILED + b" " + str(error).encode("utf-8", "replace")
-    _tell(answer)
+    _report_start(answer)
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
@@ -93,16 +93,16 @@ def main(arguments: Sequence[str]) -> None:
     os._exit(0)
 
 
-def _clears_up(pid: int) -> bool:
+def _is_clean_up_process(pid: int) -> bool:
     try:
         return os.getsid(pid) == pid and _CLEARS_UP in procfs.command_line(pid)
     except OSError:
         return False  # it has ended
 
 
-def _tell(answer: bytes) -> None:
+def _report_start(message: bytes) -> None:
     try:
-        os.write(1, answer)
+        os.write(1, message)
     except OSError:
         return  # the starter was killed; its successor identifies us by our record
 
@@ -180,7 +180,7 @@ class Runner:
             pid = self.account.start(
                 ["/usr/bin/env", "bash", SCRIPT],
                 self.job_dir,
-                lambda: as_account.job_streams(log),
+                lambda: as_account.open_job_streams(log),
                 report,
             )
             os.close(report)
@@ -213,7 +213,7 @@ class Runner:
 
     # --- supervision -----------------------------------------------------------------------------
 
-    def listen(self) -> None:
+    def install_signal_handlers(self) -> None:
         """Install the handlers through which signals become commands."""
         import signal
 
@@ -233,33 +233,33 @@ class Runner:
         import signal
 
         self._read_control()
-        door = self._open_door()
+        door = self._open_attach_socket()
         watched: list[int | socket.socket] = [self._wake, *([] if door is None else [door])]
         next_look = 0.0
-        while self._reap():
+        while self._reap_children():
             now = time.monotonic()
             if now >= next_look:
                 self._check_memory()
                 next_look = now + _TICK_S
             self._check_time()
-            self._clear_leftovers()
+            self._terminate_leftovers()
             self._kill_when_due()
-            until = self._next_event(next_look) - time.monotonic()
+            until = self._compute_next_wake_up(next_look) - time.monotonic()
             ready, _, _ = select.select(watched, [], [], max(0.0, until))
             if door is not None and door in ready:
-                self._let_in(door)
+                self._accept_attach_request(door)
             if self._wake in ready:
                 received = os.read(self._wake, 4096)
                 if signal.SIGUSR1 in received or signal.SIGTERM in received:
                     self._read_control()
                 if signal.SIGTERM in received:
-                    self._end("cancelled" if self.cancelled else "node_failed")
+                    self._terminate_script("cancelled" if self.cancelled else "node_failed")
         if door is not None:
             door.close()
             os.unlink(self._path(DOOR))
         self._write_exit()
 
-    def _open_door(self) -> socket.socket | None:
+    def _open_attach_socket(self) -> socket.socket | None:
         """Open the socket that accepts requests to start additional programs in the running job;
         return None if it cannot be created.
         """
@@ -280,12 +280,12 @@ class Runner:
             return None
         return door
 
-    def _let_in(self, door: socket.socket) -> None:
+    def _accept_attach_request(self, attach_socket: socket.socket) -> None:
         """Accept a connection and start an agent in the running job, in addition to the job's own
         processes, with the connection as its standard streams.
         """
         try:
-            connection, _ = door.accept()
+            connection, _ = attach_socket.accept()
         except OSError:
             return  # the client has disconnected
         try:
@@ -319,7 +319,7 @@ class Runner:
             setsigdef=_EVERY_SIGNAL,
         )
 
-    def _reap(self) -> bool:
+    def _reap_children(self) -> bool:
         """Collect the exit statuses of ended processes; return False if no process is left. A
         subreaper is the parent of all orphaned descendants, so it sees all of them.
         """
@@ -334,36 +334,38 @@ class Runner:
                 self.status = status
             self._beside.discard(pid)
 
-    def _next_event(self, next_look: float) -> float:
+    def _compute_next_wake_up(self, next_check: float) -> float:
         if self.kill_at is None:
-            return min(next_look, self.started + self.time_limit_s)
+            return min(next_check, self.started + self.time_limit_s)
         # SIGKILL is repeated: quickly for programs that fork meanwhile, then for one stuck in the kernel.
         now = time.monotonic()
         pause = 0.02 if now < self.kill_at + 1.0 else _TICK_S
-        return min(next_look, max(self.kill_at, now + pause))
+        return min(next_check, max(self.kill_at, now + pause))
 
     def _check_time(self) -> None:
         if self.reason is None and time.monotonic() >= self.started + self.time_limit_s:
             self._read_control()  # an extension may have been written whose signal is still pending
             if time.monotonic() >= self.started + self.time_limit_s:
-                self._note(f"its time limit of {self.time_limit_s:.0f} s is over")
-                self._end("timed_out")
+                self._write_to_job_log(f"its time limit of {self.time_limit_s:.0f} s is over")
+                self._terminate_script("timed_out")
 
     def _check_memory(self) -> None:
         processes = procfs.descendants(os.getpid())
         if self.account is None:
-            self._leave_out_agents(processes)
+            self._exclude_agents(processes)
         used = sum(map(procfs.resident_bytes, processes))
         if used > self.memory_bytes:
             # Shared pages were counted once per process; only here is the exact number worth its cost.
             used = sum(map(procfs.proportional_bytes, processes))
         self.peak_bytes = max(self.peak_bytes, used)
         if used > self.memory_bytes and self.reason in (None, "timed_out"):
-            self._note(f"it used {used >> 20} MiB of memory and may use {self.memory_bytes >> 20}")
+            self._write_to_job_log(
+                f"it used {used >> 20} MiB of memory and may use {self.memory_bytes >> 20}"
+            )
             self.reason = "out_of_memory"
             self.kill_at = time.monotonic()
 
-    def _leave_out_agents(self, processes: dict[int, int]) -> None:
+    def _exclude_agents(self, processes: dict[int, int]) -> None:
         """Remove the agents, which are programs of the platform, from the processes whose memory is
         counted. Only known processes are removed, since a program of the job's account could
         imitate an agent's command line.
@@ -375,7 +377,7 @@ class Runner:
         for pid in self._beside:
             processes.pop(pid, None)
 
-    def _end(self, reason: str) -> None:
+    def _terminate_script(self, reason: str) -> None:
         """Send SIGTERM to the leader (the job's script), which forwards it to its program.
         Processes that remain after the grace time are killed.
         """
@@ -384,11 +386,13 @@ class Runner:
         if self.status is None:
             self.reason = reason
             if reason != "timed_out":
-                self._note("it was cancelled" if reason == "cancelled" else "its node shuts down")
+                self._write_to_job_log(
+                    "it was cancelled" if reason == "cancelled" else "its node shuts down"
+                )
             os.kill(self.leader, 15)  # not reaped yet, so the number is still the leader's
         self.kill_at = min(self.kill_at or float("inf"), time.monotonic() + self.grace_s)
 
-    def _clear_leftovers(self) -> None:
+    def _terminate_leftovers(self) -> None:
         """Terminate processes that the job's script left in the background when it ended."""
         if self.status is None or self._leftovers_reported:
             return
@@ -404,7 +408,7 @@ class Runner:
             # The command line of another account's process is not read: its memory may be a file that hangs.
             spare = self.account is None and now < self.kill_at + _CLEARING_S
             for pid, started in procfs.descendants(os.getpid()).items():
-                if not (spare and _clears_up(pid)):
+                if not (spare and _is_clean_up_process(pid)):
                     procfs.signal_process(pid, started, 9)
 
     def _read_control(self) -> None:
@@ -462,14 +466,14 @@ class Runner:
         # All that could hold the other end open has ended.
         return os.read(self._trouble, as_account.REPORT_BYTES).decode("utf-8", "replace").strip()
 
-    def _note(self, what: str) -> None:
+    def _write_to_job_log(self, what: str) -> None:
         """Write a line with the reason why the job is being ended to the job's log; do nothing if
         that fails.
         """
         text = f"aitne: the job is being ended: {what}.\n".encode()
         try:
             if self.account is not None:
-                self.account.append(self.job_dir, self.log, text)
+                self.account.append_to_log(self.job_dir, self.log, text)
                 return
             log = os.open(self.log, os.O_WRONLY | os.O_APPEND)
         except OSError:

@@ -13,7 +13,7 @@ from aitne.adapters.schedulers._local.environment import base_environment, slurm
 from aitne.adapters.schedulers._local.records import LaunchFile, Records, RunGrant
 from aitne.adapters.schedulers._local.tasks import LocalTask
 from aitne.core.errors import NotAllowed
-from aitne.core.jobs.layout import log_name
+from aitne.core.jobs.layout import log_file_name
 
 
 class RunStarter:
@@ -39,7 +39,7 @@ class RunStarter:
         self._permitted = permitted
 
     @property
-    def as_users(self) -> bool:
+    def uses_user_accounts(self) -> bool:
         """Return True if jobs run under the accounts of their users."""
         return self._permitted is not None
 
@@ -54,7 +54,7 @@ class RunStarter:
         """
         record = task.job.record
         request = record.request
-        account, environment = self._as_whom(request.account)
+        account, environment = self._find_account(request.account)
         indices = record.indices
         slurm = slurm_variables(
             request,
@@ -69,12 +69,12 @@ class RunStarter:
             has_gpus=self._has_gpus,
         )
         grants = tuple(RunGrant(node=grant.node, gpus=grant.gpus) for grant in task.grants)
-        folder = self._records.new_run(record.number, task.index, run, LaunchFile(grants=grants))
-        return launcher.launch(
+        folder = self._records.create_run(record.number, task.index, run, LaunchFile(grants=grants))
+        return launcher.launch_runner(
             folder,
             job_dir=request.job_dir,
             environment=environment | slurm,
-            log=log_name(task.index),
+            log=log_file_name(task.index),
             time_limit_s=time_limit_s,
             # All nodes are this machine: the sum of its resources on all of them.
             memory_bytes=request.resources.memory_bytes * len(task.grants),
@@ -82,7 +82,7 @@ class RunStarter:
             account=account,
         )
 
-    def _as_whom(self, account: str | None) -> tuple[JobAccount | None, dict[str, str]]:
+    def _find_account(self, account: str | None) -> tuple[JobAccount | None, dict[str, str]]:
         """Return the account under which the job runs (None: the platform's own account) and the
         job's environment variables. Raises ``OSError`` if jobs may not run under the account now.
         """

@@ -17,7 +17,7 @@ from aitne.adapters.schedulers._local.resources import (
     WaitingTask,
 )
 from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason
-from aitne.core.placement.leaves import tree_of
+from aitne.core.placement.leaves import make_tree
 from aitne.core.ports.scheduler import SchedulerJob, SubmitRequest
 
 
@@ -70,7 +70,7 @@ class LocalTask:
         return base if self.index is None else f"{base}_{self.index}"
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Return True if the task has ended and will not be requeued."""
         return self.phase is TaskPhase.ENDED
 
@@ -79,7 +79,7 @@ class LocalTask:
         """Return True if the allocated resources of the task are in use."""
         return self.phase in (TaskPhase.LAUNCHING, TaskPhase.RUNNING, TaskPhase.SETTLING)
 
-    def state(self) -> TaskState:
+    def to_state(self) -> TaskState:
         """Return the state of the task as it is stored on disk."""
         closed = self.runs - 1 if self.holds_slots else self.runs
         return TaskState(
@@ -89,7 +89,7 @@ class LocalTask:
             held=self.held,
         )
 
-    def row(self, pending: str | None, expected_start_at: datetime | None) -> SchedulerJob:
+    def to_record(self, pending: str | None, expected_start_at: datetime | None) -> SchedulerJob:
         """Return the task as a record of the scheduler port."""
         ending = self.ending
         if ending is not None:
@@ -123,7 +123,7 @@ class LocalTask:
             time_limit_s=self.time_limit_s,
         )
 
-    def leaves_until(self) -> datetime | None:
+    def leaf_wait_ends_at(self) -> datetime | None:
         """Return the time until which the pending task waits for the leaves that it requests; None:
         without a limit, or it does not wait for that.
         """
@@ -132,16 +132,16 @@ class LocalTask:
             return None
         return self.startable_since + timedelta(seconds=wait_s)
 
-    def waiting(self, now: datetime) -> WaitingTask:
+    def to_waiting_task(self, now: datetime) -> WaitingTask:
         """Return the pending task as input of the planner."""
         record, demand = self.job.record, self.job.demand
-        until = self.leaves_until()
+        until = self.leaf_wait_ends_at()
         if until is not None and until <= now:
             demand = replace(demand, max_leaves=None)
         group = record.number if record.throttle is not None else 0
         return WaitingTask(self.number, demand, group, record.throttle, self.job.owner)
 
-    def running(self, now: datetime, grace_s: float) -> RunningTask:
+    def to_running_task(self, now: datetime, grace_s: float) -> RunningTask:
         """Return the running task as input of the planner. It occupies its resources until its time
         limit plus ``grace_s`` seconds, when it is killed.
         """
@@ -175,7 +175,7 @@ class LocalJob:
             required=request.nodes,
             exclude=frozenset(request.exclude),
             max_leaves=request.max_leaves,
-            tree=tree_of(request.node_paths or {}),
+            tree=make_tree(request.node_paths or {}),
         )
         indices: tuple[int | None, ...] = self.record.indices or (None,)
         self.tasks = [
@@ -196,13 +196,13 @@ class LocalJob:
         return self.record.request.project, self.record.request.owner
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Return True if every task has ended."""
-        return all(task.ended for task in self.tasks)
+        return all(task.has_ended for task in self.tasks)
 
     def last_ended_at(self) -> datetime | None:
         """Return the time when the last task ended; None if a task has not ended."""
-        if not self.ended:
+        if not self.has_ended:
             return None
         return max((task.ending.ended_at for task in self.tasks if task.ending), default=None)
 
@@ -242,7 +242,7 @@ class JobIndex:
         return [
             job
             for job in self.jobs.values()
-            if not job.ended
+            if not job.has_ended
             and any(
                 name.partition("_")[0] == str(number)
                 for name in dependencies_of(job.record.request)
@@ -255,17 +255,17 @@ def dependencies_of(request: SubmitRequest) -> tuple[str, ...]:
     return request.after + request.afterany + request.afternotok + request.aftercorr
 
 
-def dependency(book: JobIndex, task: LocalTask) -> tuple[list[str], bool]:
+def find_open_dependencies(index: JobIndex, task: LocalTask) -> tuple[list[str], bool]:
     """Return the IDs of the jobs that have to end before the task starts, and True if it can never
     start because a dependency failed.
     """
     request = task.job.record.request
     # The IDs, the tasks behind each, and which ends satisfy the dependency.
     groups = [
-        *((name, book.select(name), True, False) for name in request.after),
-        *((name, book.select(f"{name}_{task.index}"), True, False) for name in request.aftercorr),
-        *((name, book.select(name), True, True) for name in request.afterany),
-        *((name, book.select(name), False, True) for name in request.afternotok),
+        *((name, index.select(name), True, False) for name in request.after),
+        *((name, index.select(f"{name}_{task.index}"), True, False) for name in request.aftercorr),
+        *((name, index.select(name), True, True) for name in request.afterany),
+        *((name, index.select(name), False, True) for name in request.afternotok),
     ]
     open_ones = []
     for name, tasks, by_success, by_failure in groups:

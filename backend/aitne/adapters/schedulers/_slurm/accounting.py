@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from aitne.adapters.schedulers._slurm.identity import of_name
+from aitne.adapters.schedulers._slurm.identity import parse_job_name
 from aitne.adapters.schedulers._slurm.queue import SEPARATOR, node_names
 from aitne.adapters.schedulers._slurm.states import job_state
 from aitne.adapters.schedulers._slurm.times import parse_exit, parse_minutes, parse_time
@@ -36,7 +36,7 @@ FIELDS = (
 )
 
 
-def parse(output: str) -> list[SchedulerJob]:
+def parse_ended_jobs(output: str) -> list[SchedulerJob]:
     """Return the ended jobs and tasks in the output of ``sacct --duplicates``, the last run of
     each.
 
@@ -50,17 +50,17 @@ def parse(output: str) -> list[SchedulerJob]:
         values = line.split(SEPARATOR)
         if len(values) != len(FIELDS):
             continue
-        for job in _jobs(dict(zip(FIELDS, values, strict=True))):
+        for job in _parse_jobs(dict(zip(FIELDS, values, strict=True))):
             key = (job.raw["JobName"], job.scheduler_id)
             runs[key] = runs.get(key, 0) + 1
-            if key not in last or _when(job) >= _when(last[key]):
+            if key not in last or _get_submit_time(job) >= _get_submit_time(last[key]):
                 last[key] = job
     return [
         job.model_copy(update={"restart_count": runs[key] - 1})
         for key, job in last.items()
-        if job.state.terminal
+        if job.state.is_terminal
         and job.ended_at is not None
-        and not written_off(job.raw["State"], job.raw["Reason"])
+        and not is_written_off(job.raw["State"], job.raw["Reason"])
     ]
 
 
@@ -72,7 +72,7 @@ def canceller(job: SchedulerJob) -> int | None:
     return None if match is None else int(match[1])
 
 
-def written_off(state: str, reason: str) -> bool:
+def is_written_off(state: str, reason: str) -> bool:
     """Return True for the record of a job that was cancelled neither by a user (``CANCELLED by
     1001``) nor because its dependency failed: a slurmctld that starts without its saved state
     closes all open records of accounting, whatever became of the jobs.
@@ -80,12 +80,12 @@ def written_off(state: str, reason: str) -> bool:
     return state == "CANCELLED" and not reason.startswith("Dependency")
 
 
-def _when(job: SchedulerJob) -> float:
+def _get_submit_time(job: SchedulerJob) -> float:
     return job.submitted_at.timestamp() if job.submitted_at else 0.0
 
 
-def _jobs(fields: dict[str, str]) -> Iterator[SchedulerJob]:
-    ours = of_name(fields["JobName"])
+def _parse_jobs(fields: dict[str, str]) -> Iterator[SchedulerJob]:
+    ours = parse_job_name(fields["JobName"])
     if ours is None:
         return
     nodes = node_names(fields["NodeList"])
@@ -93,10 +93,10 @@ def _jobs(fields: dict[str, str]) -> Iterator[SchedulerJob]:
     state, reason = job_state(
         (fields["State"],), fields["Reason"], begun=bool(nodes), signal=signal
     )
-    over, begun = state.terminal, bool(nodes)
+    over, begun = state.is_terminal, bool(nodes)
     if not (over and begun):
         code = signal = None
-    for number, task in _tasks(fields["JobID"]):
+    for number, task in _expand_job_id(fields["JobID"]):
         yield SchedulerJob(
             scheduler_id=number,
             job_id=ours[0],
@@ -122,7 +122,7 @@ def _jobs(fields: dict[str, str]) -> Iterator[SchedulerJob]:
         )
 
 
-def _tasks(job_id: str) -> Iterator[tuple[str, int | None]]:
+def _expand_job_id(job_id: str) -> Iterator[tuple[str, int | None]]:
     """Yield a pair for each task that a job ID in the output of sacct stands for: the task's ID,
     and its array index (None: the job is not an array).
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from aitne.adapters.schedulers._slurm.errors import SubmissionFailure, failure_of_text
+from aitne.adapters.schedulers._slurm.errors import SubmissionFailure, classify_error_text
 from aitne.adapters.schedulers._slurm.queue import node_names
 from aitne.adapters.schedulers._slurm.times import parse_time
 from aitne.core.errors import SchedulerRejected
@@ -70,27 +70,27 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 
 
-def failure(output: str) -> SubmissionFailure:
+def parse_submission_failure(output: str) -> SubmissionFailure:
     """Determine from the output of a failed sbatch whether the job may have been submitted."""
     failed = _FAILED.search(output)
     # sbatch prints "Batch job submission failed" for every rejection by slurmctld, but not for an
     # option that it does not send at all.
-    return failure_of_text(output if failed is None else failed[1])
+    return classify_error_text(output if failed is None else failed[1])
 
 
-def refusal(output: str, request: SubmitRequest) -> SchedulerRejected:
+def make_rejection(output: str, request: SubmitRequest) -> SchedulerRejected:
     """Convert sbatch's error output to ``SchedulerRejected``. Its message names the field of the job
     file and the reason, then quotes Slurm.
     """
-    field, reason = _field(output, request)
-    slurm_message = words(output)
+    field, reason = _find_rejected_field(output, request)
+    slurm_message = format_error_output(output)
     if field is None:
         return SchedulerRejected(f"Slurm refused the job: {slurm_message}")
-    shown = _value(field, request)
+    shown = _format_field_value(field, request)
     return SchedulerRejected(f"{field}: {shown}{reason}. Slurm says: {slurm_message}", field)
 
 
-def words(output: str) -> str:
+def format_error_output(output: str) -> str:
     """Return the first lines of a command's error output as one line; messages of the site's own
     plugins come before Slurm's.
     """
@@ -98,7 +98,7 @@ def words(output: str) -> str:
     return " ".join(line.removeprefix("sbatch: error: ") for line in lines[:_MOST_LINES])
 
 
-def _field(output: str, request: SubmitRequest) -> tuple[str | None, str]:
+def _find_rejected_field(output: str, request: SubmitRequest) -> tuple[str | None, str]:
     if _UNEXPLAINED in output:
         # The refusal of a plugin, whose own sentence may mention anything.
         return None, ""
@@ -114,7 +114,7 @@ def _field(output: str, request: SubmitRequest) -> tuple[str | None, str]:
     return None, ""
 
 
-def _value(field: str, request: SubmitRequest) -> str:
+def _format_field_value(field: str, request: SubmitRequest) -> str:
     requested = request.resources
     value: object = {
         **{f"slurm.{name}": value for name, value in request.slurm if value and name != "extra"},
@@ -128,7 +128,7 @@ def _value(field: str, request: SubmitRequest) -> str:
     return "" if value is None else f"{value}: "
 
 
-def parse_id(output: str) -> str | None:
+def parse_job_id(output: str) -> str | None:
     """Return the ID in ``123`` or ``123;cluster`` of sbatch --parsable; None for any other
     text.
     """

@@ -55,15 +55,15 @@ class SlurmAttacher:
             Unavailable: srun could not be started.
         """
         run = target.run
-        number = self._number(target, await self._site.live([run]))
+        number = self._find_plain_job_id(target, await self._site.list_live_records([run]))
         variables = await asyncio.to_thread(environment_of, run.account)
         argv = ["srun", f"--jobid={number}", f"--nodelist={target.node}", *_OPTIONS]
         argv += ["--", *target.agent, "--attach", str(target.place.directory)]
-        return await self._command.connect(
+        return await self._command.start_connected(
             argv, account=run.account, env={**self._conf, **variables}
         )
 
-    def _number(self, target: AttachTarget, rows: Sequence[SchedulerJob]) -> str:
+    def _find_plain_job_id(self, target: AttachTarget, rows: Sequence[SchedulerJob]) -> str:
         """Return the plain job ID of the target's job or array task (such as ``15`` for ``12_3``),
         the only ID that srun accepts for a task.
         """

@@ -23,7 +23,7 @@ class Commands:
         conf = settings.slurm.conf
         self._conf = {} if conf is None else {"SLURM_CONF": str(conf)}
 
-    async def ask(self, *argv: str, timeout_s: float) -> str:
+    async def run_query(self, *argv: str, timeout_s: float) -> str:
         """Run a query under the account that reads the queue; return its output.
 
         Raises:
@@ -31,7 +31,7 @@ class Commands:
         """
         completed = await self.run(*argv, timeout_s=timeout_s)
         if completed.returncode != 0:
-            raise SchedulerUnavailable(f"{argv[0]} failed: {completed.said}")
+            raise SchedulerUnavailable(f"{argv[0]} failed: {completed.output_text}")
         return completed.stdout.decode("utf-8", "replace")
 
     async def run(self, *argv: str, account: str | None = None, timeout_s: float) -> Completed:

@@ -65,12 +65,12 @@ class SlurmConfig:
             default_amounts=default_amounts(values),
             max_switch_wait_s=_switch_wait(values),
             slurm_user=values.get("SlurmUser", "root").partition("(")[0],
-            memory_held_by=_memory_holder(values),
-            cpus_held_by=_cpu_holder(values),
+            memory_held_by=_find_memory_enforcer(values),
+            cpus_held_by=_find_cpu_enforcer(values),
             started_at=parse_time(values.get("BOOT_TIME", "")),
         )
 
-    def notes(self, *, sees_all: bool, account: str) -> Iterator[str]:
+    def list_notes(self, *, sees_all: bool, account: str) -> Iterator[str]:
         """Yield sentences for the administrator about this configuration, for example that
         ``account``, which reads the queue, does not see other users' jobs (``sees_all`` is False).
         """
@@ -115,28 +115,28 @@ def _switch_wait(values: Mapping[str, str]) -> int:
     return 300
 
 
-def _memory_holder(values: Mapping[str, str]) -> Holder:
+def _find_memory_enforcer(values: Mapping[str, str]) -> Holder:
     """Return which component enforces memory limits, from TaskPlugin and JobAcctGatherParams in
     slurm.conf and ConstrainRAMSpace in cgroup.conf.
     """
-    if "task/cgroup" in _words(values, "TaskPlugin") and _yes(values, "ConstrainRAMSpace"):
+    if "task/cgroup" in _words(values, "TaskPlugin") and _is_yes(values, "ConstrainRAMSpace"):
         return Holder.CGROUP
     gathers = not _words(values, "JobAcctGatherType") <= {"jobacct_gather/none"}
     kills = "overmemorykill" in _words(values, "JobAcctGatherParams")
     return Holder.SAMPLING if gathers and kills else Holder.NOBODY
 
 
-def _cpu_holder(values: Mapping[str, str]) -> Holder:
+def _find_cpu_enforcer(values: Mapping[str, str]) -> Holder:
     """Return which component enforces CPU limits, from TaskPlugin in slurm.conf and ConstrainCores
     in cgroup.conf.
     """
     plugins = _words(values, "TaskPlugin")
-    if "task/cgroup" in plugins and _yes(values, "ConstrainCores"):
+    if "task/cgroup" in plugins and _is_yes(values, "ConstrainCores"):
         return Holder.CGROUP
     return Holder.BINDING if "task/affinity" in plugins else Holder.NOBODY
 
 
-def _yes(values: Mapping[str, str], key: str) -> bool:
+def _is_yes(values: Mapping[str, str], key: str) -> bool:
     return values.get(key, "").lower() in ("yes", "true", "1")
 
 

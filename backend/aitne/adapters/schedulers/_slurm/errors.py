@@ -126,7 +126,7 @@ _SLURMRESTD = range(9000, 10_000)
 _COMMUNICATION = (range(1011, 1900), range(5000, 6000))
 
 
-def failure_of_number(number: int) -> SubmissionFailure:
+def classify_error_number(number: int) -> SubmissionFailure:
     """Return what Slurm's error number says about a failed submission."""
     if number in _SLURMRESTD:
         return SubmissionFailure.UNREADABLE
@@ -136,7 +136,7 @@ def failure_of_number(number: int) -> SubmissionFailure:
     return _FAILURES.get(number, default)
 
 
-def failure_of_text(text: str) -> SubmissionFailure:
+def classify_error_text(text: str) -> SubmissionFailure:
     """Return what the text of one of Slurm's errors, or a message of its commands, says about a
     failed submission.
     """
@@ -146,11 +146,11 @@ def failure_of_text(text: str) -> SubmissionFailure:
     return SubmissionFailure.REFUSED
 
 
-def refused_by_slurmctld(number: int) -> bool:
+def is_refused_by_slurmctld(number: int) -> bool:
     """Return True if only slurmctld itself gives an error this number, and only for a job that it
     does not have.
 
     A plugin of a site (JobSubmitPlugins) may give any number, most often -1.
     """
     ours = 2000 <= number < 5000 or 7000 <= number < 9000
-    return ours and failure_of_number(number) is SubmissionFailure.REFUSED
+    return ours and classify_error_number(number) is SubmissionFailure.REFUSED

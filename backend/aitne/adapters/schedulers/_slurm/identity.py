@@ -15,32 +15,32 @@ _COMMENT = re.compile(rf"aitne:({_UUID}):([1-9][0-9]{{0,8}})")
 _NAME = re.compile(rf"aitne-({_UUID})-([1-9][0-9]{{0,8}})")
 
 
-def comment(job_id: UUID, attempt: int) -> str:
+def make_comment(job_id: UUID, attempt: int) -> str:
     """Return the Slurm comment by which the platform recognizes an attempt of a job."""
     return f"aitne:{job_id}:{attempt}"
 
 
-def name(job_id: UUID, attempt: int) -> str:
+def make_job_name(job_id: UUID, attempt: int) -> str:
     """Return the Slurm job name of an attempt. It does not contain the name that the user gave the
     job.
     """
     return f"aitne-{job_id}-{attempt}"
 
 
-def of_comment(text: str) -> tuple[UUID, int] | None:
+def parse_comment(text: str) -> tuple[UUID, int] | None:
     """Parse a Slurm comment: return the job's UUID and the attempt, or None if it is not exactly a
     comment of the platform.
     """
-    return _read(_COMMENT, text)
+    return _parse_identity(_COMMENT, text)
 
 
-def of_name(text: str) -> tuple[UUID, int] | None:
+def parse_job_name(text: str) -> tuple[UUID, int] | None:
     """Parse a Slurm job name: return the job's UUID and the attempt, or None if it is not a name of
     the platform.
     """
-    return _read(_NAME, text)
+    return _parse_identity(_NAME, text)
 
 
-def _read(pattern: re.Pattern[str], text: str) -> tuple[UUID, int] | None:
+def _parse_identity(pattern: re.Pattern[str], text: str) -> tuple[UUID, int] | None:
     match = pattern.fullmatch(text)
     return None if match is None else (UUID(match[1]), int(match[2]))

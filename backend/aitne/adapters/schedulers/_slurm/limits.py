@@ -35,7 +35,7 @@ class _Shape:
     gres: tuple[tuple[str, int], ...]
 
     @classmethod
-    def of(cls, node: Node) -> _Shape:
+    def from_node(cls, node: Node) -> _Shape:
         return cls(
             node.cpu_total,
             node.memory_total_bytes,
@@ -67,13 +67,13 @@ class ClusterLimits:
         self.nodes = frozenset(node.name for node in cluster.nodes)
         self._partitions = {partition.name: partition for partition in cluster.partitions}
         self._qos_flags = qos_flags
-        shapes = {node.name: _Shape.of(node) for node in cluster.nodes}
+        shapes = {node.name: _Shape.from_node(node) for node in cluster.nodes}
         self._shapes = {
             partition.name: Counter(shapes[name] for name in partition.nodes if name in shapes)
             for partition in cluster.partitions
         }
 
-    def longest_s(self, partition: str) -> int | None:
+    def get_max_time_limit_s(self, partition: str) -> int | None:
         """Return the maximum time limit of the partition, in seconds; None if it has none, or the
         partition is unknown.
         """
@@ -91,7 +91,7 @@ class ClusterLimits:
             return None
         return [self._partitions[name] for name in names]
 
-    def why_never(self, request: SubmitRequest) -> SchedulerRejected | None:
+    def find_rejection(self, request: SubmitRequest) -> SchedulerRejected | None:
         """Return an error with the reason why none of the job's partitions can ever run it; None if
         one can, or if only Slurm can decide.
         """
@@ -106,32 +106,36 @@ class ClusterLimits:
     ) -> Iterator[SchedulerRejected | None]:
         wants, shapes = request.resources, self._shapes[partition.name]
         label = f"partition {partition.name}"
-        if not self._overridden(request):
+        if not self._may_qos_override(request):
             limit = partition.max_time_s
             asked = not request.default_time_limit
             if asked and limit is not None and request.time_limit_s > limit:
                 amount = format_duration(request.time_limit_s)
-                yield _no("max_duration", amount, f"{label} allows {format_duration(limit)}")
+                yield _make_rejection(
+                    "max_duration", amount, f"{label} allows {format_duration(limit)}"
+                )
             if partition.max_nodes is not None and wants.nodes > partition.max_nodes:
-                yield _no("resources.nodes", wants.nodes, f"{label} allows {partition.max_nodes}")
+                yield _make_rejection(
+                    "resources.nodes", wants.nodes, f"{label} allows {partition.max_nodes}"
+                )
         if not shapes:
             return
         if wants.nodes > shapes.total():
-            yield _no("resources.nodes", wants.nodes, f"{label} has {shapes.total()}")
+            yield _make_rejection("resources.nodes", wants.nodes, f"{label} has {shapes.total()}")
         largest_node = f"the largest node of {label} has"
         if wants.cpu > (cpus := max(shape.cpus for shape in shapes)):
-            yield _no("resources.cpu", wants.cpu, f"{largest_node} {cpus}")
+            yield _make_rejection("resources.cpu", wants.cpu, f"{largest_node} {cpus}")
         if wants.memory_bytes > (memory := max(shape.memory_bytes for shape in shapes)):
             amount = describe_bytes(wants.memory_bytes, "up")
             largest = describe_bytes(memory, "down")
-            yield _no("resources.memory", amount, f"{largest_node} {largest}")
+            yield _make_rejection("resources.memory", amount, f"{largest_node} {largest}")
         kind = wants.gpu.type
         if wants.gpu.count > (gpus := max(shape.gpu_count(kind) for shape in shapes)):
             amount = f"{wants.gpu.count} of type {kind}" if kind else str(wants.gpu.count)
-            yield _no("resources.gpu", amount, f"{largest_node} {gpus}")
+            yield _make_rejection("resources.gpu", amount, f"{largest_node} {gpus}")
         for name, count in wants.gres.items():
             if count > (there := max(shape.gres_count(name) for shape in shapes)):
-                yield _no(f"resources.gres.{name}", count, f"{largest_node} {there}")
+                yield _make_rejection(f"resources.gres.{name}", count, f"{largest_node} {there}")
         fitting = sum(number for shape, number in shapes.items() if _fits(shape, request))
         if fitting < wants.nodes:
             yield SchedulerRejected(
@@ -140,7 +144,7 @@ class ClusterLimits:
                 "resources",
             )
 
-    def _overridden(self, request: SubmitRequest) -> bool:
+    def _may_qos_override(self, request: SubmitRequest) -> bool:
         """Return True if a QOS may override the partition's limits: the job's QOS, or any QOS if
         the job names none.
         """
@@ -161,5 +165,5 @@ def _fits(shape: _Shape, request: SubmitRequest) -> bool:
     )
 
 
-def _no(field: str, amount: object, limit: str) -> SchedulerRejected:
+def _make_rejection(field: str, amount: object, limit: str) -> SchedulerRejected:
     return SchedulerRejected(f"{field}: {amount} is too much; {limit}.", field)

@@ -10,7 +10,7 @@ from aitne.adapters.schedulers._slurm.queue import node_names
 from aitne.adapters.schedulers._slurm.times import parse_limit, parse_time
 from aitne.adapters.slurm_numbers import is_number
 from aitne.core.models.node import GpuCount, GresCount, Node, NodeState, Partition, Reservation
-from aitne.core.units import read_gres, read_tres
+from aitne.core.units import parse_slurm_gres, parse_slurm_tres
 
 _S = NodeState
 _DEFAULT_MEMORY = {
@@ -33,7 +33,7 @@ _BASE = {
 }
 
 
-def pairs(line: str) -> dict[str, str]:
+def parse_pairs(line: str) -> dict[str, str]:
     """Return the ``Key=value`` pairs in one line of scontrol's output.
 
     Values may contain spaces (``OS=Linux 6.1 #1 SMP``). If a key is repeated, its first value is
@@ -54,7 +54,7 @@ def pairs(line: str) -> dict[str, str]:
 def _lines(output: str, first_key: str) -> Iterator[dict[str, str]]:
     for line in output.splitlines():
         if line.startswith(f"{first_key}="):
-            yield pairs(line)
+            yield parse_pairs(line)
 
 
 def node_state(words: Iterable[str]) -> NodeState:
@@ -89,13 +89,13 @@ def gres_counts(text: str) -> dict[tuple[str, str | None], int]:
     ``gpu:h200:4(S:0-1),shard:8``; parts that cannot be parsed are ignored.
     """
     counts: dict[tuple[str, str | None], int] = {}
-    for gres in read_gres(text):
+    for gres in parse_slurm_gres(text):
         key = (gres.kind, gres.type)
         counts[key] = counts.get(key, 0) + gres.count
     return counts
 
 
-def _used(
+def _parse_used_gres(
     fields: dict[str, str], total: dict[tuple[str, str | None], int]
 ) -> dict[tuple[str, str | None], int]:
     """Return the allocated count of each GRES: from AllocTRES if the site counts the GRES as TRES,
@@ -104,7 +104,7 @@ def _used(
     For shards, GresUsed of 22.05 is the number of their GPUs, not of the shards.
     """
     used = gres_counts(fields.get("GresUsed", ""))
-    for gres in read_tres(fields.get("AllocTRES", "")):
+    for gres in parse_slurm_tres(fields.get("AllocTRES", "")):
         types = [gres_type for known_kind, gres_type in total if known_kind == gres.kind]
         if gres.type is not None:
             used[(gres.kind, gres.type)] = gres.count
@@ -120,7 +120,7 @@ def parse_nodes(output: str, cluster: str, seen_at: datetime) -> tuple[Node, ...
 
 def _node(fields: dict[str, str], cluster: str, seen_at: datetime) -> Node:
     total = gres_counts(fields.get("Gres", ""))
-    used = _used(fields, total)
+    used = _parse_used_gres(fields, total)
     word = fields.get("State", "UNKNOWN")
     state = node_state(word.split("+"))
     name, address = fields["NodeName"], fields.get("NodeAddr")

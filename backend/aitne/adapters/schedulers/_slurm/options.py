@@ -14,7 +14,7 @@ from pathlib import PurePath
 from aitne.adapters.schedulers._slurm import identity
 from aitne.core.cluster.queue_defaults import NO_LIMIT_S
 from aitne.core.errors import SchedulerRejected
-from aitne.core.jobs.layout import log_name
+from aitne.core.jobs.layout import log_file_name
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.resources import MemoryRequest, Resources
 from aitne.core.ports.scheduler import SubmitRequest
@@ -25,7 +25,7 @@ UNLIMITED = "UNLIMITED"
 _FIRST_UTS = 1_000_000
 """Lowest start time in seconds since 1970 that Slurm accepts in its format ``uts``."""
 _OWN_RULE = frozenset({"account", "exclude", "extra", "requeue", "signal", "time_min"})
-"""Fields of ``SlurmOptions`` that ``options`` converts individually."""
+"""Fields of ``SlurmOptions`` that ``make_sbatch_arguments`` converts individually."""
 _SAME_NAME = {
     name: f"--{name.replace('_', '-')}"
     for name in SlurmOptions.model_fields
@@ -47,7 +47,7 @@ of the job.
 """
 
 
-def options(
+def make_sbatch_arguments(
     request: SubmitRequest, *, accounting: bool, allowed: Sequence[str] = ()
 ) -> Iterator[str]:
     """Yield all options of sbatch for ``request``; the script is passed on stdin.
@@ -60,12 +60,12 @@ def options(
     """
     wants, slurm = request.resources, request.slurm
     for option in slurm.extra:
-        yield _checked(option, allowed)
+        yield _check_extra_option(option, allowed)
         # For an option that lacks its value, sbatch takes the next word as the value: this one.
         yield "--parsable"
     yield "--parsable"
-    yield f"--job-name={identity.name(request.job_id, request.attempt)}"
-    yield f"--comment={identity.comment(request.job_id, request.attempt)}"
+    yield f"--job-name={identity.make_job_name(request.job_id, request.attempt)}"
+    yield f"--comment={identity.make_comment(request.job_id, request.attempt)}"
     yield f"--chdir={request.job_dir}"
     yield f"--output={_log(request)}"
     # A requeued job appends to its log.
@@ -126,7 +126,7 @@ def options(
         yield f"--time-min={format_slurm_time(slurm.time_min)}"
     if slurm.signal:
         yield f"--signal={_signal(slurm.signal)}"
-    if (requeue := requeues(request)) is not None:
+    if (requeue := may_requeue(request)) is not None:
         yield "--requeue" if requeue else "--no-requeue"
 
 
@@ -149,46 +149,46 @@ def _placement(request: SubmitRequest) -> Iterator[str]:
         yield f"--switches={request.max_leaves}{wait}"
 
 
-def _cpus_per_task(wants: Resources) -> int | None:
+def _cpus_per_task(resources: Resources) -> int | None:
     """Return the value of ``--cpus-per-task``; None for Slurm's default of one CPU.
 
     Without the option, SLURM_CPUS_PER_TASK is unset, as it is for the same script with sbatch.
     """
-    if wants.cpus_per_task is not None or wants.tasks_per_node is not None:
-        return wants.cpus_per_task
-    return wants.cpu if wants.cpu > 1 else None
+    if resources.cpus_per_task is not None or resources.tasks_per_node is not None:
+        return resources.cpus_per_task
+    return resources.cpu if resources.cpu > 1 else None
 
 
-def _memory(wants: Resources) -> str | None:
+def _memory(resources: Resources) -> str | None:
     """Return the option that requests the memory, rounded up to MiB; None if Slurm decides."""
-    if wants.memory_request is MemoryRequest.DEFAULT:
+    if resources.memory_request is MemoryRequest.DEFAULT:
         return None
-    if wants.memory_request is MemoryRequest.ALL:
+    if resources.memory_request is MemoryRequest.ALL:
         return "--mem=0"
-    for name, parts in (("mem-per-cpu", wants.cpu), ("mem-per-gpu", wants.gpu.count)):
-        if name in wants.sbatch_options and parts:
-            return f"--{name}={-(-wants.memory_bytes // (parts << 20))}M"
-    return f"--mem={-(-wants.memory_bytes // (1 << 20))}M"
+    for name, parts in (("mem-per-cpu", resources.cpu), ("mem-per-gpu", resources.gpu.count)):
+        if name in resources.sbatch_options and parts:
+            return f"--{name}={-(-resources.memory_bytes // (parts << 20))}M"
+    return f"--mem={-(-resources.memory_bytes // (1 << 20))}M"
 
 
-def _gpus(wants: Resources) -> list[str]:
+def _gpus(resources: Resources) -> list[str]:
     """Return the options other than ``--gres`` that request the GPUs; empty if none is chosen, or if
     the GPUs of a node are not the same number for each task.
     """
-    count, tasks = wants.gpu.count, wants.tasks_per_node or 0
+    count, tasks = resources.gpu.count, resources.tasks_per_node or 0
     numbers = {
         "gpus-per-node": count,
         "gpus-per-task": count // tasks if tasks and not count % tasks else 0,
-        "gpus": count * wants.nodes,
+        "gpus": count * resources.nodes,
     }
     return [
-        f"--{name}={wants.gpu.model_copy(update={'count': number})}"
+        f"--{name}={resources.gpu.model_copy(update={'count': number})}"
         for name, number in numbers.items()
-        if name in wants.sbatch_options and number
+        if name in resources.sbatch_options and number
     ]
 
 
-def requeues(request: SubmitRequest) -> bool | None:
+def may_requeue(request: SubmitRequest) -> bool | None:
     """Return True if Slurm may requeue the job by itself; None if Slurm decides (JobRequeue).
 
     Slurm has no option for the maximum number of requeues. The platform's controller reads the
@@ -201,12 +201,12 @@ def requeues(request: SubmitRequest) -> bool | None:
     return None if request.max_requeues is None else request.max_requeues > 0
 
 
-def _gres(wants: Resources, *, gpus: bool) -> str:
+def _gres(resources: Resources, *, gpus: bool) -> str:
     """Return the value of sbatch's ``--gres``, such as ``gpu:a100:4,shard:2``: GPUs, unless another
     option requests them, and other GRES per node; empty if there are none.
     """
-    parts = [f"gpu:{wants.gpu}"] if gpus and wants.gpu.count else []
-    return ",".join([*parts, *(f"{name}:{count}" for name, count in wants.gres.items())])
+    parts = [f"gpu:{resources.gpu}"] if gpus and resources.gpu.count else []
+    return ",".join([*parts, *(f"{name}:{count}" for name, count in resources.gres.items())])
 
 
 def _log(request: SubmitRequest) -> PurePath:
@@ -215,11 +215,11 @@ def _log(request: SubmitRequest) -> PurePath:
     """
     folder = request.job_dir.replace("%", "%%")
     if request.array is None:
-        return PurePath(folder) / log_name(None)
-    return PurePath(folder) / log_name(0).replace("0", "%a")
+        return PurePath(folder) / log_file_name(None)
+    return PurePath(folder) / log_file_name(0).replace("0", "%a")
 
 
-def _checked(option: str, allowed: Sequence[str]) -> str:
+def _check_extra_option(option: str, allowed: Sequence[str]) -> str:
     name = option.partition("=")[0]
     if name in allowed and name not in _OURS:
         return option

@@ -57,7 +57,7 @@ class SlurmOutside:
         if it was unknown; oldest query first.
         """
 
-    async def list(self, accounts: Collection[str]) -> Sequence[OutsideJob]:
+    async def list_jobs(self, accounts: Collection[str]) -> Sequence[OutsideJob]:
         """Return the accounts' jobs that were not submitted through the platform. One squeue is
         run, and its output is parsed in a thread.
         """
@@ -67,7 +67,7 @@ class SlurmOutside:
             self._reader = outside_records.OutsideReader(fields)
         return await asyncio.to_thread(self._reader.read, output, mark, known)
 
-    async def ended(self, runs: Sequence[OutsideRun]) -> Sequence[OutsideJob]:
+    async def find_ended_jobs(self, runs: Sequence[OutsideRun]) -> Sequence[OutsideJob]:
         """Return the records of those jobs in ``runs`` that have ended, by one sacct.
 
         Raises:
@@ -80,19 +80,19 @@ class SlurmOutside:
             return ()
         output = await self._sacct(",".join(numbers), outside_records.ACCOUNTING_FIELDS)
         records = await asyncio.to_thread(
-            lambda: outside_records.fold(outside_records.parse_ended(output))
+            lambda: outside_records.merge_records(outside_records.parse_ended_outside_jobs(output))
         )
         by_run = {(run.scheduler_id, run.account): run for run in runs}
         return [
             record
             for record in records
-            if record.state.terminal
+            if record.state.is_terminal
             and (run := by_run.get((record.scheduler_id, record.account))) is not None
             and record.submitted_at >= run.submitted_at
         ]
 
     async def _sacct(self, numbers: str, fields: Sequence[str]) -> str:
-        return await self._site.ask(
+        return await self._site.run_query(
             "sacct",
             "--allusers",
             "--allocations",
@@ -106,7 +106,7 @@ class SlurmOutside:
             timeout_s=_ACCOUNTING_TIMEOUT_S,
         )
 
-    async def act(self, run: OutsideRun, action: OutsideAction) -> None:
+    async def perform_action(self, run: OutsideRun, action: OutsideAction) -> None:
         """Cancel, hold or release the job with a command of Slurm, as the job's account. Before
         that, Slurm's record must confirm the job's account and submission time.
 
@@ -120,15 +120,15 @@ class SlurmOutside:
         )
         reader = outside_records.OutsideReader(fields)
         jobs = reader.read(output, mark, {run.account}, only=run.scheduler_id)
-        if not any(_is_of(run, job) for job in jobs if not job.state.terminal):
+        if not any(_is_record_of_run(run, job) for job in jobs if not job.state.is_terminal):
             return
         completed = await self._site.commands.run(
             *_ARGV[action], run.scheduler_id, account=run.account, timeout_s=self._site.timeout_s
         )
-        if completed.returncode == 0 or _GONE.search(completed.said):
+        if completed.returncode == 0 or _GONE.search(completed.output_text):
             return
-        message = f"Job {run.scheduler_id} cannot be changed: {completed.said}"
-        if completed.returncode > 0 and "denied" in completed.said.lower():
+        message = f"Job {run.scheduler_id} cannot be changed: {completed.output_text}"
+        if completed.returncode > 0 and "denied" in completed.output_text.lower():
             raise SchedulerRejected(message)
         raise SchedulerUnavailable(message)
 
@@ -144,24 +144,24 @@ class SlurmOutside:
                 f"The log belongs to {log.account}, and this platform has no broker that could "
                 "read it as that account."
             )
-        path = await self.log_path(log)
+        path = await self.find_log_path(log)
         if path is None:
             return LogChunk(data=b"", offset=0, size=0)
-        return await asyncio.to_thread(files.read_path, path, offset=offset, limit=limit)
+        return await asyncio.to_thread(files.read_outside_log, path, offset=offset, limit=limit)
 
-    async def log_path(self, log: OutsideLog) -> str | None:
+    async def find_log_path(self, log: OutsideLog) -> str | None:
         """Return the path of the log; None if it is not known yet. For a task of an array,
         wildcards in the path's pattern are replaced, if necessary with values from Slurm's record
         of the task.
         """
         if log.task is None:
             return log.path
-        if not outside_records.OF_RUN & log_pattern.wildcards(log.path):
+        if not outside_records.OF_RUN & log_pattern.list_wildcards(log.path):
             return outside_records.log_of_task(log.path, log.task)
         # Readers that follow a log ask several times in a second.
         asked_at, path = self._paths.get(log, (-math.inf, None))
         if path is None and time.monotonic() - asked_at > _ASK_AGAIN_S:
-            record = await self._task(log)
+            record = await self._find_task_record(log)
             if record is not None:
                 path = outside_records.log_of_task(log.path, log.task, record)
             self._paths[log] = time.monotonic(), path
@@ -169,7 +169,7 @@ class SlurmOutside:
                 del self._paths[next(iter(self._paths))]
         return path
 
-    async def _task(self, log: OutsideLog) -> Mapping[str, str] | None:
+    async def _find_task_record(self, log: OutsideLog) -> Mapping[str, str] | None:
         """Return the queue's or accounting's record of an array's task; None if the task has not
         started.
 
@@ -178,7 +178,7 @@ class SlurmOutside:
         """
         number, live = f"{log.scheduler_id}_{log.task}", False
         output, mark, fields = await self._site.squeue(queue.FIELDS, f"--user={log.account}")
-        for text in queue.records(output, mark):
+        for text in queue.split_records(output, mark):
             values = text.split(queue.SEPARATOR)
             row = dict(zip(fields, values, strict=False))
             if len(values) == len(fields) and row["UserName"] == log.account:
@@ -205,7 +205,7 @@ class SlurmOutside:
         """Do nothing: no resources are held."""
 
 
-def _is_of(run: OutsideRun, job: OutsideJob) -> bool:
+def _is_record_of_run(run: OutsideRun, job: OutsideJob) -> bool:
     """Return True if Slurm's record belongs to the run: ID and account are equal, and so are the
     submission times, unless the job was requeued, which changes its time.
     """

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from aitne.adapters.schedulers._slurm import queue
-from aitne.adapters.schedulers._slurm.accounting import written_off
-from aitne.adapters.schedulers._slurm.identity import of_comment, of_name
-from aitne.adapters.schedulers._slurm.reasons import sentence
+from aitne.adapters.schedulers._slurm.accounting import is_written_off
+from aitne.adapters.schedulers._slurm.identity import parse_comment, parse_job_name
+from aitne.adapters.schedulers._slurm.reasons import format_pending_reason
 from aitne.adapters.schedulers._slurm.states import job_state
 from aitne.adapters.schedulers._slurm.times import parse_exit, parse_limit, parse_time
 from aitne.adapters.slurm_numbers import NO_VAL
@@ -30,8 +30,8 @@ from aitne.core.units import (
     Gres,
     parse_array,
     parse_memory,
-    read_gres,
-    read_tres,
+    parse_slurm_gres,
+    parse_slurm_tres,
 )
 
 FIELDS = (
@@ -56,7 +56,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 _NO_TEXT = ("", "(null)", "N/A", "None")
 
 
-def parse(record: str, fields: Sequence[str]) -> OutsideJob | None:
+def parse_squeue_record(record: str, fields: Sequence[str]) -> OutsideJob | None:
     """Parse one record of squeue; return None for a job that was submitted through the platform,
     and for an incomplete record.
     """
@@ -65,13 +65,13 @@ def parse(record: str, fields: Sequence[str]) -> OutsideJob | None:
         return None
     row = dict(zip(fields, values, strict=True))
     submitted_at = parse_time(row["SubmitTime"])
-    if submitted_at is None or of_comment(row["Comment"]) is not None:
+    if submitted_at is None or parse_comment(row["Comment"]) is not None:
         return None
     nodes = queue.node_names(row["NodeList"])
     code, signal = parse_exit(row.get("exit_code", ""))
     reason = row["Reason"]
     state, termination = job_state((row["State"],), reason, begun=bool(nodes), signal=signal)
-    over, waits = state.terminal, state is JobState.QUEUED
+    over, waits = state.is_terminal, state is JobState.QUEUED
     begun = bool(nodes) and not waits
     if not (over and begun):
         code = signal = None
@@ -84,10 +84,10 @@ def parse(record: str, fields: Sequence[str]) -> OutsideJob | None:
     path = _log_path(row, is_array=is_array, begun=begun)
     return OutsideJob(
         **dict(run),
-        name=_text(row["Name"])[:_MOST_NAME] or number,
+        name=_clean_text(row["Name"])[:_MOST_NAME] or number,
         state=state,
         reason=termination,
-        pending_reason=sentence(reason, row.get("Dependency", "")) if waits else None,
+        pending_reason=format_pending_reason(reason, row.get("Dependency", "")) if waits else None,
         restart_count=int(count) if count.isdecimal() else 0,
         exit_code=code,
         signal=signal,
@@ -98,18 +98,18 @@ def parse(record: str, fields: Sequence[str]) -> OutsideJob | None:
         ended_at=parse_time(row["EndTime"]) if over else None,
         expected_start_at=start if waits else None,
         time_limit_s=parse_limit(row["TimeLimit"]),
-        charged_account=_text(row["Account"]) or None,
+        charged_account=_clean_text(row["Account"]) or None,
         resources=_resources(row),
         array=tasks if is_array else None,
-        tasks={state: _number_of(tasks)} if is_array else {},
-        command=_text(row["Command"]) or None,
-        workdir=_text(row["WorkDir"]) or None,
+        tasks={state: _count_tasks(tasks)} if is_array else {},
+        command=_clean_text(row["Command"]) or None,
+        workdir=_clean_text(row["WorkDir"]) or None,
         log=None if path is None else OutsideLog(**dict(run), path=path),
-        raw={name: _text(value) for name, value in row.items()},
+        raw={name: _clean_text(value) for name, value in row.items()},
     )
 
 
-def parse_ended(output: str) -> Iterator[OutsideJob]:
+def parse_ended_outside_jobs(output: str) -> Iterator[OutsideJob]:
     """Yield the ended jobs in the output of sacct, each task of an array as a separate record."""
     for line in output.splitlines():
         values = line.split(queue.SEPARATOR)
@@ -120,10 +120,10 @@ def parse_ended(output: str) -> Iterator[OutsideJob]:
         nodes = queue.node_names(row["NodeList"])
         code, signal = parse_exit(row["ExitCode"])
         state, reason = job_state((row["State"],), row["Reason"], begun=bool(nodes), signal=signal)
-        if submitted_at is None or of_name(row["JobName"]) is not None:
+        if submitted_at is None or parse_job_name(row["JobName"]) is not None:
             continue
         # A slurmctld that lost a job leaves it running in accounting for ever, or writes it off.
-        if not state.terminal or ended_at is None or written_off(row["State"], row["Reason"]):
+        if not state.is_terminal or ended_at is None or is_written_off(row["State"], row["Reason"]):
             state, ended_at = JobState.UNKNOWN, None
         number, underscore, task = row["JobID"].partition("_")
         yield OutsideJob(
@@ -143,14 +143,14 @@ def parse_ended(output: str) -> Iterator[OutsideJob]:
         )
 
 
-def fold(records: Iterable[OutsideJob]) -> list[OutsideJob]:
+def merge_records(records: Iterable[OutsideJob]) -> list[OutsideJob]:
     """Merge records of accounting: return one for each job, from its last run, and one for all
     tasks of an array. An array has an end time only if all of its tasks have ended.
     """
     by_run: dict[tuple[str, str], list[OutsideJob]] = defaultdict(list)
     for record in records:
         by_run[record.scheduler_id, record.account].append(record)
-    return [_last_or_all(of_run) for of_run in by_run.values()]
+    return [_merge_job_records(of_run) for of_run in by_run.values()]
 
 
 class OutsideReader:
@@ -174,12 +174,12 @@ class OutsideReader:
         completely.
         """
         groups: dict[tuple[str, str], _Group] = {}
-        for text in queue.records(output, mark):
+        for text in queue.split_records(output, mark):
             start = text.split(queue.SEPARATOR, self._account + 1)
             if len(start) <= self._account + 1 or start[self._account] not in accounts:
                 continue
             values = text.split(queue.SEPARATOR)
-            if len(values) != len(self.fields) or of_comment(values[0]) is not None:
+            if len(values) != len(self.fields) or parse_comment(values[0]) is not None:
                 continue
             row = dict(zip(self.fields, values, strict=True))
             key = (row["JobArrayID"].partition("_")[0], row["UserName"])
@@ -188,12 +188,12 @@ class OutsideReader:
             groups.setdefault(key, _Group()).add(text, row)
         known, self._known = self._known, {}
         jobs = []
-        for group in _most_relevant(groups):
+        for group in _select_most_relevant(groups):
             text = group.representative
-            job = known[text] if text in known else parse(text, self.fields)
+            job = known[text] if text in known else parse_squeue_record(text, self.fields)
             if job is not None:
                 self._known[text] = job
-                jobs.append(group.complete(job))
+                jobs.append(group.complete_job(job))
         return jobs
 
 
@@ -217,7 +217,7 @@ class _Group:
         state, _ = _state(row["State"], row["Reason"])
         tasks = row["ArrayTaskID"]
         is_array = tasks not in _NO_TEXT
-        self.counts[state] += _number_of(tasks) if is_array else 1
+        self.counts[state] += _count_tasks(tasks) if is_array else 1
         self.texts.setdefault(state, text)
         if is_array:
             self.tasks.append(tasks)
@@ -229,7 +229,7 @@ class _Group:
             self.submitted_at = [first]
         if start is not None and state is not JobState.QUEUED:
             self.started_at = min(start, self.started_at or start)
-        if state.terminal and (end := parse_time(row["EndTime"])) is not None:
+        if state.is_terminal and (end := parse_time(row["EndTime"])) is not None:
             self.ended_at = max(end, self.ended_at or end)
 
     @property
@@ -237,7 +237,7 @@ class _Group:
         return state_of_tasks(self.counts) if self.tasks else next(iter(self.counts))
 
     @property
-    def age(self) -> datetime:
+    def first_submitted_at(self) -> datetime:
         return self.submitted_at[0] if self.submitted_at else _NEVER
 
     @property
@@ -247,7 +247,7 @@ class _Group:
         """
         return self.texts.get(self.state) or next(iter(self.texts.values()))
 
-    def complete(self, job: OutsideJob) -> OutsideJob:
+    def complete_job(self, job: OutsideJob) -> OutsideJob:
         """Return ``job``, the parsed ``representative``, with the fields replaced that all tasks of
         the group determine, such as nodes and start time.
         """
@@ -257,30 +257,32 @@ class _Group:
         names = sorted({name for text in self.nodes for name in queue.node_names(text)})
         return job.model_copy(
             update={
-                "submitted_at": self.age,
+                "submitted_at": self.first_submitted_at,
                 "state": state,
                 "nodes": tuple(names[:_MOST_NODES]),
                 "started_at": self.started_at,
-                "ended_at": self.ended_at if state.terminal else None,
+                "ended_at": self.ended_at if state.is_terminal else None,
                 "array": _indices(self.tasks),
                 "tasks": {state: self.counts[state] for state in sorted(self.counts)},
             }
         )
 
 
-def _most_relevant(groups: Mapping[tuple[str, str], _Group]) -> Iterator[_Group]:
+def _select_most_relevant(groups: Mapping[tuple[str, str], _Group]) -> Iterator[_Group]:
     live: dict[str, list[_Group]] = defaultdict(list)
     ended: dict[str, list[_Group]] = defaultdict(list)
     for (_, account), group in groups.items():
-        (ended if group.state.terminal else live)[account].append(group)
+        (ended if group.state.is_terminal else live)[account].append(group)
     for of_account in live.values():
-        yield from sorted(of_account, key=lambda group: group.age)[:MOST_OF_ACCOUNT]
+        yield from sorted(of_account, key=lambda group: group.first_submitted_at)[:MOST_OF_ACCOUNT]
     for of_account in ended.values():
-        newest = sorted(of_account, key=lambda group: group.ended_at or group.age, reverse=True)
+        newest = sorted(
+            of_account, key=lambda group: group.ended_at or group.first_submitted_at, reverse=True
+        )
         yield from newest[:MOST_OF_ACCOUNT]
 
 
-def _last_or_all(records: list[OutsideJob]) -> OutsideJob:
+def _merge_job_records(records: list[OutsideJob]) -> OutsideJob:
     last = max(records, key=lambda record: record.submitted_at)
     if not last.tasks:
         return last
@@ -326,13 +328,15 @@ def _indices(texts: Sequence[str]) -> str:
     if len(texts) == 1:
         return texts[0][:_MOST_TEXT]
     try:
-        ranges = ArrayRange.of({index for text in texts for index in parse_array(text).indices})
+        ranges = ArrayRange.from_indices(
+            {index for text in texts for index in parse_array(text).indices}
+        )
     except ValueError:  # more tasks than an array of the platform can have
         return texts[0][:_MOST_TEXT]
     return str(ranges)[:_MOST_TEXT]
 
 
-def _number_of(tasks: str | None) -> int:
+def _count_tasks(tasks: str | None) -> int:
     """Return the number of tasks in a text such as ``0-99999:2,7%5``. Ranges are counted without
     listing their indices.
     """
@@ -351,18 +355,18 @@ def _number_of(tasks: str | None) -> int:
 
 
 def _resources(row: Mapping[str, str]) -> Resources:
-    nodes = max(1, _whole(row["NumNodes"].partition("-")[0]))
+    nodes = max(1, _parse_integer(row["NumNodes"].partition("-")[0]))
     allocated = row.get("tres-alloc", "")
-    gpu = _gpus(read_tres(allocated))
+    gpu = _gpus(parse_slurm_tres(allocated))
     per_node = math.ceil(gpu.count / nodes)
     memory = next((part[4:] for part in allocated.split(",") if part.startswith("mem=")), None)
     memory_bytes = _memory(memory) // nodes if memory else _memory(row["MinMemory"])
     if not per_node:
-        gpu = _gpus(read_gres(row.get("tres-per-node", "")))
+        gpu = _gpus(parse_slurm_gres(row.get("tres-per-node", "")))
         per_node = gpu.count
     return Resources(
         nodes=nodes,
-        cpu=max(1, math.ceil(_whole(row["NumCPUs"]) / nodes)),
+        cpu=max(1, math.ceil(_parse_integer(row["NumCPUs"]) / nodes)),
         memory_bytes=memory_bytes,
         gpu=GpuRequest(count=min(per_node, 1_024), type=gpu.type if per_node else None),
         gres={},
@@ -391,7 +395,7 @@ def _memory(text: str) -> int:
         return 0
 
 
-def _whole(text: str) -> int:
+def _parse_integer(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() else 0
 
 
@@ -399,26 +403,26 @@ def _log_path(row: Mapping[str, str], *, is_array: bool, begun: bool) -> str | N
     """Return the path of the job's log, or for an array the pattern of its tasks' logs; None if
     there is none, or while the job's node, which the path contains, is not known.
     """
-    path, workdir = _text(row["STDOUT"]), _text(row["WorkDir"])
+    path, workdir = _clean_text(row["STDOUT"]), _clean_text(row["WorkDir"])
     # Of salloc and srun squeue up to 23.11 names a file that they do not write.
     if path in ("", "/dev/null") or row["BatchFlag"] == "0":
         return None
     if is_array and path == f"{workdir}/slurm-{row['JobID']}.out":  # as squeue up to 23.11 has it
         path = "slurm-%A_%a.out"
-    pattern = log_pattern.without_backslashes(path)
+    pattern = log_pattern.remove_backslashes(path)
     if not path.startswith("/"):
         pattern = f"{workdir.replace('%', '%%')}/{pattern}"
-    number = _whole(row["JobArrayID"].partition("_")[0])
+    number = _parse_integer(row["JobArrayID"].partition("_")[0])
     values: dict[str, int | str] = {"A": number, "u": row["UserName"], "x": row["Name"]}
-    pattern = log_pattern.fill(pattern, values | {"s": "batch", "n": 0, "t": 0})
+    pattern = log_pattern.fill_wildcards(pattern, values | {"s": "batch", "n": 0, "t": 0})
     if not is_array:
-        restarts = _whole(row.get("RestartCnt", ""))
+        restarts = _parse_integer(row.get("RestartCnt", ""))
         values = {"j": number, "J": number, "a": NO_VAL, "b": NO_VAL % 10, "r": restarts}
         if begun:
             values["N"] = queue.node_names(row["NodeList"])[0]
-        elif "N" in log_pattern.wildcards(pattern):
+        elif "N" in log_pattern.list_wildcards(pattern):
             return None
-        pattern = log_pattern.path_of(pattern, values)
+        pattern = log_pattern.make_log_path(pattern, values)
     return pattern if pattern.startswith("/") and pattern.isprintable() else None
 
 
@@ -436,13 +440,13 @@ def log_of_task(pattern: str, index: int, run: Mapping[str, str] | None = None) 
         nodes = queue.node_names(run["NodeList"])
         if not nodes:
             return None
-        number = _whole(run["JobID"])
+        number = _parse_integer(run["JobID"])
         values |= {"j": number, "J": number, "N": nodes[0]}
-        values["r"] = _whole(run.get("RestartCnt", ""))
-    return log_pattern.path_of(pattern, values)
+        values["r"] = _parse_integer(run.get("RestartCnt", ""))
+    return log_pattern.make_log_path(pattern, values)
 
 
-def _text(value: str) -> str:
+def _clean_text(value: str) -> str:
     """Return the value without unprintable characters; an empty text for the words that Slurm
     prints for a missing value.
     """

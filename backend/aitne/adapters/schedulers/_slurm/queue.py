@@ -12,10 +12,10 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from aitne.adapters.schedulers._slurm.identity import of_comment
-from aitne.adapters.schedulers._slurm.reasons import sentence
+from aitne.adapters.schedulers._slurm.identity import parse_comment
+from aitne.adapters.schedulers._slurm.reasons import format_pending_reason
 from aitne.adapters.schedulers._slurm.states import job_state
-from aitne.adapters.schedulers._slurm.structured import of_tasks
+from aitne.adapters.schedulers._slurm.structured import make_tasks_record
 from aitne.adapters.schedulers._slurm.times import parse_exit, parse_limit, parse_time
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob
@@ -62,7 +62,7 @@ def format_option(fields: Sequence[str], mark: str) -> str:
     return ",".join([*(f"{field}:0{SEPARATOR}" for field in first), f"{last}:0{mark}"])
 
 
-def records(output: str, mark: str) -> Iterator[str]:
+def split_records(output: str, mark: str) -> Iterator[str]:
     """Yield the records in the output of squeue, each without its ``mark``."""
     return iter(output.split(f"{mark}\n")[:-1])
 
@@ -73,24 +73,24 @@ def parse_record(record: str, fields: Sequence[str]) -> SchedulerJob | None:
     if len(values) != len(fields):
         return None
     row = dict(zip(fields, values, strict=True))
-    ours = of_comment(row["Comment"])
+    ours = parse_comment(row["Comment"])
     if ours is None:
         return None
-    job = _job(ours, row)
+    job = _to_scheduler_job(ours, row)
     if row["ArrayTaskID"] in ("", "N/A"):
         return job
     try:
-        return of_tasks(job, row["JobArrayID"].partition("_")[0], row["ArrayTaskID"])
+        return make_tasks_record(job, row["JobArrayID"].partition("_")[0], row["ArrayTaskID"])
     except ValueError:
         return job  # more tasks than an array of the platform can have
 
 
-def _job(ours: tuple[Any, int], row: dict[str, str]) -> SchedulerJob:
+def _to_scheduler_job(identity: tuple[Any, int], row: dict[str, str]) -> SchedulerJob:
     nodes = node_names(row["NodeList"])
     reason = row["Reason"]
     code, signal = parse_exit(row.get("exit_code", ""))
     state, termination = job_state((row["State"],), reason, begun=bool(nodes), signal=signal)
-    over, waits = state.terminal, state is JobState.QUEUED
+    over, waits = state.is_terminal, state is JobState.QUEUED
     begun = bool(nodes) and not waits
     if not (over and begun):
         code = signal = None
@@ -99,12 +99,12 @@ def _job(ours: tuple[Any, int], row: dict[str, str]) -> SchedulerJob:
     # Each field was checked above; validation of 10,000 records takes half a second.
     return SchedulerJob.model_construct(
         scheduler_id=row["JobArrayID"],
-        job_id=ours[0],
-        attempt=ours[1],
+        job_id=identity[0],
+        attempt=identity[1],
         account=row["UserName"],
         state=state,
         reason=termination,
-        pending_reason=sentence(reason, row.get("Dependency", "")) if waits else None,
+        pending_reason=format_pending_reason(reason, row.get("Dependency", "")) if waits else None,
         restart_count=int(count) if count.isdecimal() else 0,
         exit_code=code,
         signal=signal,
@@ -146,7 +146,7 @@ class SqueueReader:
         each record.
         """
         previous_jobs, self._known = self._known, {}
-        for record in records(output, mark):
+        for record in split_records(output, mark):
             self._known[record] = (
                 previous_jobs[record]
                 if record in previous_jobs

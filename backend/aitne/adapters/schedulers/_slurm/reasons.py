@@ -93,7 +93,7 @@ _PER = {
 _UNFULFILLED = re.compile(r"[a-z]+:([0-9]+(?:_(?:[0-9]+|\*))?)(?:\+[0-9]+)?\((?:unfulfilled)\)")
 
 
-def sentence(reason: str, dependency: str = "") -> str:
+def format_pending_reason(reason: str, dependency: str = "") -> str:
     """Convert Slurm's pending reason to a sentence for the job's owner. An unknown reason is
     returned unchanged.
 
@@ -111,11 +111,11 @@ def sentence(reason: str, dependency: str = "") -> str:
         nodes = re.search(r"UnavailableNodes:([A-Za-z0-9_.,\[\]-]+)", rest)
         return _PLAIN[head] if nodes is None else f"{_PLAIN[head][:-1]}: {nodes[1]}."
     if (match := _LIMIT.fullmatch(word)) is not None:
-        return _of_limit(match)
+        return _format_limit_reason(match)
     return f"Waits; Slurm says: {word}." if word else _PLAIN["None"]
 
 
-def _of_limit(match: re.Match[str]) -> str:
+def _format_limit_reason(match: re.Match[str]) -> str:
     whose = {"Assoc": "its project", "QOS": "its QOS", "": "its project"}[match["whose"]]
     what = _WHAT[match["what"].lower()]
     per = _PER[match["per"]] if match["per"] else ""

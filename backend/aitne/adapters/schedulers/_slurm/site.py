@@ -93,16 +93,16 @@ class Site:
         """
         return 2 * (self._config or SlurmConfig()).message_timeout_s + _MARGIN_S
 
-    def trouble(self) -> None:
+    def record_no_answer(self) -> None:
         """Record that Slurm did not answer at the current time."""
         self._trouble_at = time.monotonic()
 
-    async def ask(self, *argv: str, timeout_s: float | None = None) -> str:
+    async def run_query(self, *argv: str, timeout_s: float | None = None) -> str:
         """Run a query under the account that reads the queue; return its output."""
         try:
-            return await self.commands.ask(*argv, timeout_s=timeout_s or self.timeout_s)
+            return await self.commands.run_query(*argv, timeout_s=timeout_s or self.timeout_s)
         except SchedulerUnavailable:
-            self.trouble()
+            self.record_no_answer()
             raise
 
     async def config(self) -> SlurmConfig:
@@ -112,7 +112,7 @@ class Site:
         now = time.monotonic()
         if self._config is None or now - self._config_at > _CONFIG_S:
             try:
-                self._config = SlurmConfig.parse(await self.ask("scontrol", "show", "config"))
+                self._config = SlurmConfig.parse(await self.run_query("scontrol", "show", "config"))
             except SchedulerUnavailable:
                 if self._config is None:
                     raise
@@ -150,7 +150,7 @@ class Site:
             mark = queue.new_mark()
             argv = ("squeue", *options, f"--Format={queue.format_option(fields, mark)}")
             try:
-                return await self.ask(*argv), mark, fields
+                return await self.run_query(*argv), mark, fields
             except SchedulerUnavailable as error:
                 unknown = _NO_SUCH_FIELD.search(error.message)
                 missing = {
@@ -163,32 +163,34 @@ class Site:
                 self._unknown_fields |= missing
                 fields = tuple(field for field in fields if field not in missing)
 
-    async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+    async def find_records(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Return the records of these attempts, found by job name: first in the queue, then in
         accounting for those that are not in the queue.
         """
         jobs: list[SchedulerJob] = []
         for start in range(0, len(runs), _NAMES_AT_ONCE):
-            jobs += await self._find_some(runs[start : start + _NAMES_AT_ONCE])
+            jobs += await self._find_records_of_batch(runs[start : start + _NAMES_AT_ONCE])
         return jobs
 
-    async def _find_some(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        rows = await self.live(runs)
+    async def _find_records_of_batch(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
+        rows = await self.list_live_records(runs)
         missing = _missing(runs, rows)
         since = None if self._trouble_at is None else time.monotonic() - self._trouble_at
         if missing and since is not None and since < self.settle_s:
             # When slurmctld resumes, it may process an earlier submission after this query.
             await asyncio.sleep(_AFTER_TROUBLE_S)
-            rows = [*rows, *await self.live(missing)]
+            rows = [*rows, *await self.list_live_records(missing)]
             missing = _missing(runs, rows)
         if missing and (await self.config()).accounting:
             # For tasks that slurmctld still holds, its own records are used.
             live_keys = {_key(row) for row in rows}
-            ended_rows = [row for row in await self.ended(missing) if _key(row) not in live_keys]
+            ended_rows = [
+                row for row in await self.list_ended_records(missing) if _key(row) not in live_keys
+            ]
             rows = [*rows, *ended_rows]
-        return await self._with_cancellers(runs, rows)
+        return await self._add_cancellers(runs, rows)
 
-    async def _with_cancellers(
+    async def _add_cancellers(
         self, runs: Sequence[Run], rows: Sequence[SchedulerJob]
     ) -> Sequence[SchedulerJob]:
         """Add to each cancelled job the account that cancelled it. Only accounting has this
@@ -203,7 +205,9 @@ class Site:
         which = [run for run in runs if (run.job_id, run.attempt) in cancelled]
         if which and (await self.config()).accounting:
             try:
-                uids |= _cancellers(await self.ended(which, timeout_s=_CANCELLER_TIMEOUT_S))
+                uids |= _cancellers(
+                    await self.list_ended_records(which, timeout_s=_CANCELLER_TIMEOUT_S)
+                )
             except SchedulerUnavailable as error:
                 log.warning("Accounting does not report who cancelled jobs: %s", error.message)
         names = await asyncio.to_thread(_accounts, set(uids.values()))
@@ -214,7 +218,7 @@ class Site:
             for row in rows
         ]
 
-    async def live(
+    async def list_live_records(
         self, runs: Sequence[Run], *, single_tasks: bool = True
     ) -> Sequence[SchedulerJob]:
         """Return slurmctld's records of these attempts, whatever their job IDs.
@@ -223,15 +227,17 @@ class Site:
         """
         scope = ("--array",) if single_tasks else ()
         output, mark = await self._squeue(*scope, f"--name={_names(runs)}")
-        read = (queue.parse_record(text, self._fields) for text in queue.records(output, mark))
+        read = (
+            queue.parse_record(text, self._fields) for text in queue.split_records(output, mark)
+        )
         attempts = {(run.job_id, run.attempt) for run in runs}
         return [row for row in read if row is not None and (row.job_id, row.attempt) in attempts]
 
-    async def ended(
+    async def list_ended_records(
         self, runs: Sequence[Run], *, timeout_s: float = _ACCOUNTING_TIMEOUT_S
     ) -> Sequence[SchedulerJob]:
         """Return accounting's records of the attempts in ``runs`` that have ended."""
-        output = await self.ask(
+        output = await self.run_query(
             "sacct",
             self._mine or "--allusers",
             "--allocations",
@@ -244,7 +250,7 @@ class Site:
             f"--format={','.join(accounting.FIELDS)}",
             timeout_s=timeout_s,
         )
-        return accounting.parse(output)
+        return accounting.parse_ended_jobs(output)
 
     # --- the cluster -----------------------------------------------------------------------------
 
@@ -255,9 +261,9 @@ class Site:
         config = await self.config()
         show = ("scontrol", "--details", "--oneliner", "show")
         said_nodes, said_partitions, said_reservations, qos = await asyncio.gather(
-            self.ask(*show, "node"),
-            self.ask(*show, "partition"),
-            self.ask(*show, "reservation"),
+            self.run_query(*show, "node"),
+            self.run_query(*show, "partition"),
+            self.run_query(*show, "reservation"),
             self._qos_flags(config),
         )
         now = datetime.now(UTC)
@@ -284,8 +290,8 @@ class Site:
         )
         # If slurmctld does not answer, scontrol says so and exits with 0 all the same.
         if completed.returncode != 0 or b"slurm_load_topo error" in completed.stderr:
-            self.trouble()
-            raise SchedulerUnavailable(f"scontrol failed: {completed.said}")
+            self.record_no_answer()
+            raise SchedulerUnavailable(f"scontrol failed: {completed.output_text}")
         return completed.stdout.decode("utf-8", "replace")
 
     async def limits(self) -> ClusterLimits:
@@ -312,7 +318,7 @@ class Site:
             return self._qos[1]
         flags: QosFlags | None
         try:
-            output = await self.ask("sacctmgr", "-nP", "show", "qos", "format=name,flags")
+            output = await self.run_query("sacctmgr", "-nP", "show", "qos", "format=name,flags")
             pairs = (line.partition("|") for line in output.splitlines())
             flags = {name: frozenset(words.split(",")) - {""} for name, _, words in pairs if name}
         except SchedulerUnavailable:
@@ -322,7 +328,7 @@ class Site:
 
 
 def _names(runs: Sequence[Run]) -> str:
-    names = (identity.name(run.job_id, run.attempt) for run in runs)
+    names = (identity.make_job_name(run.job_id, run.attempt) for run in runs)
     return ",".join(dict.fromkeys(names))  # the tasks of an array share one name
 
 

@@ -57,10 +57,10 @@ def parse_exit(text: str) -> tuple[int | None, int | None]:
         code, signal = int(match[1]) >> 8, int(match[1]) & 0x7F
     if signal == 0:
         return (code, None) if code <= 255 else (None, None)
-    return None, real_signal(signal)
+    return None, to_signal_number(signal)
 
 
-def real_signal(number: int | None) -> int | None:
+def to_signal_number(number: int | None) -> int | None:
     """Return the number if it is a real signal; None otherwise.
 
     Slurm reports codes of its own as signals above the real ones (53: the log could not be opened;

@@ -51,37 +51,45 @@ def accept(
     Sessions, jobs, arrays, ranks, containers, datasets, limits and a fault are tested with small jobs,
     which are cancelled if the command is interrupted. Exit status 1 means that a step has failed.
     """
-    from aitne.cli.ending import tidily
-    from aitne.cli.lookup import connect
-    from aitne.operations.acceptance.report import StepResult, make_report, write
-    from aitne.operations.acceptance.run import private_words, run_steps
+    from aitne.cli.ending import exit_on_signals
+    from aitne.cli.lookup import make_client
+    from aitne.operations.acceptance.report import StepResult, make_report, write_report
+    from aitne.operations.acceptance.run import list_private_words, run_steps
     from aitne.operations.acceptance.site import AcceptanceSite
     from aitne.operations.acting import acting_as_user
 
     results: list[StepResult] = []
-    with tidily(), acting_as_user(connect(url, data_dir), user, "acceptance") as client:
+    with (
+        exit_on_signals(),
+        acting_as_user(make_client(url, data_dir), user, "acceptance") as client,
+    ):
         site = AcceptanceSite(client, gpu=gpu, fabric=fabric, beegfs=beegfs, venv=venv)
-        private = list(private_words(site)) if anonymous else []
+        private = list(list_private_words(site)) if anonymous else []
         nodes = len(client.nodes.list())
         complete = False
         try:
-            run_steps(site, output.say, results)
+            run_steps(site, output.print_message, results)
             complete = True
         finally:
             report = make_report(results, nodes, interrupted=not complete, private=private)
-            paths = write(report, folder)
+            paths = write_report(report, folder)
     if as_json:
-        output.answer_json(report.model_dump(mode="json"))
+        output.print_json(report.model_dump(mode="json"))
     else:
-        output.table(
+        output.print_table(
             ("STEP", "STATE", "DURATION", "MESSAGE"),
             [
-                (result.name, str(result.state), output.duration(result.duration_s), result.message)
+                (
+                    result.name,
+                    str(result.state),
+                    output.format_duration(result.duration_s),
+                    result.message,
+                )
                 for result in report.checks
             ],
         )
         for result in report.checks:
             if result.remedy:
-                output.say(f"{result.name}: {result.remedy}")
-        output.say(f"The report is in {' and '.join(map(str, paths))}.")
-    return FAILED if report.failed else 0
+                output.print_message(f"{result.name}: {result.remedy}")
+        output.print_message(f"The report is in {' and '.join(map(str, paths))}.")
+    return FAILED if report.has_failed else 0

@@ -10,10 +10,10 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.failure import FAILED
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url
 from aitne.cli.registry import examples, group
-from aitne.cli.times import moment_of
+from aitne.cli.times import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,7 +45,7 @@ Since = Annotated[
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only before then.")]
 
 
-def _where(
+def _make_filter(
     actor: str | None,
     action: str | None,
     object_: str | None,
@@ -58,8 +58,8 @@ def _where(
         "action": action,
         "object": object_,
         "outcome": outcome,
-        "since": moment_of("--since", since),
-        "until": moment_of("--until", until),
+        "since": parse_time("--since", since),
+        "until": parse_time("--until", until),
     }
 
 
@@ -80,9 +80,9 @@ def audit_ls(
     data_dir: DataDir = None,
 ) -> int:
     """List entries of the audit log, newest first."""
-    filters = _where(actor, action, object_, outcome, since, until)
-    entries = list(connect(url, data_dir).audit.list(limit=limit, **filters))
-    return output.listing(
+    filters = _make_filter(actor, action, object_, outcome, since, until)
+    entries = list(make_client(url, data_dir).audit.list(limit=limit, **filters))
+    return output.print_list(
         as_json,
         entries,
         ("ENTRY", "TIME", "WHO", "ACTION", "OBJECT", "OUTCOME", "FROM"),
@@ -123,8 +123,8 @@ def audit_export(
 ) -> int:
     """Write the log as a file, oldest first; complete, or only the entries that match the
     filter."""
-    filters = _where(actor, action, object_, outcome, since, until)
-    chunks = connect(url, data_dir).audit.export(as_csv=as_csv, **filters)
+    filters = _make_filter(actor, action, object_, outcome, since, until)
+    chunks = make_client(url, data_dir).audit.export(as_csv=as_csv, **filters)
     if to is None:
         for chunk in chunks:
             sys.stdout.buffer.write(chunk)
@@ -135,7 +135,7 @@ def audit_export(
         for chunk in chunks:
             file.write(chunk)
     unfinished.replace(to)
-    output.say(f"{to}: {to.stat().st_size} bytes.")
+    output.print_message(f"{to}: {to.stat().st_size} bytes.")
     return 0
 
 
@@ -162,16 +162,18 @@ def audit_verify(
 
     chain = AuditChain()
     if file is None:
-        _follow(chain, _lines(connect(url, data_dir).audit.export()), filtered=False)
+        _extend_chain(
+            chain, _split_lines(make_client(url, data_dir).audit.export()), filtered=False
+        )
     else:
         with file.open(encoding="utf-8") as lines:
-            _follow(chain, lines, filtered=True)
+            _extend_chain(chain, lines, filtered=True)
     if as_json:
         broken = chain.broken
-        output.answer_json(
+        output.print_json(
             {
-                "intact": chain.intact,
-                "whole": chain.intact,  # the old name of intact, until 0.3
+                "intact": chain.is_intact,
+                "whole": chain.is_intact,  # the old name of intact, until 0.3
                 "entries": chain.entries,
                 "first": chain.first,
                 "last": chain.last,
@@ -182,11 +184,11 @@ def audit_verify(
             }
         )
     else:
-        output.say(_verdict(chain))
+        output.print_message(_verdict(chain))
     return 0 if chain.broken is None else FAILED
 
 
-def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+def _split_lines(chunks: Iterable[bytes]) -> Iterator[str]:
     rest = b""
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")
@@ -195,18 +197,18 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
         yield rest.decode()
 
 
-def _follow(chain: AuditChain, lines: Iterable[str], *, filtered: bool) -> None:
-    from aitne.core.audit import ChainBreak, read_line
+def _extend_chain(chain: AuditChain, lines: Iterable[str], *, filtered: bool) -> None:
+    from aitne.core.audit import ChainBreak, parse_entry
 
     for number, line in enumerate(lines, 1):
         try:
-            entry = read_line(line)
+            entry = parse_entry(line)
         except ValueError:
             chain.broken = ChainBreak(
                 number, "This line is not an entry of an export in JSON lines."
             )
             return
-        if not chain.follow([entry], filtered=filtered):
+        if not chain.check_entries([entry], filtered=filtered):
             return
 
 
@@ -219,7 +221,7 @@ def _verdict(chain: AuditChain) -> str:
     if not chain.entries:
         return "There are no entries."
     end = f"Entry {chain.last} has the hash {chain.last_hash}."
-    if chain.intact:
+    if chain.is_intact:
         return f"All {chain.entries} entries are in order. {end}"
     return (
         f"Each of these {chain.entries} entries is unchanged; entries between or before them "

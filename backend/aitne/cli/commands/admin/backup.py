@@ -72,11 +72,11 @@ def backup(
     """
     if context.invoked_subcommand is not None:
         return 0
-    server_part.require()
+    server_part.require_server()
     import os
 
     os.nice(_NICE)  # before the imports, which need most of the CPU time
-    from aitne.cli.ending import tidily
+    from aitne.cli.ending import exit_on_signals
     from aitne.core.errors import InvalidInput
     from aitne.host.folders import default_data_dir
     from aitne.host.settings import load_settings
@@ -92,23 +92,23 @@ def backup(
     recipient = recipient or settings.backup.recipient
     if not yes:
         if recipient is None:
-            output.say(
+            output.print_message(
                 "The backup is not encrypted and contains all secrets of the platform: "
                 "`aitne admin backup key` creates a key pair, --recipient names the public key."
             )
         output.confirm(f"Back up the platform in {settings.data_dir} to {to}?")
-    with tidily():
+    with exit_on_signals():
         made = create_backup(
             settings, to=to, keep=keep or settings.backup.keep, recipient=recipient
         )
-    return _answer_created(made, as_json=as_json)
+    return _print_created(made, as_json=as_json)
 
 
-def _answer_created(made: CreatedBackup, *, as_json: bool) -> int:
+def _print_created(made: CreatedBackup, *, as_json: bool) -> int:
     for name in made.left_out:
-        output.say(f"Not in the backup: {name}.")
+        output.print_message(f"Not in the backup: {name}.")
     if as_json:
-        output.answer_json(
+        output.print_json(
             {
                 "path": made.path,
                 "created_at": made.created_at.isoformat(),
@@ -119,11 +119,11 @@ def _answer_created(made: CreatedBackup, *, as_json: bool) -> int:
             }
         )
         return 0
-    output.answer(made.path)
+    output.print_line(made.path)
     encrypted = "encrypted" if made.encrypted else "not encrypted: keep it as safe as the platform"
-    output.say(f"{output.memory(made.bytes)}, {encrypted}.")
+    output.print_message(f"{output.format_memory(made.bytes)}, {encrypted}.")
     if made.pruned:
-        output.say(f"Deleted older backups: {', '.join(made.pruned)}.")
+        output.print_message(f"Deleted older backups: {', '.join(made.pruned)}.")
     return 0
 
 
@@ -142,16 +142,18 @@ def backup_key(
     The private key is needed only to restore. Keep it away from the platform's machine, twice:
     without it the backups are worthless.
     """
-    server_part.require()
+    server_part.require_server()
     from aitne.operations.backup.encryption import create_key_pair
 
     private = path.expanduser().absolute()
     public = create_key_pair(private)
     if as_json:
-        output.answer_json({"key": str(private), "recipient": str(public)})
+        output.print_json({"key": str(private), "recipient": str(public)})
         return 0
-    output.answer(str(public))
-    output.say(f"The private key is {private}: move it to a safe place and keep a second copy.")
+    output.print_line(str(public))
+    output.print_message(
+        f"The private key is {private}: move it to a safe place and keep a second copy."
+    )
     return 0
 
 
@@ -164,16 +166,16 @@ aitne admin verify backup.tar --key aitne-backup-key        decrypts it, too
 )
 def verify(path: BackupFile, key: Key = None, as_json: Json = False) -> int:
     """Check that a backup is complete and unchanged, and that this release can restore it."""
-    server_part.require()
+    server_part.require_server()
     from aitne.operations.backup.verify import verify_backup
 
     manifest = verify_backup(path, key)
     if as_json:
-        output.answer_json({"path": str(path), "valid": True, **_described(manifest)})
+        output.print_json({"path": str(path), "valid": True, **_to_json_object(manifest)})
         return 0
-    output.facts(
+    output.print_facts(
         [
-            ("Created", output.moment(manifest.created_at)),
+            ("Created", output.format_time(manifest.created_at)),
             ("Release", manifest.release),
             ("Cluster", manifest.cluster),
             ("Host", manifest.host),
@@ -183,11 +185,11 @@ def verify(path: BackupFile, key: Key = None, as_json: Json = False) -> int:
             ("Files", len(manifest.members)),
         ]
     )
-    output.say("The backup is complete and unchanged.")
+    output.print_message("The backup is complete and unchanged.")
     return 0
 
 
-def _described(manifest: Manifest) -> dict[str, object]:
+def _to_json_object(manifest: Manifest) -> dict[str, object]:
     return manifest.model_dump(mode="json", exclude={"members", "machine", "ephemeral", "format"})
 
 
@@ -217,45 +219,45 @@ def restore(
     What was accepted after the backup is lost. Jobs that Slurm still knows, or whose folder still
     exists, are found again and not submitted twice.
     """
-    server_part.require()
-    from aitne.cli.ending import tidily
+    server_part.require_server()
+    from aitne.cli.ending import exit_on_signals
     from aitne.operations.backup.archive import Archive
-    from aitne.operations.backup.restore import check, restore_backup
+    from aitne.operations.backup.restore import check_restorable, restore_backup
 
     folder = data_dir.expanduser().absolute()
-    with tidily(), Archive(path) as archive:
+    with exit_on_signals(), Archive(path) as archive:
         if not yes:
-            check(archive, folder, replace=replace)
+            check_restorable(archive, folder, replace=replace)
             made = archive.manifest
             output.confirm(
-                f"Restore the backup of {output.moment(made.created_at)} (cluster {made.cluster}, "
+                f"Restore the backup of {output.format_time(made.created_at)} (cluster {made.cluster}, "
                 f"host {made.host}) into {folder}?"
             )
         restored = restore_backup(archive, folder, key=key, replace=replace)
-    return _answer_restored(restored, as_json=as_json)
+    return _print_restored(restored, as_json=as_json)
 
 
-def _answer_restored(restored: RestoredPlatform, *, as_json: bool) -> int:
+def _print_restored(restored: RestoredPlatform, *, as_json: bool) -> int:
     if as_json:
-        output.answer_json(
+        output.print_json(
             {
                 "data_dir": str(restored.data_dir),
                 "moved_aside": restored.moved_aside,
                 "linked": [str(path) for path in restored.linked],
                 "elsewhere": [str(path) for path in restored.elsewhere],
-                "backup": _described(restored.manifest),
+                "backup": _to_json_object(restored.manifest),
             }
         )
         return 0
-    output.answer(str(restored.data_dir))
+    output.print_line(str(restored.data_dir))
     if restored.moved_aside is not None:
-        output.say(f"What was there before is in {restored.moved_aside}.")
+        output.print_message(f"What was there before is in {restored.moved_aside}.")
     for path in restored.linked:
-        output.say(f"{path} is used through a link, because jobs may run there: keep it.")
+        output.print_message(f"{path} is used through a link, because jobs may run there: keep it.")
     for path in restored.elsewhere:
         place = Path("/", *path.relative_to(restored.data_dir).parts[1:])
-        output.say(f"Compare {path} with {place}, and copy it there if needed.")
-    output.say(
+        output.print_message(f"Compare {path} with {place}, and copy it there if needed.")
+    output.print_message(
         "Make sure that the earlier platform does not run any more, then start this one: "
         f"`aitne up --data-dir {restored.data_dir}`."
     )

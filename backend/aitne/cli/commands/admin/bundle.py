@@ -32,14 +32,14 @@ def bundle(
     It contains the platform with the portal, JupyterHub, JupyterLab and the proxy, for this Python
     and this kind of processor.
     """
-    server_part.require()
+    server_part.require_server()
     from aitne.operations.upgrade.bundle import create_bundle
 
     path = to.expanduser().absolute()
-    size = create_bundle(path, wheel=wheel, progress=output.say)
+    size = create_bundle(path, wheel=wheel, progress=output.print_message)
     if as_json:
-        output.answer_json({"path": str(path), "bytes": size})
+        output.print_json({"path": str(path), "bytes": size})
         return 0
-    output.answer(str(path))
-    output.say(f"{output.memory(size)}. Unpack it on the host with `tar -xf`.")
+    output.print_line(str(path))
+    output.print_message(f"{output.format_memory(size)}. Unpack it on the host with `tar -xf`.")
     return 0

@@ -26,14 +26,14 @@ def init(as_json: Json = False, data_dir: DataDir = None) -> int:
     # The settings and cryptography are heavier than everything else here.
     from aitne.host.settings import load_settings
     from aitne.services.platform.certificates import authority_file, open_authority
-    from aitne.supervisor.own_accounts import as_platform
+    from aitne.supervisor.own_accounts import acting_as_platform
 
     settings = load_settings(None if data_dir is None else Path(data_dir))
-    with as_platform(settings):
+    with acting_as_platform(settings):
         ca = open_authority(settings)
     path, expires = authority_file(settings), ca.certificate.not_valid_after_utc
     if as_json:
-        output.answer_json(
+        output.print_json(
             {
                 "certificate": str(path),
                 "fingerprint": ca.fingerprint,
@@ -41,9 +41,9 @@ def init(as_json: Json = False, data_dir: DataDir = None) -> int:
             }
         )
         return 0
-    output.answer(str(path))
-    output.say(f"SHA-256     {ca.fingerprint}")
-    output.say(f"Expires     {expires:%Y-%m-%d}")
+    output.print_line(str(path))
+    output.print_message(f"SHA-256     {ca.fingerprint}")
+    output.print_message(f"Expires     {expires:%Y-%m-%d}")
     if not settings.tls.enabled:
-        output.say("Set `enabled = true` in the [tls] section of aitne.toml to use it.")
+        output.print_message("Set `enabled = true` in the [tls] section of aitne.toml to use it.")
     return 0

@@ -43,24 +43,23 @@ def doctor(
     """
     from pathlib import Path
 
-    from aitne.cli.views.platform_status import platform_dir
-    from aitne.operations.doctor.run import as_json as document
-    from aitne.operations.doctor.run import diagnose
+    from aitne.cli.views.platform_status import find_platform_dir
+    from aitne.operations.doctor.run import diagnose, make_json_document
 
-    folder = Path(platform_dir(data_dir))
-    examination = diagnose(folder, job_as, fix=fix, say=output.say)
+    folder = Path(find_platform_dir(data_dir))
+    examination = diagnose(folder, job_as, fix=fix, say=output.print_message)
     if as_json:
-        output.answer_json(document(examination.report()))
+        output.print_json(make_json_document(examination.report()))
     else:
-        _show(examination)
-    status = FAILED if examination.failed else 0
+        _print_examination(examination)
+    status = FAILED if examination.has_failed else 0
     if examination.hangs:
         sys.stdout.flush()
         os._exit(status)
     return status
 
 
-def _show(examination: Examination) -> None:
+def _print_examination(examination: Examination) -> None:
     subject = None
     rows: list[tuple[str, str, str]] = []
     for check, finding in examination.results:
@@ -70,10 +69,12 @@ def _show(examination: Examination) -> None:
         rows.append((check.name, str(finding.state), finding.message))
         if finding.remedy and finding.state != "ok":
             rows.append(("", "", f"-> {finding.remedy}"))
-    output.table(("CHECK", "STATE", "MESSAGE"), rows)
+    output.print_table(("CHECK", "STATE", "MESSAGE"), rows)
     counts = {
         state: sum(finding.state == state for _, finding in examination.results)
         for state in ("failed", "warning", "unknown", "ok", "skipped")
     }
     shown = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    output.say(f"{len(examination.results)} checks in {examination.seconds:.1f} s: {shown}.")
+    output.print_message(
+        f"{len(examination.results)} checks in {examination.seconds:.1f} s: {shown}."
+    )

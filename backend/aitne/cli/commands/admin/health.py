@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aitne.cli import output
 from aitne.cli.failure import FAILED
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url
 from aitne.cli.registry import command
 
@@ -12,18 +12,18 @@ from aitne.cli.registry import command
 @command("admin health", example="aitne admin health || echo 'something is down'")
 def health(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """Show the state of every part of the platform. Exit status 1 means that one is down."""
-    report = connect(url, data_dir).admin.health()
+    report = make_client(url, data_dir).admin.health()
     if as_json:
-        output.answer_json(report.raw)
+        output.print_json(report.raw)
     else:
-        output.table(
+        output.print_table(
             ("PART", "STATE", "SINCE", "MESSAGE"),
             [
-                (part.name, part.state, f"{output.since(part.since)} ago", part.message)
+                (part.name, part.state, f"{output.format_elapsed(part.since)} ago", part.message)
                 for part in report.parts
             ],
         )
         for part in report.parts:
             if part.advice:
-                output.say(f"{part.name}: {output.plain(part.advice)}")
+                output.print_message(f"{part.name}: {output.to_single_line(part.advice)}")
     return FAILED if report.state == "down" else 0

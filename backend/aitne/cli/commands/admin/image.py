@@ -9,13 +9,13 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.image_catalogue import (
-    administrator_client,
-    platform_settings,
-    register,
-    runtimes_without,
-    seen_by,
+    format_audience,
+    list_missing_runtimes,
+    load_platform_settings,
+    make_administrator_client,
+    register_image,
 )
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, ImageArgument, Json, ProjectArgument, Url, Yes
 from aitne.cli.registry import examples, group
 
@@ -63,18 +63,20 @@ def image_grant(
     """Allow a project's members to use an image. One that was open to all users is then restricted
     to them."""
     if everybody:  # until 0.3
-        output.say("--everybody is deprecated and will be removed in 0.3. Use --all-users.")
+        output.print_message(
+            "--everybody is deprecated and will be removed in 0.3. Use --all-users."
+        )
         all_users = True
     if (project is None) is not all_users:
         raise typer.BadParameter("Name a project, or pass --all-users.")
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     image = client.images.get(reference)
     if not yes and all_users and image.projects:
-        output.confirm(f"Let all users see {image.reference}, not only {seen_by(image)}?")
+        output.confirm(f"Let all users see {image.reference}, not only {format_audience(image)}?")
     if not yes and project is not None and not image.projects:
         output.confirm(f"All users see {image.reference}. Restrict it to the members of {project}?")
     projects = [] if project is None else sorted({*image.projects, project})
-    return _answer_access(client.images.set_projects(image.reference, projects), as_json=as_json)
+    return _print_access(client.images.set_projects(image.reference, projects), as_json=as_json)
 
 
 @images.command("revoke", epilog=examples("aitne admin image revoke jupyter:1.0 vision"))
@@ -89,12 +91,12 @@ def image_revoke(
     """Withdraw a project's permission to use an image. Running jobs continue."""
     from aitne.core.errors import Conflict
 
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     image = client.images.get(reference)
     remaining = [name for name in image.projects if name != project]
     if project not in image.projects:
         raise Conflict(
-            f"{image.reference} is seen by {seen_by(image)}: there is nothing to revoke."
+            f"{image.reference} is seen by {format_audience(image)}: there is nothing to revoke."
         )
     if not remaining:
         raise Conflict(
@@ -105,7 +107,7 @@ def image_revoke(
         )
     if not yes:
         output.confirm(f"Withdraw {image.reference} from {project}?")
-    return _answer_access(client.images.set_projects(image.reference, remaining), as_json=as_json)
+    return _print_access(client.images.set_projects(image.reference, remaining), as_json=as_json)
 
 
 @images.command(
@@ -136,29 +138,29 @@ def image_build(
     quickly.
     """
     from aitne.adapters.images import build, folder
-    from aitne.cli.ending import tidily
+    from aitne.cli.ending import exit_on_signals
 
-    recipe = folder.read(folder.find(name))
+    recipe = folder.read_recipe(folder.find_recipe_folder(name))
     build.require_root()
-    client = administrator_client(url, data_dir)
-    settings = platform_settings(client)
-    runtimes = build.runtimes_for(settings, docker=with_docker)
-    missing = runtimes_without(client, recipe.file.name, recipe.file.version, runtimes)
+    client = make_administrator_client(url, data_dir)
+    settings = load_platform_settings(client)
+    runtimes = build.select_runtimes(settings, docker=with_docker)
+    missing = list_missing_runtimes(client, recipe.file.name, recipe.file.version, runtimes)
     if not missing:
-        output.say(
+        output.print_message(
             f"{recipe.reference} is in the catalogue: nothing was built. After a change of its "
             "image.yaml, give it a new version there."
         )
-        return _answer(client.images.get(recipe.reference), as_json=as_json)
-    plan = build.plan(recipe, missing)
+        return _print_image(client.images.get(recipe.reference), as_json=as_json)
+    plan = build.make_build_plan(recipe, missing)
     if not yes or not as_json:
-        _show_plan(plan, settings)
+        _print_plan(plan, settings)
     if not yes:
         output.confirm(f"Build {recipe.reference}?")
-    with tidily():
-        made = build.build(plan, settings, output.say)
-    image = register(client, recipe.document, made, projects or [])
-    return _answer(image, as_json=as_json, made=made)
+    with exit_on_signals():
+        made = build.build_image(plan, settings, output.print_message)
+    image = register_image(client, recipe.document, made, projects or [])
+    return _print_image(image, as_json=as_json, made=made)
 
 
 @images.command(
@@ -200,25 +202,25 @@ def image_import(
 ) -> int:
     """Import an image that was built elsewhere, and offer it."""
     from aitne.adapters.images import imports
-    from aitne.cli.ending import tidily
-    from aitne.cli.image_maintenance import apps_with, check_import
+    from aitne.cli.ending import exit_on_signals
+    from aitne.cli.image_maintenance import check_import, list_imported_apps
 
     check_import(name, version, digest, cuda)
-    apps = apps_with(python)
-    candidate = imports.look(source)
-    client = administrator_client(url, data_dir)
-    settings = platform_settings(client)
-    if not runtimes_without(client, name, version, ["apptainer"]):
+    apps = list_imported_apps(python)
+    candidate = imports.inspect_source(source)
+    client = make_administrator_client(url, data_dir)
+    settings = load_platform_settings(client)
+    if not list_missing_runtimes(client, name, version, ["apptainer"]):
         from aitne.core.errors import Conflict
 
         raise Conflict(f"{name}:{version} is in the catalogue already. Choose another version.")
     if not yes or not as_json:
-        output.facts(
+        output.print_facts(
             [
                 ("Image", f"{name}:{version}"),
                 (
                     "From",
-                    f"{candidate.path} ({candidate.kind}, {output.memory(candidate.size_bytes)})",
+                    f"{candidate.path} ({candidate.kind}, {output.format_memory(candidate.size_bytes)})",
                 ),
                 ("Goes to", settings.images_dir),
                 ("Needs", f"CUDA {cuda}" if cuda else ""),
@@ -227,9 +229,9 @@ def image_import(
         )
     if not yes:
         output.confirm(f"Import {name}:{version}?")
-    with tidily():
-        made = imports.take(
-            candidate, name, version, settings, output.say, digest=digest, apps=apps
+    with exit_on_signals():
+        made = imports.import_image(
+            candidate, name, version, settings, output.print_message, digest=digest, apps=apps
         )
     image: dict[str, object] = {
         "name": name,
@@ -239,7 +241,9 @@ def image_import(
         "needs": {"cuda": cuda},
         "env": {},
     }
-    return _answer(register(client, image, made, projects or []), as_json=as_json, made=made)
+    return _print_image(
+        register_image(client, image, made, projects or []), as_json=as_json, made=made
+    )
 
 
 @images.command("retire", epilog=examples("aitne admin image retire base:1.0.0 --yes"))
@@ -251,12 +255,12 @@ def image_retire(
     data_dir: DataDir = None,
 ) -> int:
     """Retire a version, so that new jobs cannot use it. Running jobs keep it."""
-    client = administrator_client(url, data_dir)
-    _with_version(reference)
+    client = make_administrator_client(url, data_dir)
+    _check_version_named(reference)
     if not yes:
         output.confirm(f"Retire {reference}?")
     image = client.images.retire(reference)
-    return output.done(
+    return output.print_done(
         as_json,
         image.raw,
         f"{reference} is retired. `aitne admin image gc` removes it when no job uses it.",
@@ -282,21 +286,21 @@ def image_verify(
     is damaged.
     """
     from aitne.adapters.images.daemon import DockerDaemon
-    from aitne.cli.image_maintenance import damage, matching
+    from aitne.cli.image_maintenance import find_damage, list_matching_images
 
-    client = administrator_client(url, data_dir)
-    settings = platform_settings(client)
-    chosen = matching(client.images.list(), reference)
+    client = make_administrator_client(url, data_dir)
+    settings = load_platform_settings(client)
+    chosen = list_matching_images(client.images.list(), reference)
     daemon = DockerDaemon(settings.containers.docker_url, settings.containers.tmp_dir)
     results = []
     for image in chosen:
-        output.say(f"Reading {image.reference} …")
-        results.append(client.images.note_verification(image.reference, damage(image, daemon)))
+        output.print_message(f"Reading {image.reference} …")
+        results.append(client.images.note_verification(image.reference, find_damage(image, daemon)))
     damaged = [image for image in results if image.damage]
     if as_json:
-        output.answer_json([image.raw for image in results])
+        output.print_json([image.raw for image in results])
     else:
-        output.table(
+        output.print_table(
             ("IMAGE", "RESULT"),
             [(image.reference, image.damage or "intact") for image in results],
         )
@@ -313,31 +317,31 @@ def image_gc(
     """
     from aitne.cli import image_maintenance
 
-    client = administrator_client(url, data_dir)
-    settings = platform_settings(client)
-    rubbish = image_maintenance.find(client.images.list(), settings)
+    client = make_administrator_client(url, data_dir)
+    settings = load_platform_settings(client)
+    rubbish = image_maintenance.find_garbage(client.images.list(), settings)
     if not rubbish.lines():
-        output.say("There is nothing to remove.")
+        output.print_message("There is nothing to remove.")
     else:
         if not yes or not as_json:
-            output.table(("WHAT", "SIZE"), rubbish.lines())
+            output.print_table(("WHAT", "SIZE"), rubbish.lines())
         if not yes:
-            output.confirm(f"Remove up to {output.memory(rubbish.size_bytes)}?")
-    result = image_maintenance.remove(rubbish, client, settings)
+            output.confirm(f"Remove up to {output.format_memory(rubbish.size_bytes)}?")
+    result = image_maintenance.remove_garbage(rubbish, client, settings)
     if as_json:
-        output.answer_json(result)
+        output.print_json(result)
     elif rubbish.lines():
-        output.say(f"{output.memory(result['freed_bytes'])} are free again.")
+        output.print_message(f"{output.format_memory(result['freed_bytes'])} are free again.")
     return 0
 
 
-def _show_plan(plan: BuildPlan, settings: Settings) -> None:
+def _print_plan(plan: BuildPlan, settings: Settings) -> None:
     recipe = plan.recipe
     packages = f"{len(recipe.debian)} of Debian"
     if recipe.python:
         packages += f", {len(recipe.python)} of PyPI, with their dependencies"
     note = "; its layers are cached" if not plan.missing_layers else ""
-    output.facts(
+    output.print_facts(
         [
             ("Image", recipe.reference),
             ("About", recipe.file.description),
@@ -347,38 +351,43 @@ def _show_plan(plan: BuildPlan, settings: Settings) -> None:
             ("Debian", " ".join(recipe.debian)),
             ("PyPI", " ".join(recipe.python)),
             ("Made here", " ".join(recipe.wheels)),
-            ("Size", f"about {output.memory(plan.expected_bytes)}{note}"),
+            ("Size", f"about {output.format_memory(plan.expected_bytes)}{note}"),
             ("Goes to", settings.images_dir),
         ]
     )
 
 
-def _answer(image: ImageRecord, *, as_json: bool, made: BuildResult | None = None) -> int:
+def _print_image(image: ImageRecord, *, as_json: bool, made: BuildResult | None = None) -> int:
     if as_json:
-        output.answer_json(image.raw)
+        output.print_json(image.raw)
         return 0
     bill = image.packages
-    output.facts(
+    output.print_facts(
         [
             ("Image", f"{image.reference}, offered to {', '.join(image.projects) or 'all users'}"),
-            *((a.runtime, f"{a.digest}, {output.memory(a.size_bytes)}") for a in image.artifacts),
+            *(
+                (a.runtime, f"{a.digest}, {output.format_memory(a.size_bytes)}")
+                for a in image.artifacts
+            ),
             *(("File", a.path) for a in image.artifacts if a.path),
             (
                 "Bill",
                 f"{sum(p.source == 'debian' for p in bill)} packages of Debian, "
                 f"{sum(p.source == 'python' for p in bill)} of Python",
             ),
-            ("Log", f"{made.log} ({output.duration(made.seconds)})" if made else ""),
+            ("Log", f"{made.log} ({output.format_duration(made.seconds)})" if made else ""),
         ]
     )
     return 0
 
 
-def _answer_access(image: ImageRecord, *, as_json: bool) -> int:
-    return output.done(as_json, image.raw, f"{image.reference}: seen by {seen_by(image)}.")
+def _print_access(image: ImageRecord, *, as_json: bool) -> int:
+    return output.print_done(
+        as_json, image.raw, f"{image.reference}: seen by {format_audience(image)}."
+    )
 
 
-def _with_version(reference: str) -> None:
+def _check_version_named(reference: str) -> None:
     if ":" not in reference:
         from aitne.core.errors import InvalidInput
 

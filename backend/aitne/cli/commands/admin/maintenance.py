@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url, Yes
 from aitne.cli.registry import examples, group
-from aitne.cli.times import moment_of
+from aitne.cli.times import parse_time
 
 if TYPE_CHECKING:
     from aitne.client.admin_records import MaintenanceRecord
@@ -44,18 +44,18 @@ def maintenance_on(
     data_dir: DataDir = None,
 ) -> int:
     """Hold new jobs, now or from a later time. They are accepted, and start afterwards."""
-    client = connect(url, data_dir)
-    starts_at, ends_at = moment_of("--from", starts), moment_of("--until", until)
+    client = make_client(url, data_dir)
+    starts_at, ends_at = parse_time("--from", starts), parse_time("--until", until)
     if not yes:
-        output.facts(
+        output.print_facts(
             [
-                ("From", output.moment(starts_at) or "now"),
-                ("Until", output.moment(ends_at) or "`aitne admin maintenance off`"),
+                ("From", output.format_time(starts_at) or "now"),
+                ("Until", output.format_time(ends_at) or "`aitne admin maintenance off`"),
                 ("Message", message),
             ]
         )
         output.confirm("No new jobs start in this period. Continue?")
-    return _answer(
+    return _print_status(
         client.maintenance.on(message, starts_at=starts_at, ends_at=ends_at), as_json=as_json
     )
 
@@ -65,32 +65,32 @@ def maintenance_off(
     yes: Yes = False, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """End the maintenance, or cancel a scheduled one."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
-        output.say(_says(client.maintenance.status()))
+        output.print_message(_format_status(client.maintenance.status()))
         output.confirm("End it?")
-    return _answer(client.maintenance.off(), as_json=as_json)
+    return _print_status(client.maintenance.off(), as_json=as_json)
 
 
 @maintenance.command("status", epilog=examples("aitne admin maintenance status --json"))
 def maintenance_status(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """Show whether maintenance is on or scheduled."""
-    return _answer(connect(url, data_dir).maintenance.status(), as_json=as_json)
+    return _print_status(make_client(url, data_dir).maintenance.status(), as_json=as_json)
 
 
-def _answer(status: MaintenanceRecord, *, as_json: bool) -> int:
+def _print_status(status: MaintenanceRecord, *, as_json: bool) -> int:
     if as_json:
-        output.answer_json(status.raw)
+        output.print_json(status.raw)
     else:
-        output.answer(_says(status))
+        output.print_line(_format_status(status))
     return 0
 
 
-def _says(status: MaintenanceRecord) -> str:
+def _format_status(status: MaintenanceRecord) -> str:
     reason = f" {status.message}" if status.message else ""
-    until = output.moment(status.ends_at) or "it is turned off"
+    until = output.format_time(status.ends_at) or "it is turned off"
     if status.phase == "on":
-        return f"Maintenance since {output.moment(status.starts_at)}, until {until}.{reason}"
+        return f"Maintenance since {output.format_time(status.starts_at)}, until {until}.{reason}"
     if status.phase == "scheduled":
-        return f"Maintenance from {output.moment(status.starts_at)}, until {until}.{reason}"
+        return f"Maintenance from {output.format_time(status.starts_at)}, until {until}.{reason}"
     return "No maintenance: new jobs start."

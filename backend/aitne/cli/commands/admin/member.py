@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, MemberArgument, ProjectArgument, Url, Yes
-from aitne.cli.project_limits import each_limit, shown, sync_note, words
+from aitne.cli.project_limits import describe_limit, format_limit, format_sync_note, list_limits
 from aitne.cli.registry import examples, group
 
 
@@ -23,14 +23,16 @@ def member_ls(
     name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """List a project's members and their own limits."""
-    project_members = connect(url, data_dir).projects.members(name)
-    return output.listing(
+    project_members = make_client(url, data_dir).projects.members(name)
+    return output.print_list(
         as_json,
         project_members,
         ("USER", "LIMITS"),
         lambda member: (
             member.user,
-            ", ".join(f"{words(n)} {shown(n, v)}" for n, v in each_limit(member.limits)),
+            ", ".join(
+                f"{describe_limit(n)} {format_limit(n, v)}" for n, v in list_limits(member.limits)
+            ),
         ),
     )
 
@@ -51,10 +53,10 @@ def member_add(
     data_dir: DataDir = None,
 ) -> int:
     """Add a member to a project; on Slurm `aitne admin sync` adds the user to its account."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     made = client.projects.put_member(name, user, role=role, default=default)
-    note = "" if as_json else sync_note(client)
-    return output.done(as_json, made.raw, f"{user}: member of {name}.{note}")
+    note = "" if as_json else format_sync_note(client)
+    return output.print_done(as_json, made.raw, f"{user}: member of {name}.{note}")
 
 
 @members.command("remove", epilog=examples("aitne admin member remove vision ada --yes"))
@@ -67,12 +69,12 @@ def member_remove(
     data_dir: DataDir = None,
 ) -> int:
     """Remove a member from a project. The user's jobs continue."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
         output.confirm(f"Remove {user} from {name}?")
     client.projects.remove_member(name, user)
-    return output.done(
+    return output.print_done(
         as_json,
         {"project": name, "user": user, "removed": True},
-        f"{user}: no longer a member of {name}.{'' if as_json else sync_note(client)}",
+        f"{user}: no longer a member of {name}.{'' if as_json else format_sync_note(client)}",
     )

@@ -8,7 +8,7 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.commands.node import node_ls
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url, Yes
 from aitne.cli.registry import examples, group
 from aitne.client import Client
@@ -36,12 +36,12 @@ def node_drain(
     data_dir: DataDir = None,
 ) -> int:
     """Drain nodes, so that they start no new jobs. Running jobs continue."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
-        _show(client, names)
+        _print_nodes(client, names)
         output.confirm(f"Drain {', '.join(names)}?")
     changed_nodes = [client.nodes.drain(name, reason) for name in names]
-    return output.done(
+    return output.print_done(
         as_json, [node.raw for node in changed_nodes], f"{', '.join(names)}: no new jobs start."
     )
 
@@ -55,12 +55,12 @@ def node_resume(
     data_dir: DataDir = None,
 ) -> int:
     """Resume drained nodes, so that they start jobs again."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
-        _show(client, names)
+        _print_nodes(client, names)
         output.confirm(f"Resume {', '.join(names)}?")
     changed_nodes = [client.nodes.resume(name) for name in names]
-    return output.done(
+    return output.print_done(
         as_json, [node.raw for node in changed_nodes], f"{', '.join(names)}: new jobs may start."
     )
 
@@ -74,13 +74,13 @@ def node_history(
     data_dir: DataDir = None,
 ) -> int:
     """Show the history of a node, newest first: outages, drains and resumes."""
-    events = list(connect(url, data_dir).nodes.history(name, limit=limit))
-    return output.listing(
+    events = list(make_client(url, data_dir).nodes.history(name, limit=limit))
+    return output.print_list(
         as_json,
         events,
         ("TIME", "WHAT", "WHO", "REASON"),
         lambda event: (
-            output.moment(event.time),
+            output.format_time(event.time),
             event.event,
             event.actor or "",
             event.reason or "",
@@ -88,9 +88,9 @@ def node_history(
     )
 
 
-def _show(client: Client, names: list[str]) -> None:
+def _print_nodes(client: Client, names: list[str]) -> None:
     nodes_by_name = {node.name: node for node in client.nodes.list()}
-    output.table(
+    output.print_table(
         ("NODE", "STATE", "GPU", "REASON"),
         [
             (

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, EndDay, Json, ProjectArgument, Reason, Url, Yes
-from aitne.cli.project_limits import limits_verb, show_limits, sync_note
+from aitne.cli.project_limits import format_sync_note, make_limits_command, print_limits
 from aitne.cli.registry import examples, group
-from aitne.cli.times import utc
+from aitne.cli.times import to_utc
 
 
 @group("admin project")
@@ -40,10 +40,10 @@ def approve(
     data_dir: DataDir = None,
 ) -> int:
     """Approve a requested project, after showing the request."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     wish = client.projects.get(name)
     if not as_json:
-        output.facts(
+        output.print_facts(
             [
                 ("project", wish.name),
                 ("title", wish.title),
@@ -57,10 +57,10 @@ def approve(
         output.confirm(f"Approve {name}?")
     new_budget = _budget(gpu_hours, cpu_hours, total=total)
     made = client.projects.approve(
-        name, expires_at=None if until is None else utc(until), budget=new_budget
+        name, expires_at=None if until is None else to_utc(until), budget=new_budget
     )
-    note = "" if as_json else sync_note(client)
-    return output.done(as_json, made.raw, f"{name}: active.{note}")
+    note = "" if as_json else format_sync_note(client)
+    return output.print_done(as_json, made.raw, f"{name}: active.{note}")
 
 
 @projects.command(
@@ -75,11 +75,11 @@ def decline(
     data_dir: DataDir = None,
 ) -> int:
     """Decline a requested project, or a requested later end."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
         output.confirm(f"Decline the request of {name}?")
     made = client.projects.decline(name, reason)
-    return output.done(as_json, made.raw, f"{name}: {made.state}.")
+    return output.print_done(as_json, made.raw, f"{name}: {made.state}.")
 
 
 @projects.command(
@@ -106,9 +106,11 @@ def end(
         from aitne.core.errors import InvalidInput
 
         raise InvalidInput.field("--until", "give it or --never, not both")
-    made = connect(url, data_dir).projects.set_end(name, None if until is None else utc(until))
+    made = make_client(url, data_dir).projects.set_end(
+        name, None if until is None else to_utc(until)
+    )
     ends = f"{made.expires_at:%Y-%m-%d}" if made.expires_at else "never"
-    return output.done(as_json, made.raw, f"{name}: {made.state}, ends {ends}.")
+    return output.print_done(as_json, made.raw, f"{name}: {made.state}, ends {ends}.")
 
 
 @projects.command(
@@ -136,8 +138,8 @@ def budget(
         from aitne.core.errors import InvalidInput
 
         raise InvalidInput.field("--gpu-hours", "give it, --cpu-hours, or --none alone")
-    made = connect(url, data_dir).projects.set_budget(name, new_budget or {})
-    return output.done(as_json, made.raw, f"{name}: {'no' if none else 'new'} budget.")
+    made = make_client(url, data_dir).projects.set_budget(name, new_budget or {})
+    return output.print_done(as_json, made.raw, f"{name}: {'no' if none else 'new'} budget.")
 
 
 projects.command(
@@ -149,14 +151,14 @@ projects.command(
         "aitne admin project limits vision --user ada --max-gpus 2\n"
         "aitne admin project limits vision --max-gpus none"
     ),
-)(limits_verb(granted=True))
+)(make_limits_command(granted=True))
 
 
 @projects.command("ls")
 def project_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List all projects with their members."""
-    all_projects = connect(url, data_dir).projects.list()
-    return output.listing(
+    all_projects = make_client(url, data_dir).projects.list()
+    return output.print_list(
         as_json,
         all_projects,
         ("NAME", "STATE", "MEMBERS", "TITLE"),
@@ -179,8 +181,8 @@ def project_create(
     data_dir: DataDir = None,
 ) -> int:
     """Create a project; on Slurm, its account is created by `aitne admin sync`."""
-    made = connect(url, data_dir).projects.create(name, title=title, manager=manager)
-    return output.done(
+    made = make_client(url, data_dir).projects.create(name, title=title, manager=manager)
+    return output.print_done(
         as_json,
         made.raw,
         f"{made.name}: created. Add users: aitne admin member add {made.name} USER",
@@ -192,19 +194,19 @@ def project_show(
     name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Show a project: members, limits and their use."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     project, limits = client.projects.get(name), client.projects.limits(name)
     if as_json:
-        output.answer_json({**project.raw, "limits": limits.raw})
+        output.print_json({**project.raw, "limits": limits.raw})
         return 0
-    output.facts(
+    output.print_facts(
         [
             ("project", project.name),
             ("title", project.title),
             ("members", ", ".join(project.members) or "none"),
         ]
     )
-    show_limits(limits)
+    print_limits(limits)
     return 0
 
 

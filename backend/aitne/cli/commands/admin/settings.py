@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url
 from aitne.cli.registry import command
 
@@ -20,9 +20,9 @@ def settings(
     data_dir: DataDir = None,
 ) -> int:
     """Show the settings and the source of each value. Secrets are masked."""
-    all_settings = connect(url, data_dir).admin.settings()
+    all_settings = make_client(url, data_dir).admin.settings()
     shown = [setting for setting in all_settings if everything or setting.source != "default"]
-    return output.listing(
+    return output.print_list(
         as_json,
         shown,
         ("SETTING", "VALUE", "FROM"),

@@ -55,34 +55,36 @@ def setup(
     # The settings and adapters are heavier than everything else here.
     from aitne.core.errors import InvalidInput, SetupError
     from aitne.core.models.check import CheckState
-    from aitne.operations.setup.answers import read_answers, validate
-    from aitne.operations.setup.inspection import inspect
-    from aitne.operations.setup.planning import SetupPlan, may_write
+    from aitne.operations.setup.answers import read_answers, validate_answers
+    from aitne.operations.setup.inspection import run_inspection
+    from aitne.operations.setup.planning import SetupPlan, check_write_permission
 
     if not root.is_dir():
         raise InvalidInput(f"--root {root} is not a folder. Create it, or name another one.")
     top = str(root.absolute())
-    answers = validate(read_answers(answers_file)) if answers_file else _ask(top)
+    answers = (
+        validate_answers(read_answers(answers_file)) if answers_file else _ask_all_questions(top)
+    )
     plan = SetupPlan(answers, top, answers_file)
     if not dry_run:
-        may_write(plan)
+        check_write_permission(plan)
     checks = []
-    for check in inspect(answers, top):
+    for check in run_inspection(answers, top):
         checks.append(check)
-        _show_check(check)
+        _print_check(check)
     for change in plan.changes:
         if change.diff and not as_json:
-            output.answer(change.diff.rstrip("\n"))
+            output.print_line(change.diff.rstrip("\n"))
         if change.state == "unreadable":
-            output.say(
+            output.print_message(
                 f"{change.path} exists and cannot be read by this account: no difference shown."
             )
     failed = [check for check in checks if check.state is CheckState.FAILED]
-    sentences = plan.sentences()
+    sentences = plan.describe_changes()
     if dry_run:
-        _finish(plan, checks, as_json, changes=sentences)
+        _print_outcome(plan, checks, as_json, changes=sentences)
         for sentence in sentences:
-            output.say(f"Would: {sentence}")
+            output.print_message(f"Would: {sentence}")
         return 1 if failed else 0
     if failed:
         raise SetupError(
@@ -90,30 +92,30 @@ def setup(
             "Nothing was changed. Do what the messages say, then try again."
         )
     if not sentences:
-        _finish(plan, checks, as_json)
-        output.say("Everything is as the answers say. Nothing was changed.")
+        _print_outcome(plan, checks, as_json)
+        output.print_message("Everything is as the answers say. Nothing was changed.")
         return 0
     kept = () if yes else _confirm(plan)
-    changes = plan.sentences(kept)
+    changes = plan.describe_changes(kept)
     try:
-        copies = plan.execute(output.say, kept) if changes else []
+        copies = plan.execute(output.print_message, kept) if changes else []
     except KeyboardInterrupt:
-        output.say("\nInterrupted. Run the command again: it does what is still missing.")
+        output.print_message("\nInterrupted. Run the command again: it does what is still missing.")
         raise
-    _finish(plan, checks, as_json, changes=changes, copies=copies, written=True, kept=kept)
-    _say_next(answers, top)
+    _print_outcome(plan, checks, as_json, changes=changes, copies=copies, written=True, kept=kept)
+    _print_next_steps(answers, top)
     return 0
 
 
-def _ask(root: str) -> Answers:
+def _ask_all_questions(root: str) -> Answers:
     """Ask all questions at the terminal and return the answers.
 
     Raises:
         InvalidInput: there is no terminal, or the answers contradict each other.
     """
     from aitne.core.errors import InvalidInput
-    from aitne.operations.setup.answers import read_answers, validate
-    from aitne.operations.setup.questions import QUESTIONS, flat, inspected_defaults, nested
+    from aitne.operations.setup.answers import read_answers, validate_answers
+    from aitne.operations.setup.questions import QUESTIONS, find_inspected_defaults, flatten, nest
     from aitne.operations.setup.rendering import ANSWERS
 
     if not sys.stdin.isatty():
@@ -122,35 +124,35 @@ def _ask(root: str) -> Answers:
     file = Path(root) / ANSWERS.lstrip("/")
     try:
         exists = file.exists()
-        earlier = flat(read_answers(file)) if exists else {}
+        earlier = flatten(read_answers(file)) if exists else {}
     except (OSError, InvalidInput) as error:
-        output.say(f"The earlier answers are not used: {error}")
+        output.print_message(f"The earlier answers are not used: {error}")
     asked = {question.name for question in QUESTIONS}
-    defaults = {**inspected_defaults(), **earlier}
+    defaults = {**find_inspected_defaults(), **earlier}
     values = {name: value for name, value in defaults.items() if name not in asked}
-    output.say(
+    output.print_message(
         "Enter accepts the answer in brackets, - removes it. Ctrl-C ends without any change."
     )
     try:
         for question in QUESTIONS:
             if question.is_put(values):
                 default = defaults.get(question.name)
-                _put(question, values, question.default(values) if default is None else default)
+                _ask_question(
+                    question, values, question.get_default(values) if default is None else default
+                )
     except KeyboardInterrupt:
-        output.say("\nNothing was changed.")
+        output.print_message("\nNothing was changed.")
         raise
     sections = ["slurm", "broker"] if values["scheduler"] == "local" else []
     if values.get("proxy.server", "none") == "none":
         sections.append("proxy")
-    return validate(
-        nested(
-            {name: value for name, value in values.items() if name.split(".")[0] not in sections}
-        )
+    return validate_answers(
+        nest({name: value for name, value in values.items() if name.split(".")[0] not in sections})
     )
 
 
-def _put(question: Question, values: Values, default: Any) -> None:
-    from aitne.operations.setup.questions import problem_of
+def _ask_question(question: Question, values: Values, default: Any) -> None:
+    from aitne.operations.setup.questions import find_problem
 
     yes_or_no = isinstance(default, bool)
     shown = ("Y/n" if default else "y/N") if yes_or_no else default
@@ -167,22 +169,22 @@ def _put(question: Question, values: Values, default: Any) -> None:
         if value is None or value == "":
             if question.is_optional:
                 return
-            output.say("  An answer is needed.")
+            output.print_message("  An answer is needed.")
             continue
         if yes_or_no and not isinstance(value, bool):
-            output.say("  Answer y or n.")
+            output.print_message("  Answer y or n.")
             continue
-        problem = problem_of(question.name, {**values, question.name: value})
+        problem = find_problem(question.name, {**values, question.name: value})
         if problem is None:
             values[question.name] = value
             return
-        output.say(f"  {output.plain(text or value, 80)} {problem}. Try again.")
+        output.print_message(f"  {output.to_single_line(text or value, 80)} {problem}. Try again.")
 
 
-def _show_check(check: CheckResult) -> None:
-    output.say(f"{check.state:8} {check.name}: {output.plain(check.message)}")
+def _print_check(check: CheckResult) -> None:
+    output.print_message(f"{check.state:8} {check.name}: {output.to_single_line(check.message)}")
     if check.remedy:
-        output.say(f"{'':8} {output.plain(check.remedy)}")
+        output.print_message(f"{'':8} {output.to_single_line(check.remedy)}")
 
 
 def _confirm(plan: SetupPlan) -> list[Path]:
@@ -195,7 +197,7 @@ def _confirm(plan: SetupPlan) -> list[Path]:
     try:
         return _confirm_each(plan)
     except KeyboardInterrupt:
-        output.say("\nNothing was changed.")
+        output.print_message("\nNothing was changed.")
         raise
 
 
@@ -203,24 +205,24 @@ def _confirm_each(plan: SetupPlan) -> list[Path]:
     from aitne.cli.errors import Declined
 
     kept = []
-    for change in plan.differing:
+    for change in plan.files_to_write:
         if change.state == "changed":
             try:
                 output.confirm(
                     f"{change.path} is different, see above. Replace it and keep a copy beside it?"
                 )
             except Declined:
-                output.say(f"{change.path} is kept.")
+                output.print_message(f"{change.path} is kept.")
                 kept.append(change.path)
-    sentences = plan.sentences(kept)
+    sentences = plan.describe_changes(kept)
     if sentences:
         for sentence in sentences:
-            output.say(f"- {sentence}")
+            output.print_message(f"- {sentence}")
         output.confirm("Do this?")
     return kept
 
 
-def _finish(
+def _print_outcome(
     plan: SetupPlan,
     checks: Collection[CheckResult],
     as_json: bool,
@@ -232,9 +234,9 @@ def _finish(
 ) -> None:
     if not as_json:
         for copy in copies:
-            output.say(f"The earlier file is kept as {copy}.")
+            output.print_message(f"The earlier file is kept as {copy}.")
         return
-    output.answer_json(
+    output.print_json(
         {
             "checks": [check.model_dump(mode="json") for check in checks],
             "files": [
@@ -252,12 +254,12 @@ def _finish(
     )
 
 
-def _say_next(answers: Answers, root: str) -> None:
+def _print_next_steps(answers: Answers, root: str) -> None:
     if root != "/":
         return
     if not answers.enable:
-        from aitne.operations.setup.rendering import units
+        from aitne.operations.setup.rendering import list_units
 
-        names = " ".join(units(answers))
-        output.say(f"Start the platform with `systemctl enable --now {names}`.")
-    output.say("`journalctl -u aitne` has the login link for the first administrator.")
+        names = " ".join(list_units(answers))
+        output.print_message(f"Start the platform with `systemctl enable --now {names}`.")
+    output.print_message("`journalctl -u aitne` has the login link for the first administrator.")

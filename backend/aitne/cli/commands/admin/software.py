@@ -21,7 +21,7 @@ def software(data_dir: DataDir = None) -> int:
     from aitne.supervisor import software as made
 
     settings = load_settings(None if data_dir is None else Path(data_dir))
-    if not made.ensure(settings, output.say):
+    if not made.ensure_node_software(settings, output.print_message):
         return 1
-    output.say(f"{settings.slurm.software_dir} has the software for the nodes.")
+    output.print_message(f"{settings.slurm.software_dir} has the software for the nodes.")
     return 0

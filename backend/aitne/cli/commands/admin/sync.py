@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url, Yes
 from aitne.cli.registry import command
 
@@ -15,11 +15,11 @@ def sync(yes: Yes = False, as_json: Json = False, url: Url = None, data_dir: Dat
     The differences are shown before you are asked. Accounts that exist only in Slurm are not
     changed; users are removed from a project's account if they are not members of the project.
     """
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     report = client.projects.compare()
     if not as_json:
         if report.differences:
-            output.table(
+            output.print_table(
                 ("PROJECT", "USER", "WHAT", "IN SLURM", "HERE"),
                 [
                     (d.project, d.user or "", d.field, d.slurm, d.platform)
@@ -27,16 +27,16 @@ def sync(yes: Yes = False, as_json: Json = False, url: Url = None, data_dir: Dat
                 ],
             )
         for note in report.unmanaged:
-            output.say(f"unchanged: {note}")
+            output.print_message(f"unchanged: {note}")
     if report.differences:
         if not yes and not as_json:
             output.confirm(f"Make these {len(report.differences)} changes in Slurm?")
         if yes or not as_json:
             report = client.projects.sync(report.digest)
     if as_json:
-        output.answer_json(report.raw)
+        output.print_json(report.raw)
     elif report.applied:
-        output.say(f"{len(report.differences)} changes were made in Slurm.")
+        output.print_message(f"{len(report.differences)} changes were made in Slurm.")
     else:
-        output.say("Nothing differs.")
+        output.print_message("Nothing differs.")
     return 0

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url, Yes
 from aitne.cli.registry import examples, group
 from aitne.client import Token
@@ -38,16 +38,16 @@ def token_create(
     data_dir: DataDir = None,
 ) -> int:
     """Create a token and print its secret, which is shown only once."""
-    made = connect(url, data_dir).tokens.create(
+    made = make_client(url, data_dir).tokens.create(
         name,
         user=user,
         scopes=scopes or ("read", "write"),
         expires_in=None if expires == "never" else expires,
     )
     if as_json:
-        output.answer_json(made.raw)
+        output.print_json(made.raw)
     else:
-        output.answer(made.token or "")
+        output.print_line(made.token or "")
     return 0
 
 
@@ -59,8 +59,8 @@ def token_ls(
     data_dir: DataDir = None,
 ) -> int:
     """List tokens, without their secrets."""
-    user_tokens = connect(url, data_dir).tokens.list(user=user)
-    return output.listing(
+    user_tokens = make_client(url, data_dir).tokens.list(user=user)
+    return output.print_list(
         as_json,
         user_tokens,
         ("ID", "USER", "NAME", "SCOPES", "EXPIRES", "LAST USED", "CREATED BY"),
@@ -77,11 +77,13 @@ def token_revoke(
     data_dir: DataDir = None,
 ) -> int:
     """Revoke a token at once."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
         output.confirm(f"Revoke token {token_id}?")
     client.tokens.revoke(token_id)
-    return output.done(as_json, {"id": token_id, "revoked": True}, f"Token {token_id} is revoked.")
+    return output.print_done(
+        as_json, {"id": token_id, "revoked": True}, f"Token {token_id} is revoked."
+    )
 
 
 def _row(token: Token) -> tuple[str, ...]:
@@ -91,6 +93,6 @@ def _row(token: Token) -> tuple[str, ...]:
         token.name,
         " ".join(sorted(token.scopes)),
         "never" if token.expires_at is None else f"{token.expires_at.astimezone():%Y-%m-%d %H:%M}",
-        "" if token.last_used_at is None else f"{output.since(token.last_used_at)} ago",
+        "" if token.last_used_at is None else f"{output.format_elapsed(token.last_used_at)} ago",
         token.created_by or token.owner,
     )

@@ -9,7 +9,7 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.failure import FAILED
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url, Yes
 from aitne.cli.registry import examples, group
 from aitne.cli.views import topology_tree
@@ -49,34 +49,36 @@ def topology_import(
     data_dir: DataDir = None,
 ) -> int:
     """Import a file, in place of an earlier one of the same name."""
-    client = connect(url, data_dir)
-    client.admin.import_topology(file.name, _text(file), node=node)
-    return output.done(as_json, {"name": file.name}, f"{file.name}: imported.")
+    client = make_client(url, data_dir)
+    client.admin.import_topology(file.name, _read_text(file), node=node)
+    return output.print_done(as_json, {"name": file.name}, f"{file.name}: imported.")
 
 
 @topologies.command("check", epilog=examples("aitne admin topology check --json"))
 def topology_check(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """Check that the sources agree with each other and know all nodes. The exit status is 1 if they
     do not."""
-    found = connect(url, data_dir).nodes.topology()
+    found = make_client(url, data_dir).nodes.topology()
     problems = _problems(found)
     if as_json:
         sources = found["sources"]
         answer = {"sources": sources, "unknown_nodes": found["unknown_nodes"], "problems": problems}
-        output.answer_json(answer)
+        output.print_json(answer)
     else:
-        output.table(
+        output.print_table(
             ("ORIGIN", "SOURCE", "READ", "PROBLEM"),
             [
                 (each["origin"], each["name"], each["read_at"], each["problem"] or "")
                 for each in found["sources"]
             ],
         )
-        tree = topology_tree.tree_of(found)
+        tree = topology_tree.find_switch_tree(found)
         for line in (*problems, *(() if tree is None else tree.notes)):
-            output.say(line)
+            output.print_message(line)
         if not problems:
-            output.say("The sources agree." if found["sources"] else "There is no source.")
+            output.print_message(
+                "The sources agree." if found["sources"] else "There is no source."
+            )
     return FAILED if problems else 0
 
 
@@ -89,11 +91,11 @@ def topology_forget(
     data_dir: DataDir = None,
 ) -> int:
     """Remove an imported file. Jobs that run keep their order."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
         output.confirm(f"Remove the imported topology {name}?")
     client.admin.forget_topology(name)
-    return output.done(as_json, {"name": name, "forgotten": True}, f"{name}: removed.")
+    return output.print_done(as_json, {"name": name, "forgotten": True}, f"{name}: removed.")
 
 
 def _problems(found: dict[str, Any]) -> list[str]:
@@ -110,7 +112,7 @@ def _problems(found: dict[str, Any]) -> list[str]:
     return problems
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         with file.open(encoding="utf-8-sig") as stream:
             text = stream.read(_MOST_BYTES + 1)

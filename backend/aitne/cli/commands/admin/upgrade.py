@@ -70,20 +70,20 @@ def upgrade(
     checks its health. If the new release does not work, or Ctrl-C ends the command, the present one
     is started again. After a power cut, the command without a release continues or returns.
     """
-    server_part.require()
-    from aitne.cli.views.platform_status import platform_dir
-    from aitne.operations.upgrade.trust import account_of
+    server_part.require_server()
+    from aitne.cli.views.platform_status import find_platform_dir
+    from aitne.operations.upgrade.trust import find_command_account
 
-    folder = Path(platform_dir(data_dir))
-    account = account_of(folder)
+    folder = Path(find_platform_dir(data_dir))
+    account = find_command_account(folder)
     if prepare:
         from aitne.host.settings import load_settings
         from aitne.operations.upgrade import prepare as preparation
-        from aitne.supervisor.identity import become
+        from aitne.supervisor.identity import become_account
 
         if account is not None:
-            become(account)
-        preparation.prepare(load_settings(folder), output.say)
+            become_account(account)
+        preparation.prepare_release(load_settings(folder), output.print_message)
         return 0
     from aitne.operations.upgrade.run import UpgradeRequest, run_upgrade
 
@@ -104,13 +104,15 @@ def upgrade(
     if done is None:
         return int(console.check_failed)
     if as_json:
-        output.answer_json({"release": done.release, "api_away_s": done.api_away_s})
+        output.print_json({"release": done.release, "api_away_s": done.api_away_s})
         return 0
-    output.answer(done.release)
+    output.print_line(done.release)
     if done.api_away_s is not None:
-        output.say(f"The portal was away for {done.api_away_s:.1f} s; jobs and sessions continued.")
+        output.print_message(
+            f"The portal was away for {done.api_away_s:.1f} s; jobs and sessions continued."
+        )
     if done.has_separate_broker:
-        output.say(
+        output.print_message(
             "Restart the broker to use the new release there: systemctl restart aitne-broker."
         )
     return 0
@@ -124,27 +126,27 @@ class _Console:
         self._as_json = as_json
         self._yes = yes
 
-    def tell(self, step: str, message: str) -> None:
+    def show_step(self, step: str, message: str) -> None:
         # The output may have been closed, such as by a lost connection; the upgrade goes on.
         with suppress(OSError):
             if self._as_json:
-                output.answer_json({"step": step, "message": message})
+                output.print_json({"step": step, "message": message})
             else:
-                output.say(message)
+                output.print_message(message)
 
     def show_checks(self, results: Sequence[CheckResult]) -> None:
         self.check_failed = any(check.state == "failed" for check in results)
         if self._as_json:
-            output.answer_json({"checks": [check.model_dump() for check in results]})
+            output.print_json({"checks": [check.model_dump() for check in results]})
             return
         for check in results:
-            output.say(f"{check.state:6}  {check.name:12}  {check.message}")
+            output.print_message(f"{check.state:6}  {check.name:12}  {check.message}")
 
     def confirm(self, question: str) -> None:
         if not self._yes:
             output.confirm(question)
 
     def guard(self) -> AbstractContextManager[None]:
-        from aitne.cli.ending import tidily
+        from aitne.cli.ending import exit_on_signals
 
-        return tidily()
+        return exit_on_signals()

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import connect
+from aitne.cli.lookup import make_client
 from aitne.cli.options import DataDir, Json, Url, Yes
 from aitne.cli.registry import examples, group
 from aitne.client import User
@@ -52,19 +52,23 @@ def user_set(
     changes = {field: value for field, value in options.items() if value is not None}
     if not changes:
         raise InvalidInput("There is nothing to change: pass --source, --role or --display-name.")
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
         before = client.users.get(name).raw
-        output.table(
+        output.print_table(
             ("", "NOW", "THEN"),
             [
-                (field, output.plain(_shown(field, before.get(field))), output.plain(value))
+                (
+                    field,
+                    output.to_single_line(_format_value(field, before.get(field))),
+                    output.to_single_line(value),
+                )
                 for field, value in changes.items()
             ],
         )
         output.confirm(f"Change {name}?")
     changed = client.users.change(name, **changes)
-    return output.done(as_json, changed.raw, f"{name}: changed.")
+    return output.print_done(as_json, changed.raw, f"{name}: changed.")
 
 
 @users.command("reset-link", epilog=examples("aitne admin user reset-link ada"))
@@ -72,12 +76,14 @@ def user_reset_link(
     name: UserName, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Print a link that sets a new password for an account, once."""
-    link = connect(url, data_dir).users.reset_link(name)
+    link = make_client(url, data_dir).users.reset_link(name)
     if as_json:
-        output.answer_json(link.raw)
+        output.print_json(link.raw)
     else:
-        output.answer(link.url)
-        output.say(f"The link works once, until {link.expires_at.astimezone():%Y-%m-%d %H:%M}.")
+        output.print_line(link.url)
+        output.print_message(
+            f"The link works once, until {link.expires_at.astimezone():%Y-%m-%d %H:%M}."
+        )
     return 0
 
 
@@ -86,8 +92,8 @@ def user_unlock(
     name: UserName, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Unlock an account after too many failed logins."""
-    connect(url, data_dir).users.unlock(name)
-    return output.done(as_json, {"name": name, "locked": False}, f"{name}: unlocked.")
+    make_client(url, data_dir).users.unlock(name)
+    return output.print_done(as_json, {"name": name, "locked": False}, f"{name}: unlocked.")
 
 
 @users.command(
@@ -101,11 +107,11 @@ def user_reset_second_factor(
     data_dir: DataDir = None,
 ) -> int:
     """Remove a user's second factor, and log the user out everywhere."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
         output.confirm(f"Remove the second factor of {name}, and log {name} out everywhere?")
     client.users.reset_second_factor(name)
-    return output.done(
+    return output.print_done(
         as_json, {"name": name, "second_factor": False}, f"{name}: second factor removed."
     )
 
@@ -113,8 +119,8 @@ def user_reset_second_factor(
 @users.command("ls")
 def user_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List all accounts with role and project."""
-    accounts = list(connect(url, data_dir).users.list())
-    return output.listing(
+    accounts = list(make_client(url, data_dir).users.list())
+    return output.print_list(
         as_json,
         accounts,
         ("NAME", "ROLE", "PROJECT", "LAST LOGIN", "FULL NAME", ""),
@@ -122,7 +128,9 @@ def user_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) ->
             user.name,
             user.role,
             user.default_project,
-            "" if user.last_login_at is None else f"{output.since(user.last_login_at)} ago",
+            ""
+            if user.last_login_at is None
+            else f"{output.format_elapsed(user.last_login_at)} ago",
             user.display_name,
             "disabled" if user.disabled else "",
         ),
@@ -150,7 +158,7 @@ def user_create(
     Without --password-stdin it has no password: set one later with `passwd`, or create a token for
     it.
     """
-    user = connect(url, data_dir).users.create(
+    user = make_client(url, data_dir).users.create(
         name,
         password=_password_from_stdin() if password_stdin else None,
         display_name=display_name,
@@ -158,7 +166,7 @@ def user_create(
         role=role,
         default_project=project,
     )
-    return _answer_user(user, "created", as_json=as_json)
+    return _print_user(user, "created", as_json=as_json)
 
 
 @users.command("disable")
@@ -170,10 +178,10 @@ def user_disable(
     data_dir: DataDir = None,
 ) -> int:
     """Disable an account. Its sessions end, its jobs continue."""
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     if not yes:
         output.confirm(f"Disable the account {name}?")
-    return _answer_user(client.users.change(name, disabled=True), "disabled", as_json=as_json)
+    return _print_user(client.users.change(name, disabled=True), "disabled", as_json=as_json)
 
 
 @users.command("enable")
@@ -181,8 +189,8 @@ def user_enable(
     name: UserName, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Enable a disabled account again."""
-    client = connect(url, data_dir)
-    return _answer_user(client.users.change(name, disabled=False), "enabled", as_json=as_json)
+    client = make_client(url, data_dir)
+    return _print_user(client.users.change(name, disabled=False), "enabled", as_json=as_json)
 
 
 @users.command("passwd")
@@ -198,38 +206,40 @@ def user_passwd(
     It is read from the terminal. Your own requires the current one too, if you have one; with
     --password-stdin that is the second line.
     """
-    client = connect(url, data_dir)
+    client = make_client(url, data_dir)
     is_own = client.me().user.name == name
-    changes = {"password": _password_from_stdin() if password_stdin else _new_password()}
+    changes = {"password": _password_from_stdin() if password_stdin else _ask_new_password()}
     if is_own:
-        current = _password_from_stdin() if password_stdin else _ask("Current password, if any: ")
+        current = (
+            _password_from_stdin() if password_stdin else _ask_hidden("Current password, if any: ")
+        )
         if current:
             changes["current_password"] = current
-    return _answer_user(client.users.change(name, **changes), "new password", as_json=as_json)
+    return _print_user(client.users.change(name, **changes), "new password", as_json=as_json)
 
 
-def _shown(field: str, value: object) -> object:
+def _format_value(field: str, value: object) -> object:
     return "password" if field == "source" and value is None else value or ""
 
 
-def _answer_user(user: User, what: str, *, as_json: bool) -> int:
-    return output.done(as_json, user.raw, f"{user.name}: {what}.")
+def _print_user(user: User, what: str, *, as_json: bool) -> int:
+    return output.print_done(as_json, user.raw, f"{user.name}: {what}.")
 
 
 def _password_from_stdin() -> str:
     return sys.stdin.readline().rstrip("\n")
 
 
-def _new_password() -> str:
+def _ask_new_password() -> str:
     from aitne.core.errors import InvalidInput
 
-    first = _ask("New password: ")
-    if _ask("Repeat the password: ") != first:
+    first = _ask_hidden("New password: ")
+    if _ask_hidden("Repeat the password: ") != first:
         raise InvalidInput("The two passwords differ. Nothing was changed.")
     return first
 
 
-def _ask(question: str) -> str:
+def _ask_hidden(question: str) -> str:
     from getpass import getpass
 
     from aitne.core.errors import InvalidInput

@@ -30,7 +30,7 @@ def load_ipython_extension(shell: Any) -> None:
             raise ImportError(f"Python {oldest} or newer is needed, this kernel runs {own}")
         shell.extension_manager.load_extension("aitne.notebook")
     except Exception as error:  # noqa: BLE001 - whatever is installed there
-        _explain(shell, f"{type(error).__name__}: {error}")
+        _define_refusing_magics(shell, f"{type(error).__name__}: {error}")
 
 
 def _leave_environment() -> None:
@@ -44,7 +44,7 @@ def _leave_environment() -> None:
         os.environ.pop("PYTHONPATH", None)
 
 
-def _explain(shell: Any, reason: str) -> None:
+def _define_refusing_magics(shell: Any, reason: str) -> None:
     """Define the magics of the notebook extension so that each says why it does not work."""
 
     def magic(line: str, cell: str = "") -> None:

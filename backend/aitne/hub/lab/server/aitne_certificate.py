@@ -34,7 +34,7 @@ _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _FINAL = frozenset({400, 401, 403, 404, 405, 413, 422})
 
 
-def trusting(authority: str) -> ssl.SSLContext:
+def make_trusting_context(authority: str) -> ssl.SSLContext:
     """Return a TLS context for clients that trusts the CA ``authority`` (PEM) in addition to those
     of the system.
     """
@@ -43,7 +43,9 @@ def trusting(authority: str) -> ssl.SSLContext:
     return context
 
 
-def server_options(folder: str, url: str, token: str, address: str, authority: str) -> list[str]:
+def make_server_options(
+    folder: str, url: str, token: str, address: str, authority: str
+) -> list[str]:
     """Create a key, have the platform sign its certificate, and return the options with which the
     server uses TLS.
 
@@ -59,9 +61,9 @@ def server_options(folder: str, url: str, token: str, address: str, authority: s
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "session")])
     request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
-    agent = _self_signed(key)
-    body = json.dumps({"request": _pem(request), "address": address}).encode()
-    certificate = _signed(url, token, authority, body)
+    agent = _make_self_signed(key)
+    body = json.dumps({"request": _to_pem(request), "address": address}).encode()
+    certificate = _request_certificate(url, token, authority, body)
     private = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -69,8 +71,8 @@ def server_options(folder: str, url: str, token: str, address: str, authority: s
     )
     for file, text in (
         (KEY, private.decode()),
-        (AGENT, _pem(agent)),
-        (CLIENTS, authority + _pem(agent)),
+        (AGENT, _to_pem(agent)),
+        (CLIENTS, authority + _to_pem(agent)),
         (SERVER, certificate),
     ):
         path = os.path.join(folder, file)
@@ -83,7 +85,7 @@ def server_options(folder: str, url: str, token: str, address: str, authority: s
     ]
 
 
-def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+def _make_self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "agent")])
     now = datetime.now(timezone.utc)  # noqa: UP017 (images may have an older Python)
     return (
@@ -101,7 +103,7 @@ def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     )
 
 
-def _signed(url: str, token: str, authority: str, body: bytes) -> str:
+def _request_certificate(url: str, token: str, authority: str, body: bytes) -> str:
     """Request the signature and return the certificate (PEM); repeat the request until the platform
     answers.
 
@@ -109,7 +111,8 @@ def _signed(url: str, token: str, authority: str, body: bytes) -> str:
     takes too long to start.
     """
     opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting(authority))
+        urllib.request.ProxyHandler({}),
+        urllib.request.HTTPSHandler(context=make_trusting_context(authority)),
     )
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     pause = _SHORTEST_PAUSE_S
@@ -131,5 +134,5 @@ def _signed(url: str, token: str, authority: str, body: bytes) -> str:
         pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
-def _pem(document: x509.Certificate | x509.CertificateSigningRequest) -> str:
+def _to_pem(document: x509.Certificate | x509.CertificateSigningRequest) -> str:
     return document.public_bytes(serialization.Encoding.PEM).decode()

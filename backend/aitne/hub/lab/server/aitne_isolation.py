@@ -48,20 +48,20 @@ class LoginsHandler(RequestHandler):  # type: ignore[misc]
         authorization = self.request.headers.get("Authorization", "").encode()
         if not hmac.compare_digest(authorization, f"token {hub_auth.api_token}".encode()):
             raise HTTPError(403)
-        await _check(hub_auth)
+        await _close_logged_out(hub_auth)
         # Again later, for an answer of the Hub or a WebSocket that was in progress.
-        IOLoop.current().call_later(_LATE_S, _check, hub_auth)
+        IOLoop.current().call_later(_LATE_S, _close_logged_out, hub_auth)
         self.set_status(204)
 
 
-async def _check(hub_auth: Any) -> None:
+async def _close_logged_out(hub_auth: Any) -> None:
     hub_auth.cache = type(hub_auth.cache)(hub_auth.cache_max_age)
     for handler in list(_open):
-        if handler.ws_connection is not None and not await _logged_in(hub_auth, handler):
+        if handler.ws_connection is not None and not await _is_logged_in(hub_auth, handler):
             handler.close(LOGGED_OUT, "logged out")
 
 
-async def _logged_in(hub_auth: Any, handler: WebSocketHandler) -> bool:
+async def _is_logged_in(hub_auth: Any, handler: WebSocketHandler) -> bool:
     token = hub_auth.get_token(handler)
     session_id = hub_auth.get_session_id(handler)
     if not token:
@@ -70,7 +70,7 @@ async def _logged_in(hub_auth: Any, handler: WebSocketHandler) -> bool:
     return user is not None
 
 
-def _remember_open() -> None:
+def _track_open_websockets() -> None:
     get = WebSocketHandler.get
 
     async def remembered(self: WebSocketHandler, *args: Any, **options: Any) -> None:
@@ -85,7 +85,7 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 
 def _load_jupyter_server_extension(server: Any) -> None:
-    _remember_open()
+    _track_open_websockets()
     headers = server.web_app.settings.setdefault("headers", {})
     for name, value in HEADERS.items():
         headers.setdefault(name, value)

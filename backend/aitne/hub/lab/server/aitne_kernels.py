@@ -23,12 +23,12 @@ _LAUNCHERS = frozenset({"ipykernel", "ipykernel_launcher"})
 _notebook: list[str] = []
 
 
-def configure(notebook: str) -> None:
+def set_notebook_folder(notebook: str) -> None:
     """Set the folder with the platform's packages; called before the server starts."""
     _notebook[:] = [notebook]
 
 
-def with_extension(spec: Any, notebook: str) -> Any:
+def add_extension(spec: Any, notebook: str) -> Any:
     """Add the extension to a kernelspec and return it; one that does not start IPython's kernel is
     returned unchanged.
     """
@@ -55,6 +55,6 @@ def _load_jupyter_server_extension(server: Any) -> None:
     get = manager.get_kernel_spec
 
     def get_kernel_spec(kernel_name: str) -> Any:
-        return with_extension(get(kernel_name), _notebook[0])
+        return add_extension(get(kernel_name), _notebook[0])
 
     manager.get_kernel_spec = get_kernel_spec

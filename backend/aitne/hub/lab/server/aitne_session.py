@@ -75,7 +75,7 @@ class PlatformApi:
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         )
 
-    def ask(
+    def send_request(
         self, path: str = "", body: dict[str, Any] | None = None, key: str | None = None
     ) -> tuple[int, bytes]:
         """Send a request to the platform; return status and body of its response. A request that is
@@ -94,7 +94,7 @@ class PlatformApi:
         except urllib.error.HTTPError as error:
             return error.code, error.read(_MOST_BYTES)
 
-    def changes(self, session: str) -> Iterator[bool]:
+    def follow_changes(self, session: str) -> Iterator[bool]:
         """Yield True for each event of ``session`` or its ranks, and where events may have been
         missed; False for other events and for the comments that the platform sends in silence.
 
@@ -106,12 +106,12 @@ class PlatformApi:
         with self._opener.open(request, timeout=_SILENCE_S) as answer:
             for line in answer:
                 if line.startswith(b"data:"):
-                    yield _concerns(session, json.loads(line.removeprefix(b"data:")))
+                    yield _is_relevant(session, json.loads(line.removeprefix(b"data:")))
                 elif line.startswith(b":"):
                     yield False
 
 
-def _concerns(session: str, event: dict[str, Any]) -> bool:
+def _is_relevant(session: str, event: dict[str, Any]) -> bool:
     """Return whether the session or one of its rank groups changed, or events were skipped."""
     if "last_event_id" in event:
         return True
@@ -134,7 +134,7 @@ def configure(url: str, token: str, authority: str | None) -> None:
         _platform["jobs"] = PlatformApi(f"{base.rstrip('/')}/api/v1", own, authority)
 
 
-def batch_file(
+def make_batch_file(
     session: dict[str, Any],
     notebook: str,
     options: dict[str, Any],
@@ -160,13 +160,13 @@ def batch_file(
     limit = options.get("max_duration") or session.get("max_duration")
     ranks = options.get("ranks_per_node")
     if isinstance(ranks, int):
-        cpu, memory, gpus, kind = _of_each_rank(group)
+        cpu, memory, gpus, kind = _get_rank_resources(group)
         resources["cpu"] = int(resources.get("cpu") or 1) + ranks * cpu
         # A job file has the memory as text with a unit; the platform adds what one node needs.
-        resources["memory"] = f"{_bytes(resources.get('memory')) + ranks * memory}B"
+        resources["memory"] = f"{_parse_bytes(resources.get('memory')) + ranks * memory}B"
         if gpus and options.get("gpu") is None:
             resources["gpu"] = f"{kind}:{ranks * gpus}" if kind else ranks * gpus
-    parameters = _parameters(str(options.get("parameters") or ""))
+    parameters = _parse_parameters(str(options.get("parameters") or ""))
     return inherited | {
         "type": "job",
         "name": options.get("name") or os.path.basename(notebook),
@@ -178,7 +178,7 @@ def batch_file(
     }
 
 
-def _of_each_rank(group: dict[str, Any] | None) -> tuple[int, int, int, str | None]:
+def _get_rank_resources(group: dict[str, Any] | None) -> tuple[int, int, int, str | None]:
     """Return the CPUs, the bytes of memory, the GPUs and their type of each rank of the group."""
     if group is None:
         return 1, _RANK_MEMORY, 0, None
@@ -189,7 +189,7 @@ def _of_each_rank(group: dict[str, Any] | None) -> tuple[int, int, int, str | No
     return cpu, memory, gpu.get("count", 0) // per_node, gpu.get("type")
 
 
-def _bytes(memory: Any) -> int:
+def _parse_bytes(memory: Any) -> int:
     """Return the bytes of a size in a job file, such as ``2G``; 0 for None."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:i?B)?", str(memory or 0).strip())
     if match is None:
@@ -197,7 +197,7 @@ def _bytes(memory: Any) -> int:
     return int(float(match[1]) * 1024 ** " KMGTP".index(match[2] or " "))
 
 
-def _parameters(text: str) -> dict[str, Any]:
+def _parse_parameters(text: str) -> dict[str, Any]:
     """Return the values of ``NAME=VALUE`` lines by name, which are YAML as with `aitne batch -p`, such
     as ``0.1`` or ``[1, .nan]``, or else the text itself. Raises ``ValueError`` for another line."""
     values: dict[str, Any] = {}
@@ -206,19 +206,19 @@ def _parameters(text: str) -> dict[str, Any]:
         if not equals or not name.isidentifier():
             raise ValueError(f"the parameter {line} is not NAME=VALUE")
         try:
-            values[name] = _encoded(yaml.load(value, _Yaml))  # noqa: S506 - a SafeLoader
+            values[name] = _encode_floats(yaml.load(value, _Yaml))  # noqa: S506 - a SafeLoader
         except (yaml.YAMLError, ValueError, RecursionError):
             values[name] = value
     return values
 
 
-def _encoded(value: Any) -> Any:
+def _encode_floats(value: Any) -> Any:
     """Return a value with infinite numbers and NaN as the platform encodes them in JSON."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"$float": str(value)}
     if isinstance(value, dict):
-        return {str(name): _encoded(part) for name, part in value.items()}
-    return [_encoded(part) for part in value] if isinstance(value, list) else value
+        return {str(name): _encode_floats(part) for name, part in value.items()}
+    return [_encode_floats(part) for part in value] if isinstance(value, list) else value
 
 
 class _Yaml(yaml.SafeLoader):
@@ -246,41 +246,45 @@ _Yaml.yaml_constructors = {
 _Yaml.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
 
 
-def submit(api: PlatformApi, session: str, root: str, options: dict[str, Any]) -> tuple[int, bytes]:
+def submit_notebook(
+    api: PlatformApi, session: str, root: str, options: dict[str, Any]
+) -> tuple[int, bytes]:
     """Submit the notebook ``options["path"]``, relative to the folder ``root``, as a batch job.
     Return the status and the body of the platform's response.
 
-    Blocks and raises the same errors as ``PlatformApi.ask``.
+    Blocks and raises the same errors as ``PlatformApi.send_request``.
     """
     path = str(options.get("path")).strip("/")
     notebook = os.path.join(os.path.abspath(root), path)
     if not notebook.endswith(".ipynb") or not os.path.isfile(notebook):
         return 404, json.dumps({"detail": f"There is no notebook {path}. Save it first."}).encode()
-    status, body = api.ask(f"/jobs/{session}/file")
+    status, body = api.send_request(f"/jobs/{session}/file")
     if status != _OK:
         return status, body
     group, attached = str(options.get("group")), None
     if _ID.fullmatch(group) is not None:
-        status, record = api.ask(f"/jobs/{group}")
+        status, record = api.send_request(f"/jobs/{group}")
         attached = json.loads(record) if status == _OK else None
     try:
-        file = batch_file(json.loads(body), notebook, options, attached)
+        file = make_batch_file(json.loads(body), notebook, options, attached)
     except ValueError as error:
         return 422, json.dumps({"detail": f"Not submitted: {error}."}).encode()
-    return api.ask("/jobs", file, _key(options))
+    return api.send_request("/jobs", file, _take_idempotency_key(options))
 
 
-def _key(options: dict[str, Any]) -> str | None:
+def _take_idempotency_key(options: dict[str, Any]) -> str | None:
     """Remove the idempotency key from the page's request and return it; None if there is none."""
     key = options.pop("key", None)
     return key if isinstance(key, str) and _KEY.fullmatch(key) else None
 
 
 class _Handler(APIHandler):  # type: ignore[misc]
-    async def answer(self, api: str, path: str = "", body: dict[str, Any] | None = None) -> None:
-        await self.answer_of(self.api(api).ask, path, body)
+    async def answer_from_platform(
+        self, api: str, path: str = "", body: dict[str, Any] | None = None
+    ) -> None:
+        await self.answer_from(self.get_api(api).send_request, path, body)
 
-    async def answer_of(self, function: Callable[..., tuple[int, bytes]], *request: Any) -> None:
+    async def answer_from(self, function: Callable[..., tuple[int, bytes]], *request: Any) -> None:
         """Answer with the status and body that ``function``, which blocks, returns."""
         try:
             status, body = await IOLoop.current().run_in_executor(_threads, function, *request)
@@ -290,12 +294,12 @@ class _Handler(APIHandler):  # type: ignore[misc]
         self.set_header("Content-Type", "application/json")
         self.finish(body)
 
-    def api(self, name: str) -> PlatformApi:
+    def get_api(self, name: str) -> PlatformApi:
         if name not in _platform:
             raise web.HTTPError(409, "This session has no token for jobs. Start a new session.")
         return _platform[name]
 
-    def fields(self) -> dict[str, Any]:
+    def parse_fields(self) -> dict[str, Any]:
         body = self.get_json_body()
         if not isinstance(body, dict):
             raise web.HTTPError(400, "The request has no JSON object.")
@@ -311,7 +315,7 @@ class StatusHandler(_Handler):
     @web.authenticated  # type: ignore[untyped-decorator]
     async def get(self) -> None:
         """Return the end of the session and its resource usage."""
-        await self.answer("session")
+        await self.answer_from_platform("session")
 
 
 class ChangesHandler(_Handler):
@@ -329,13 +333,13 @@ class ChangesHandler(_Handler):
 
         The stream ends when the platform ends its own; it is refused if the platform refuses it.
         """
-        api = self.api("jobs")
+        api = self.get_api("jobs")
         if not _streams.acquire(blocking=False):
             raise web.HTTPError(429, "Too many pages of this session are open. Close one.")
         lines: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
         follow = (api, asyncio.get_running_loop(), lines, self._closed)
         # The server's end must not wait for the next line: no thread of a pool.
-        threading.Thread(target=_follow, args=follow, daemon=True).start()
+        threading.Thread(target=_relay_changes, args=follow, daemon=True).start()
         self.set_header("Content-Type", "text/plain")
         while (line := await lines.get()) is not None:
             if isinstance(line, Exception):
@@ -354,7 +358,7 @@ class ChangesHandler(_Handler):
         self._closed.set()
 
 
-def _follow(
+def _relay_changes(
     api: PlatformApi,
     loop: asyncio.AbstractEventLoop,
     lines: asyncio.Queue[bytes | Exception | None],
@@ -367,7 +371,7 @@ def _follow(
         loop.call_soon_threadsafe(lines.put_nowait, line)
 
     try:
-        for changed in api.changes(_session()):
+        for changed in api.follow_changes(_get_session_id()):
             if closed.is_set():
                 break
             put(b"changed\n" if changed else b"\n")
@@ -384,7 +388,7 @@ class ExtendHandler(_Handler):
     @web.authenticated  # type: ignore[untyped-decorator]
     async def post(self) -> None:
         """Extend the session by an hour."""
-        await self.answer("session", "/extend", {"duration_s": _EXTENSION_S})
+        await self.answer_from_platform("session", "/extend", {"duration_s": _EXTENSION_S})
 
 
 class RanksHandler(_Handler):
@@ -393,9 +397,11 @@ class RanksHandler(_Handler):
     @web.authenticated  # type: ignore[untyped-decorator]
     async def post(self) -> None:
         """Start the ranks that the page requests for this session."""
-        options = self.fields()
-        path = f"/sessions/{_session()}/ranks"
-        await self.answer_of(self.api("jobs").ask, path, options, _key(options))
+        options = self.parse_fields()
+        path = f"/sessions/{_get_session_id()}/ranks"
+        await self.answer_from(
+            self.get_api("jobs").send_request, path, options, _take_idempotency_key(options)
+        )
 
 
 class ReleaseHandler(_Handler):
@@ -404,10 +410,12 @@ class ReleaseHandler(_Handler):
     @web.authenticated  # type: ignore[untyped-decorator]
     async def post(self) -> None:
         """Release one rank group of this session."""
-        group = str(self.fields().get("group"))
+        group = str(self.parse_fields().get("group"))
         if _ID.fullmatch(group) is None:
             raise web.HTTPError(400, "The rank group has no ID.")
-        await self.answer("jobs", f"/sessions/{_session()}/ranks/{group}/release", {})
+        await self.answer_from_platform(
+            "jobs", f"/sessions/{_get_session_id()}/ranks/{group}/release", {}
+        )
 
 
 class BatchHandler(_Handler):
@@ -417,10 +425,12 @@ class BatchHandler(_Handler):
     async def post(self) -> None:
         """Submit the notebook with the software, data and resources of this session."""
         root = str(self.contents_manager.root_dir)
-        await self.answer_of(submit, self.api("jobs"), _session(), root, self.fields())
+        await self.answer_from(
+            submit_notebook, self.get_api("jobs"), _get_session_id(), root, self.parse_fields()
+        )
 
 
-def _session() -> str:
+def _get_session_id() -> str:
     return os.environ.get("AITNE_SESSION", "")
 
 

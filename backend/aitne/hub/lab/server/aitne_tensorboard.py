@@ -42,7 +42,7 @@ class Board:
         self._program: Wsgi | None = None
         self.threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix=PAGE)
 
-    def answer(self, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes]:
+    def handle_request(self, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes]:
         """Pass a request (WSGI environment) to TensorBoard; return status, headers and body of its
         response.
 
@@ -50,7 +50,7 @@ class Board:
         """
         with self._starting:
             if self._program is None:
-                self._program = _start(self._folder, self._prefix)
+                self._program = _start_tensorboard(self._folder, self._prefix)
         response: list[Any] = []
 
         def begin(status: str, headers: list[tuple[str, str]], _: object = None) -> None:
@@ -76,7 +76,7 @@ class _Held:
         return ""
 
 
-def _start(folder: str, prefix: str) -> Wsgi:
+def _start_tensorboard(folder: str, prefix: str) -> Wsgi:
     from tensorboard import default, program
 
     servers: list[_Held] = []
@@ -113,18 +113,18 @@ class BoardHandler(JupyterHandler):  # type: ignore[misc]
     @web.authenticated  # type: ignore[untyped-decorator]
     async def get(self) -> None:
         """Return a file of TensorBoard's page, or data that the page requests."""
-        await self._hand_on()
+        await self._forward_request()
 
     @web.authenticated  # type: ignore[untyped-decorator]
     async def post(self) -> None:
         """Return data that the page requests with a query that is too long for a URL."""
-        await self._hand_on()
+        await self._forward_request()
 
-    async def _hand_on(self) -> None:
-        environ = WSGIContainer(self.board.answer).environ(self.request)
+    async def _forward_request(self) -> None:
+        environ = WSGIContainer(self.board.handle_request).environ(self.request)
         threads = self.board.threads
         status, headers, body = await IOLoop.current().run_in_executor(
-            threads, self.board.answer, environ
+            threads, self.board.handle_request, environ
         )
         code, _, reason = status.partition(" ")
         self.set_status(int(code), reason)

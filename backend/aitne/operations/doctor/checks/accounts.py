@@ -23,7 +23,7 @@ _MOST_USERS = 2_000
 @check("broker", Subject.ACCOUNTS, "The broker listens.")
 async def broker(host: CheckedHost) -> Finding:
     """Check the broker's socket, as the health page does."""
-    return await host.health("broker")
+    return await host.check_health("broker")
 
 
 @check(
@@ -34,7 +34,7 @@ async def broker_protocol(host: CheckedHost) -> Finding:
     if host.settings.broker.socket is None:
         return skipped(_NO_BROKER)
     try:
-        welcome = await host.broker()
+        welcome = await host.query_broker()
     except Unavailable as error:
         return failed(
             error.message,
@@ -61,7 +61,7 @@ def broker_settings(host: CheckedHost) -> Finding:
     """Compare the settings of accounts and folders in both files."""
     if host.settings.broker.socket is None:
         return skipped(_NO_BROKER)
-    own = host.settings.own_accounts
+    own = host.settings.uses_user_accounts
     path = host.settings.broker_dir / "broker.toml" if own else root_files.BROKER_CONFIG
     if host.root_files is None:
         return unknown(f"Only root can read {path}.", "Run the command as root.")
@@ -106,7 +106,7 @@ async def accounts(host: CheckedHost) -> Finding:
         cursor = page.next_cursor
         if cursor is None:
             break
-    problems = await asyncio.to_thread(_without_account, host, names)
+    problems = await asyncio.to_thread(_list_account_problems, host, names)
     if not problems:
         return ok(f"{len(names)} users have Unix accounts that jobs may run as.")
     listed = " ".join(list(problems.values())[:_SHOWN])
@@ -117,11 +117,11 @@ async def accounts(host: CheckedHost) -> Finding:
     )
 
 
-def _without_account(host: CheckedHost, names: list[str]) -> dict[str, str]:
+def _list_account_problems(host: CheckedHost, names: list[str]) -> dict[str, str]:
     mapping, problems = UnixAccounts(host.settings), {}
     for name in names:
         try:
-            mapping.of(name)
+            mapping.get_account(name)
         except InvalidInput as error:
             problems[name] = error.message.removeprefix("account: ")
     return problems
@@ -130,4 +130,4 @@ def _without_account(host: CheckedHost, names: list[str]) -> dict[str, str]:
 @check("isolation", Subject.ACCOUNTS, "Users are separated from each other.")
 async def isolation(host: CheckedHost) -> Finding:
     """Report how users are separated, as the health page does."""
-    return await host.health("isolation")
+    return await host.check_health("isolation")

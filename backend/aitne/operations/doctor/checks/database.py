@@ -11,7 +11,7 @@ from aitne.operations.requirements.findings import Finding, failed, ok, warning
 @check("database", Subject.DATABASE, "The database answers.")
 async def database(host: CheckedHost) -> Finding:
     """Check that the database answers, as the health page does."""
-    return await host.health("database")
+    return await host.check_health("database")
 
 
 @check("database-schema", Subject.DATABASE, "The database has the schema of this release.")
@@ -19,7 +19,7 @@ async def schema(host: CheckedHost) -> Finding:
     """Compare the schema's revision with the one of this release."""
     store = host.store
     try:
-        state = await store.schema_state()
+        state = await store.read_schema_state()
     except SetupError as error:
         return failed(error.message, "Correct the setting `database`, or restore the last backup.")
     if state.present == state.expected:
@@ -52,7 +52,7 @@ async def integrity(host: CheckedHost) -> Finding:
     """Check the pages of SQLite's file, or when PostgreSQL last vacuumed."""
     store = host.store
     try:
-        problems = await store.integrity_problems()
+        problems = await store.find_integrity_problems()
     except SetupError as error:
         return failed(
             error.message, "Restore the last backup, as docs/handbook/recover.md describes."

@@ -10,13 +10,13 @@ from pathlib import Path
 from aitne.core.models.check import CheckState
 from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
-from aitne.host.settings import config_path
-from aitne.host.settings_source import SourceKind, shown
+from aitne.host.settings import find_config_path
+from aitne.host.settings_source import SourceKind, describe_settings
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
 from aitne.operations.requirements.findings import Finding, failed, ok, unknown, warning
-from aitne.operations.requirements.machine import check_space, folders_of
-from aitne.services.platform.backup_record import backup_file
+from aitne.operations.requirements.machine import check_space, list_folders
+from aitne.services.platform.backup_record import backup_record_file
 from aitne.services.platform.exposed_files import correctable
 
 SUBFOLDERS = ("run", "logs", "hub", "secrets")
@@ -26,7 +26,7 @@ LARGE_LOGS_BYTES = 2 << 30
 @check("settings", Subject.FILES, "The settings are valid, and their file is safe from others.")
 def settings_file(host: CheckedHost) -> Finding:
     """Check the file with the settings; that they are valid was checked when they were loaded."""
-    path = config_path(host.settings.data_dir)
+    path = find_config_path(host.settings.data_dir)
     if not path.exists():
         return ok(
             "The settings are valid; there is no file, so they come from defaults and variables."
@@ -45,12 +45,12 @@ def unused_settings(host: CheckedHost) -> Finding:
     """Check for settings that have no effect because another setting is missing or excludes them."""
     named = {
         view.name
-        for view in shown(host.settings)
+        for view in describe_settings(host.settings)
         if view.source in (SourceKind.FILE, SourceKind.ENVIRONMENT)
     }
     unused = {
         name: why
-        for prefix, why in _without_effect(host.settings)
+        for prefix, why in _list_unused_settings(host.settings)
         for name in sorted(named)
         if name == prefix or name.startswith(prefix + ".")
     }
@@ -63,7 +63,7 @@ def unused_settings(host: CheckedHost) -> Finding:
     )
 
 
-def _without_effect(settings: Settings) -> Iterator[tuple[str, str]]:
+def _list_unused_settings(settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield settings and sections that have no effect, each with the reason."""
     if settings.capabilities.remote:
         yield "local", f'scheduler is "{settings.scheduler}"'
@@ -131,7 +131,7 @@ def data_directory(host: CheckedHost) -> Finding:
         return failed(
             f"Other accounts of this machine have access to {names}.",
             f"Run `chmod go-rwx {' '.join(map(str, open_ones))}`, or pass --fix.",
-            lambda: _close(open_ones),
+            lambda: _restrict_to_owner(open_ones),
         )
     return ok(f"{folder} and its folders belong to the platform only.")
 
@@ -143,35 +143,37 @@ def data_directory(host: CheckedHost) -> Finding:
 )
 async def secrets(host: CheckedHost) -> Finding:
     """Check modes and owners of files with secrets, and of the folders above them."""
-    found = await host.health("secrets")
+    found = await host.check_health("secrets")
     if found.state is not CheckState.FAILED:
         return found
-    own = correctable((await host.secret_files().look()).exposed)
-    return failed(found.message, found.remedy or "", (lambda: _close(own)) if own else None)
+    own = correctable((await host.secret_files().inspect()).exposed)
+    return failed(
+        found.message, found.remedy or "", (lambda: _restrict_to_owner(own)) if own else None
+    )
 
 
 @check("disk", Subject.FILES, "The file system of the data directory has space.")
 async def disk(host: CheckedHost) -> Finding:
     """Check the free space of the data directory, as the health page does."""
-    return await host.health("disk")
+    return await host.check_health("disk")
 
 
 @check("folders", Subject.FILES, "The file systems of all folders have space and inodes.")
 def folders(host: CheckedHost) -> Finding:
     """Check free bytes and inodes of every folder that the settings name."""
-    return check_space(folders_of(host.settings))
+    return check_space(list_folders(host.settings))
 
 
 @check("storage", Subject.FILES, "Every storage area and dataset folder is mounted.")
 async def storage(host: CheckedHost) -> Finding:
     """Check the storage areas, as the health page does."""
-    return await host.health("storage")
+    return await host.check_health("storage")
 
 
 @check("templates", Subject.FILES, "All job templates are valid.")
 async def templates(host: CheckedHost) -> Finding:
     """Check the job templates, as the health page does."""
-    return await host.health("templates")
+    return await host.check_health("templates")
 
 
 @check("logs", Subject.FILES, "The logs do not grow without bound.")
@@ -197,18 +199,18 @@ def logs(host: CheckedHost) -> Finding:
 @check("backup", Subject.FILES, "There is a backup, and it is not old.")
 async def backup(host: CheckedHost) -> Finding:
     """Check the age of the last backup."""
-    if not backup_file(host.settings.data_dir).exists():
+    if not backup_record_file(host.settings.data_dir).exists():
         return warning(
             "No backup of this platform is recorded.",
             "Run `aitne admin backup --to DIR`, and let a timer repeat it daily.",
         )
-    return await host.health("backup")
+    return await host.check_health("backup")
 
 
 @check("leftovers", Subject.FILES, "No unfinished writes or sockets of dead processes are left.")
 def leftovers(host: CheckedHost) -> Finding:
     """Check for files that a process left when it was killed."""
-    stale = list(_stale(host))
+    stale = list(_list_leftovers(host))
     if not stale:
         return ok("No file of a dead process is left.")
     return warning(
@@ -218,10 +220,10 @@ def leftovers(host: CheckedHost) -> Finding:
     )
 
 
-def _stale(host: CheckedHost) -> Iterator[Path]:
+def _list_leftovers(host: CheckedHost) -> Iterator[Path]:
     """Yield temporary files of processes that have ended, and the socket of a dead supervisor."""
     settings = host.settings
-    if not host.running and (settings.run_dir / "supervisor.sock").is_socket():
+    if not host.is_running and (settings.run_dir / "supervisor.sock").is_socket():
         yield settings.run_dir / "supervisor.sock"
     for folder in (settings.data_dir, settings.run_dir, settings.secrets_dir, settings.tls_dir):
         if not folder.is_dir():
@@ -238,7 +240,7 @@ def _make_folders(folder: Path, names: list[str]) -> str:
     return f"created {', '.join(str(folder / name) for name in names)}."
 
 
-def _close(paths: list[Path]) -> str:
+def _restrict_to_owner(paths: list[Path]) -> str:
     """Take all permissions of other accounts from files, without following links."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

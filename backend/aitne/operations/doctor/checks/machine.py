@@ -76,12 +76,14 @@ def watchdog(host: CheckedHost) -> Finding:
     """Check the units of systemd: restart, watchdog, and start at boot."""
     if not Path("/run/systemd/system").is_dir() or shutil.which("systemctl") is None:
         return skipped("This machine does not run systemd.")
-    states = {unit: _unit(unit) for unit in _UNITS}
+    states = {unit: _read_unit(unit) for unit in _UNITS}
     present = {unit: state for unit, state in states.items() if state.get("LoadState") == "loaded"}
     if not present:
         return skipped(f"There is no unit {' or '.join(_UNITS)}: the platform was started by hand.")
     wrong = [
-        f"{unit}: {problem}" for unit, state in present.items() for problem in unit_problems(state)
+        f"{unit}: {problem}"
+        for unit, state in present.items()
+        for problem in list_unit_problems(state)
     ]
     if wrong:
         return warning(
@@ -91,7 +93,7 @@ def watchdog(host: CheckedHost) -> Finding:
     return ok(f"systemd restarts {' and '.join(present)} when they fail.")
 
 
-def unit_problems(state: dict[str, str]) -> list[str]:
+def list_unit_problems(state: dict[str, str]) -> list[str]:
     """Return what is wrong with a unit, given its properties as systemctl shows them. The watchdog of
     a unit that is not active is not judged: until its start systemd shows none.
     """
@@ -109,7 +111,7 @@ def unit_problems(state: dict[str, str]) -> list[str]:
     return problems
 
 
-def _unit(name: str) -> dict[str, str]:
+def _read_unit(name: str) -> dict[str, str]:
     names = "LoadState,ActiveState,UnitFileState,Type,Restart,WatchdogUSec"
     output = subprocess.run(
         ["systemctl", "show", name, f"--property={names}"],

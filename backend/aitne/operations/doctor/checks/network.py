@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from aitne.adapters.presented_certificate import presented_certificate
+from aitne.adapters.presented_certificate import fetch_server_certificate
 from aitne.core.errors import Unavailable
 from aitne.core.sessions.hosts import WILDCARD
 from aitne.core.users.settings import is_loopback
@@ -13,8 +13,17 @@ from aitne.operations.doctor import web
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
 from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
-from aitne.operations.requirements.network import ANY_USER, check_certificates, check_names, urls_of
-from aitne.services.platform.certificates import check_given, covers, names_of
+from aitne.operations.requirements.network import (
+    ANY_USER,
+    check_certificates,
+    check_names,
+    list_urls,
+)
+from aitne.services.platform.certificates import (
+    check_provided_certificates,
+    get_certificate_names,
+    is_valid_for_host,
+)
 from aitne.supervisor import preflight
 
 EXPIRES_SOON = timedelta(days=30)
@@ -23,13 +32,13 @@ EXPIRES_SOON = timedelta(days=30)
 @check("dns", Subject.NETWORK, "The names of the portal and of the sessions resolve.")
 def dns(host: CheckedHost) -> Finding:
     """Check that the host names of both origins have addresses, as this machine sees them."""
-    return check_names(urls_of(host.settings))
+    return check_names(list_urls(host.settings))
 
 
 @check("portal-certificate", Subject.NETWORK, "Browsers accept the certificate of the portal.")
 def portal_certificate(host: CheckedHost) -> Finding:
     """Check the certificate that the portal's address presents: chain, names and expiry."""
-    return _presented(host, host.settings.portal_url, [])
+    return _check_presented_certificate(host, host.settings.portal_url, [])
 
 
 @check(
@@ -41,11 +50,11 @@ def sessions_certificate(host: CheckedHost) -> Finding:
     """Check the certificate of the sessions' origin, with a host for each user if there is one."""
     settings = host.settings
     wildcard = settings.sessions_base.replace(WILDCARD, ANY_USER, 1)
-    further = [urlsplit(wildcard).hostname or ""] if settings.user_domains else []
-    return _presented(host, settings.sessions_origin, further)
+    further = [urlsplit(wildcard).hostname or ""] if settings.has_user_domains else []
+    return _check_presented_certificate(host, settings.sessions_origin, further)
 
 
-def _presented(host: CheckedHost, url: str, further_names: list[str]) -> Finding:
+def _check_presented_certificate(host: CheckedHost, url: str, further_names: list[str]) -> Finding:
     parts = urlsplit(url)
     name = parts.hostname or ""
     if parts.scheme != "https":
@@ -57,17 +66,18 @@ def _presented(host: CheckedHost, url: str, further_names: list[str]) -> Finding
         )
     port = parts.port or 443
     try:
-        certificate = presented_certificate(name, port, within_s=web.WITHIN_S)
+        certificate = fetch_server_certificate(name, port, within_s=web.WITHIN_S)
         problem = next(
             (
                 text
                 for each in (name, *further_names)
-                if (text := web.verification_error(name, port, each, host.trust())) is not None
+                if (text := web.verification_error(name, port, each, host.make_trust_context()))
+                is not None
             ),
             None,
         )
     except (Unavailable, web.NoAnswer) as error:
-        if not host.running:
+        if not host.is_running:
             return unknown(f"There is no answer while the platform is not running: {error}")
         return failed(
             f"There is no answer: {error}",
@@ -77,11 +87,15 @@ def _presented(host: CheckedHost, url: str, further_names: list[str]) -> Finding
     renew = "Renew it, and let a timer do so from now on (docs/howto/tls.md)."
     if ends <= now:
         return failed(f"The certificate of {name} expired on {ends:%Y-%m-%d}.", renew)
-    wrong = [each for each in (name, *further_names) if not covers(names_of(certificate), each)]
+    wrong = [
+        each
+        for each in (name, *further_names)
+        if not is_valid_for_host(get_certificate_names(certificate), each)
+    ]
     if wrong:
         shown = ", ".join(each.replace(ANY_USER, WILDCARD, 1) for each in wrong)
         return failed(
-            f"The certificate of {name} is for {', '.join(sorted(names_of(certificate)))}, not for {shown}.",
+            f"The certificate of {name} is for {', '.join(sorted(get_certificate_names(certificate)))}, not for {shown}.",
             "Get one with these names; a host for each user needs a wildcard (docs/howto/tls.md).",
         )
     if problem is not None:
@@ -99,7 +113,7 @@ async def certificates(host: CheckedHost) -> Finding:
     """Check the expiry of the certificates in files, as the health page does."""
     if not host.settings.tls.enabled:
         return skipped("The platform's processes have none.")
-    return await host.health("certificates")
+    return await host.check_health("certificates")
 
 
 @check(
@@ -109,7 +123,7 @@ def certificate_files(host: CheckedHost) -> Finding:
     """Check the certificates that the settings name."""
     if host.settings.tls.certificate is None:
         return skipped("The settings name no certificate of the site.")
-    return check_certificates(lambda: check_given(host.settings), "[tls]")
+    return check_certificates(lambda: check_provided_certificates(host.settings), "[tls]")
 
 
 @check(
@@ -120,7 +134,7 @@ def certificate_files(host: CheckedHost) -> Finding:
 )
 def public_address(host: CheckedHost) -> Finding:
     """Check the portal as browsers reach it."""
-    return _answers(
+    return _check_answer(
         host, host.settings.portal_url, "Browsers", "the reverse proxy and `public_url`"
     )
 
@@ -133,16 +147,16 @@ def public_address(host: CheckedHost) -> Finding:
 )
 def nodes_address(host: CheckedHost) -> Finding:
     """Check the portal as agents on nodes reach it, from here; the check `node-portal` asks from there."""
-    if not host.slurm:
+    if not host.has_slurm:
         return skipped("Jobs run on this machine.")
-    for note in preflight.unreachable(host.settings):
+    for note in preflight.list_unreachable_notes(host.settings):
         return failed(note, "Set `bind`, or have a proxy forward the connections of nodes.")
-    return _answers(host, host.settings.agents_url, "Agents", "`slurm.portal_address`")
+    return _check_answer(host, host.settings.agents_url, "Agents", "`slurm.portal_address`")
 
 
-def _answers(host: CheckedHost, url: str, who: str, where: str) -> Finding:
+def _check_answer(host: CheckedHost, url: str, who: str, where: str) -> Finding:
     try:
-        response = web.fetch(f"{url}/healthz", context=host.trust())
+        response = web.fetch(f"{url}/healthz", context=host.make_trust_context())
     except web.NoAnswer as error:
         return failed(
             f"{who} do not reach the portal: {error}", f"Check {where}, DNS and the firewall."
@@ -158,6 +172,6 @@ def _answers(host: CheckedHost, url: str, who: str, where: str) -> Finding:
 @check("proxy-socket", Subject.NETWORK, "A reverse proxy passes on the addresses of browsers.")
 def proxy_socket(host: CheckedHost) -> Finding:
     """Check that client addresses are known, by which failed logins are limited."""
-    for note in preflight.behind_a_proxy(host.settings):
+    for note in preflight.list_reverse_proxy_notes(host.settings):
         return warning(note, "Set `proxy_socket` (docs/howto/reverse-proxy.md).")
     return ok("Each browser is known by its own address.")

@@ -16,9 +16,9 @@ from aitne.operations.doctor.node_jobs import NodeReport, examine_nodes
 from aitne.operations.doctor.node_probe import count_gpus
 from aitne.operations.doctor.registry import Subject, check
 from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
-from aitne.supervisor.changed_packages import changed_packages
+from aitne.supervisor.changed_packages import list_changed_packages
 from aitne.supervisor.environments import LOCKS, repair_command
-from aitne.supervisor.planning import session_env
+from aitne.supervisor.planning import get_session_env_dir
 from aitne.supervisor.software import MARKER
 
 SLURMD_PORT = 6_818
@@ -31,7 +31,7 @@ _NO_USER = "No job was submitted: pass --job-as USER."
 def node_software(host: CheckedHost) -> Finding:
     """Check the agent, the launcher and the session environment in the shared folder."""
     if host.settings.slurm.software_dir is None:
-        if host.slurm:
+        if host.has_slurm:
             return failed(
                 "slurm.software_dir is not set, so nodes have no agent.",
                 "Set it to a folder that all nodes share, and run `aitne admin software`.",
@@ -58,12 +58,12 @@ def node_software(host: CheckedHost) -> Finding:
 @check("session-packages", Subject.NODES, "The environment of sessions is as it was installed.")
 def session_packages(host: CheckedHost) -> Finding:
     """Compare the environment with its lock file: jobs of the account that owns it can change it."""
-    folder = session_env(host.settings)
+    folder = get_session_env_dir(host.settings)
     if os.environ.get("AITNE_SESSION_ENV"):
         return skipped(f"AITNE_SESSION_ENV names {folder}, which the platform does not install.")
     if not (folder / MARKER).is_file():
         return skipped(f"{folder} does not exist for this account; the next start creates it.")
-    lines = changed_packages(folder, LOCKS / "session.txt", files=True)
+    lines = list_changed_packages(folder, LOCKS / "session.txt", files=True)
     if not lines:
         return ok(f"The packages in {folder} are as they were installed.")
     own = "`python3 -m venv FOLDER`, and `environment.venv` in the job file"
@@ -78,7 +78,7 @@ def session_packages(host: CheckedHost) -> Finding:
 @check("gpus", Subject.NODES, "The GPUs of this machine are the ones that the scheduler offers.")
 def gpus(host: CheckedHost) -> Finding:
     """Compare NVML with the setting, where jobs run on this machine."""
-    if host.slurm:
+    if host.has_slurm:
         return skipped("Jobs run on other machines: pass --job-as USER for the check node-gpus.")
     setting = host.settings.local.gpus
     count = count_gpus()
@@ -99,7 +99,7 @@ def apptainer(host: CheckedHost) -> Finding:
     """Check the program of Apptainer, which jobs with an image need."""
     program = host.settings.containers.apptainer
     if shutil.which(program) is None:
-        if host.slurm:
+        if host.has_slurm:
             return skipped(
                 f"{program} is not on this machine; the check node-apptainer looks at nodes."
             )
@@ -118,12 +118,12 @@ def apptainer(host: CheckedHost) -> Finding:
 @check("node-addresses", Subject.NODES, "This machine reaches every node.")
 async def node_addresses(host: CheckedHost) -> Finding:
     """Check that each usable node has an address, and that a connection to its slurmd is answered."""
-    if not host.slurm:
+    if not host.has_slurm:
         return skipped("Jobs run on this machine.")
-    nodes = [node for node in (await host.cluster()).nodes if node.state.usable]
+    nodes = [node for node in (await host.cluster()).nodes if node.state.is_usable]
     if not nodes:
         return unknown("The scheduler has not reported a usable node.")
-    results = await asyncio.gather(*(_reached(node) for node in nodes))
+    results = await asyncio.gather(*(_find_connection_problem(node) for node in nodes))
     missed = [text for text in results if text is not None]
     if missed:
         return failed(
@@ -134,7 +134,7 @@ async def node_addresses(host: CheckedHost) -> Finding:
     return ok(f"{len(nodes)} nodes answer at their addresses.")
 
 
-async def _reached(node: Node) -> str | None:
+async def _find_connection_problem(node: Node) -> str | None:
     """Return why a node cannot be reached; None if it answers, also with a refusal."""
     try:
         async with asyncio.timeout(_WITHIN_S):
@@ -179,7 +179,7 @@ async def node_folder(host: CheckedHost) -> Finding:
         link = report.fact("link")
         return None if link == "atomic" else f"link: {link}"
 
-    return await _each(
+    return await _check_each_report(
         host,
         problem,
         "read the job's folder, and `link` is atomic there",
@@ -202,7 +202,7 @@ async def node_clock(host: CheckedHost) -> Finding:
             return "the portal did not answer there"
         return None if abs(skew) <= MOST_SKEW_S else f"{skew:+.0f} s"
 
-    return await _each(
+    return await _check_each_report(
         host,
         problem,
         "have the portal's time",
@@ -223,7 +223,7 @@ async def node_portal(host: CheckedHost) -> Finding:
         wrong = report.fact("unreachable")
         return None if wrong == [] else f"{wrong}"
 
-    return await _each(
+    return await _check_each_report(
         host,
         problem,
         "reach the portal and the sessions' origin",
@@ -243,7 +243,7 @@ async def portal_node(host: CheckedHost) -> Finding:
     def problem(report: NodeReport) -> str | None:
         return None if report.connected else report.not_connected or "no connection"
 
-    return await _each(
+    return await _check_each_report(
         host,
         problem,
         "accept connections to the ports of jobs",
@@ -272,7 +272,7 @@ async def node_gpus(host: CheckedHost) -> Finding:
             return None if wanted == 0 else f"{wanted} in the scheduler; NVML: {count}"
         return None if count == wanted else f"{wanted} in the scheduler, {count} in NVML"
 
-    return await _each(
+    return await _check_each_report(
         host,
         problem,
         "have the GPUs that the scheduler offers",
@@ -288,7 +288,7 @@ async def node_apptainer(host: CheckedHost) -> Finding:
         version = report.fact("apptainer")
         return None if isinstance(version, str) and version else "not installed"
 
-    return await _each(
+    return await _check_each_report(
         host,
         problem,
         "have Apptainer",
@@ -297,7 +297,7 @@ async def node_apptainer(host: CheckedHost) -> Finding:
     )
 
 
-async def _each(
+async def _check_each_report(
     host: CheckedHost,
     problem: Callable[[NodeReport], str | None],
     good: str,

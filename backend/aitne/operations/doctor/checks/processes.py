@@ -62,7 +62,7 @@ def start(host: CheckedHost) -> Finding:
 @check("hung-processes", Subject.PROCESSES, "No process had to be killed because it hung.")
 def hung(host: CheckedHost) -> Finding:
     """Check how often the supervisor has killed a process that did not answer."""
-    counts = hung_processes.totals(host.settings.run_dir)
+    counts = hung_processes.read_restart_counts(host.settings.run_dir)
     last = max(
         (path.stat().st_mtime for path in (host.settings.run_dir / "hung").glob("*")), default=0.0
     )
@@ -130,25 +130,25 @@ def release(host: CheckedHost) -> Finding:
 @check("controller", Subject.PROCESSES, "A controller is active.", needs_platform=True)
 async def controller(host: CheckedHost) -> Finding:
     """Check the controller's lease, as the health page does."""
-    return await host.health("controller")
+    return await host.check_health("controller")
 
 
 @check("queue", Subject.PROCESSES, "No order waits long for the scheduler.", needs_platform=True)
 async def queue(host: CheckedHost) -> Finding:
     """Check the outbox, as the health page does."""
-    return await host.health("queue")
+    return await host.check_health("queue")
 
 
 @check("hub", Subject.PROCESSES, "JupyterHub answers.", needs_platform=True)
 async def hub(host: CheckedHost) -> Finding:
     """Check JupyterHub, as the health page does."""
-    return await host.health("hub")
+    return await host.check_health("hub")
 
 
 @check("proxy", Subject.PROCESSES, "The session proxy answers.", needs_platform=True)
 async def proxy(host: CheckedHost) -> Finding:
     """Check the proxy, as the health page does."""
-    return await host.health("proxy")
+    return await host.check_health("proxy")
 
 
 def _metrics_token(host: CheckedHost) -> str | None:

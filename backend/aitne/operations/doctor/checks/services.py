@@ -31,8 +31,8 @@ def mail(host: CheckedHost) -> Finding:
         return skipped(
             "The settings name no mail server, so notifications appear in the portal only."
         )
-    address = (settings.host, settings.port_of_server)
-    shown = f"{settings.host}:{settings.port_of_server}"
+    address = (settings.host, settings.server_port)
+    shown = f"{settings.host}:{settings.server_port}"
     try:
         context = ssl.create_default_context()
         with (
@@ -65,16 +65,16 @@ def mail(host: CheckedHost) -> Finding:
 @check("ldap", Subject.SERVICES, "The LDAP directory answers and accepts the platform's login.")
 async def ldap(host: CheckedHost) -> Finding:
     """Connect to the directory as the account that searches for users."""
-    return await _source(host, "ldap", "[auth.ldap] (url, ca_file, bind_dn)")
+    return await _check_source(host, "ldap", "[auth.ldap] (url, ca_file, bind_dn)")
 
 
 @check("oidc", Subject.SERVICES, "The OpenID Connect provider answers.")
 async def oidc(host: CheckedHost) -> Finding:
     """Fetch the provider's discovery document."""
-    return await _source(host, "oidc", "[auth.oidc] (issuer, ca_file)")
+    return await _check_source(host, "oidc", "[auth.oidc] (issuer, ca_file)")
 
 
-async def _source(host: CheckedHost, name: str, settings: str) -> Finding:
+async def _check_source(host: CheckedHost, name: str, settings: str) -> Finding:
     if name not in host.settings.auth.sources:
         return skipped(f'auth.sources does not name "{name}".')
     try:

@@ -12,7 +12,7 @@ from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
 from aitne.operations.requirements.findings import Finding, failed, ok, skipped, warning
 from aitne.operations.requirements.slurm import check_operator, check_release, check_slurmrestd
-from aitne.operations.requirements.slurm_settings import SlurmReport, missing
+from aitne.operations.requirements.slurm_settings import SlurmReport, list_missing_settings
 
 MOST_SKEW_S = 5.0
 _NOT_SLURM = "The scheduler is not Slurm."
@@ -22,29 +22,31 @@ _AS_OF = re.compile(r"Configuration data as of (\S+)")
 @check("scheduler", Subject.SCHEDULER, "The scheduler answers the controller.", needs_platform=True)
 async def scheduler(host: CheckedHost) -> Finding:
     """Check the controller's last query of the scheduler, as the health page does."""
-    return await host.health("scheduler")
+    return await host.check_health("scheduler")
 
 
 @check("nodes", Subject.SCHEDULER, "All nodes accept jobs.", needs_platform=True)
 async def nodes(host: CheckedHost) -> Finding:
     """Check the states of the nodes, as the health page does."""
-    return await host.health("nodes")
+    return await host.check_health("nodes")
 
 
 @check("topology", Subject.SCHEDULER, "The topology agrees with the scheduler.")
 async def topology(host: CheckedHost) -> Finding:
     """Check the sources of the topology against each other and the nodes, as the health page does."""
-    return await host.health("topology")
+    return await host.check_health("topology")
 
 
 @check("slurm-settings", Subject.SCHEDULER, "Slurm's settings fit the platform.")
 async def slurm_settings(host: CheckedHost) -> Finding:
     """Check the settings of slurm.conf and cgroup.conf on which the platform depends."""
-    if not host.slurm:
+    if not host.has_slurm:
         return skipped(_NOT_SLURM)
     report = SlurmReport.parse(await host.slurm_config())
     # The check `slurm-accounting` is about accounting itself.
-    lacking = [each for each in missing(report) if each.name != "AccountingStorageType"]
+    lacking = [
+        each for each in list_missing_settings(report) if each.name != "AccountingStorageType"
+    ]
     if lacking:
         return warning(
             " ".join(each.message(report) for each in lacking),
@@ -59,7 +61,7 @@ async def slurm_settings(host: CheckedHost) -> Finding:
 )
 async def slurm_accounting(host: CheckedHost) -> Finding:
     """Check that accounting is configured, answers, and knows the cluster."""
-    if not host.slurm:
+    if not host.has_slurm:
         return skipped(_NOT_SLURM)
     config = SlurmConfig.parse(await host.slurm_config())
     if not config.accounting:
@@ -69,7 +71,9 @@ async def slurm_accounting(host: CheckedHost) -> Finding:
             "Set up slurmdbd and AccountingStorageType=accounting_storage/slurmdbd.",
         )
     try:
-        said = await host.site().ask("sacctmgr", "-nP", "show", "cluster", "format=cluster")
+        said = await host.make_slurm_site().run_query(
+            "sacctmgr", "-nP", "show", "cluster", "format=cluster"
+        )
     except SchedulerUnavailable as error:
         return failed(
             f"slurmdbd does not answer: {error.message}",
@@ -90,13 +94,13 @@ async def slurm_accounting(host: CheckedHost) -> Finding:
 )
 async def slurm_operator(host: CheckedHost) -> Finding:
     """Check PrivateData and the AdminLevel of the account that polls."""
-    if not host.slurm:
+    if not host.has_slurm:
         return skipped(_NOT_SLURM)
     config = SlurmConfig.parse(await host.slurm_config())
     account = host.settings.slurm.operator or own_account_name()
     level = None
     if "jobs" in config.private and config.accounting:
-        said = await host.site().ask(
+        said = await host.make_slurm_site().run_query(
             "sacctmgr", "-nP", "show", "user", f"name={account}", "format=adminlevel"
         )
         level = said.strip()
@@ -106,7 +110,7 @@ async def slurm_operator(host: CheckedHost) -> Finding:
 @check("slurm-release", Subject.SCHEDULER, "The release of Slurm is a tested one.")
 async def slurm_release(host: CheckedHost) -> Finding:
     """Compare Slurm's release with those that the platform was tested with."""
-    if not host.slurm:
+    if not host.has_slurm:
         return skipped(_NOT_SLURM)
     return check_release(SlurmConfig.parse(await host.slurm_config()))
 
@@ -114,11 +118,11 @@ async def slurm_release(host: CheckedHost) -> Finding:
 @check("slurm-clock", Subject.SCHEDULER, "The clock of slurmctld agrees with that of this machine.")
 async def slurm_clock(host: CheckedHost) -> Finding:
     """Compare the time at which slurmctld sent its configuration with this machine's."""
-    if not host.slurm:
+    if not host.has_slurm:
         return skipped(_NOT_SLURM)
     before = datetime.now(UTC).timestamp()
-    output = await host.site().ask("scontrol", "show", "config")
-    skew = clock_skew(output, before, datetime.now(UTC).timestamp())
+    output = await host.make_slurm_site().run_query("scontrol", "show", "config")
+    skew = compute_clock_skew(output, before, datetime.now(UTC).timestamp())
     if skew is None:
         return skipped("slurmctld does not tell its time.")
     if abs(skew) > MOST_SKEW_S:
@@ -130,7 +134,7 @@ async def slurm_clock(host: CheckedHost) -> Finding:
     return ok("The clocks of slurmctld's machine and of this one agree.")
 
 
-def clock_skew(output: str, before_s: float, after_s: float) -> float | None:
+def compute_clock_skew(output: str, before_s: float, after_s: float) -> float | None:
     """Return by how many seconds slurmctld's clock is ahead, 0 within the time of the query
     (``before_s`` to ``after_s``, Unix time); None if its answer has no time.
     """
@@ -152,6 +156,6 @@ def clock_skew(output: str, before_s: float, after_s: float) -> float | None:
 async def slurmrestd(host: CheckedHost) -> Finding:
     """Check that slurmrestd listens; the broker has the key for its requests."""
     url = host.settings.slurm.rest_url
-    if not host.slurm or url is None:
+    if not host.has_slurm or url is None:
         return skipped("The settings name no slurmrestd, so Slurm's commands are used.")
     return await check_slurmrestd(url)

@@ -43,7 +43,7 @@ class Library:
         self._worker: _Worker | None = None
         self._turn = asyncio.Lock()
 
-    async def hello(self) -> WorkerHello:
+    async def restart(self) -> WorkerHello:
         """Restart the process and return its first message.
 
         Raises:
@@ -51,10 +51,10 @@ class Library:
                 the process's error output.
         """
         async with self._turn:
-            await self._end()
-            return await self._begin()
+            await self._terminate_worker()
+            return await self._start_worker()
 
-    async def jobs(self, timeout_s: float) -> Sequence[bytes]:
+    async def query_jobs(self, timeout_s: float) -> Sequence[bytes]:
         """Return the records of all of the platform's jobs that slurmctld holds, each as JSON.
 
         Raises:
@@ -63,24 +63,26 @@ class Library:
         async with self._turn:
             if self._worker is None:
                 try:
-                    await self._begin()
+                    await self._start_worker()
                 except SetupError as error:
                     raise SchedulerUnavailable(error.message) from error
             worker = self._worker
             assert worker is not None  # noqa: S101 - started above
             try:
                 async with asyncio.timeout(timeout_s):
-                    records, end = await worker.ask()
+                    records, end = await worker.query_jobs()
             except TimeoutError as error:
-                await self._end(grace_s=0)
+                await self._terminate_worker(grace_s=0)
                 raise SchedulerUnavailable(
                     f"slurmctld did not answer pyslurm within {timeout_s:g} s."
                 ) from error
             except (OSError, ValueError) as error:
-                raise SchedulerUnavailable(f"pyslurm ended: {await self._end()}") from error
+                raise SchedulerUnavailable(
+                    f"pyslurm ended: {await self._terminate_worker()}"
+                ) from error
             except asyncio.CancelledError:
                 # A part of an answer may be in transit.
-                await self._end(grace_s=0)
+                await self._terminate_worker(grace_s=0)
                 raise
         if end is not None:
             raise SchedulerUnavailable(f"pyslurm says: {end}")
@@ -89,9 +91,9 @@ class Library:
     async def close(self) -> None:
         """Terminate the process of pyslurm."""
         async with self._turn:
-            await self._end()
+            await self._terminate_worker()
 
-    async def _begin(self) -> WorkerHello:
+    async def _start_worker(self) -> WorkerHello:
         # The path of slurm.conf for libslurm, and no limit to the list of an array's tasks.
         env = {**os.environ, **self._conf, "SLURM_BITSTR_LEN": "0"}
         self._worker = _Worker(
@@ -107,20 +109,20 @@ class Library:
         )
         try:
             async with asyncio.timeout(_START_S):
-                return WorkerHello.model_validate_json(await self._worker.line())
+                return WorkerHello.model_validate_json(await self._worker.read_line())
         except (TimeoutError, ValueError) as error:
             raise SetupError(
-                f"pyslurm cannot be used here: {await self._end()} It has no wheel: install pyslurm "
+                f"pyslurm cannot be used here: {await self._terminate_worker()} It has no wheel: install pyslurm "
                 "25.11.2 into the platform's environment, built with the headers of Slurm 26.05. Or "
                 'use scheduler = "slurm", which works with every release.'
             ) from error
         except asyncio.CancelledError:
-            await self._end()
+            await self._terminate_worker()
             raise
 
-    async def _end(self, grace_s: float = _EXIT_S) -> str:
+    async def _terminate_worker(self, grace_s: float = _EXIT_S) -> str:
         worker, self._worker = self._worker, None
-        return "" if worker is None else await worker.end(grace_s)
+        return "" if worker is None else await worker.terminate(grace_s)
 
 
 class _Worker:
@@ -129,9 +131,9 @@ class _Worker:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._words = b""
-        self._listener = asyncio.create_task(self._listen())
+        self._listener = asyncio.create_task(self._read_stderr())
 
-    async def _listen(self) -> None:
+    async def _read_stderr(self) -> None:
         """Read the process's stderr continuously, so that its pipe does not fill up, and keep the
         last part.
         """
@@ -139,14 +141,14 @@ class _Worker:
         while stderr is not None and (more := await stderr.read(_LAST_WORDS)):
             self._words = (self._words + more)[-_LAST_WORDS:]
 
-    async def line(self) -> bytes:
+    async def read_line(self) -> bytes:
         """Return the next line of the process's stdout; an empty one if the process has ended.
         Raises ``ValueError`` if a line is too long.
         """
         stdout = self._process.stdout
         return b"" if stdout is None else await stdout.readline()
 
-    async def ask(self) -> tuple[list[bytes], str | None]:
+    async def query_jobs(self) -> tuple[list[bytes], str | None]:
         """Query all jobs: return their records and None, or an empty list and the reason why the
         query failed. Raises ``OSError`` or ``ValueError`` if the process has ended.
         """
@@ -156,14 +158,14 @@ class _Worker:
         stdin.write(b"jobs\n")
         await stdin.drain()
         records: list[bytes] = []
-        while not (line := await self.line()).startswith(_END):
+        while not (line := await self.read_line()).startswith(_END):
             if not line.endswith(b"\n"):
                 raise BrokenPipeError
             records.append(line)
         end = json.loads(line)["end"]
         return records, None if end is None else str(end)
 
-    async def end(self, grace_s: float) -> str:
+    async def terminate(self, grace_s: float) -> str:
         """Terminate the process, with a kill after ``grace_s`` seconds; return the last line of its
         stderr, or its exit status.
         """

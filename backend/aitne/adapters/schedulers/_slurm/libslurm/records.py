@@ -10,36 +10,41 @@ from typing import Any
 from aitne.adapters.schedulers._slurm import identity, reasons
 from aitne.adapters.schedulers._slurm.queue import node_names
 from aitne.adapters.schedulers._slurm.states import job_state
-from aitne.adapters.schedulers._slurm.structured import array_record, moment, task_of, text
-from aitne.adapters.schedulers._slurm.times import real_signal
+from aitne.adapters.schedulers._slurm.structured import (
+    make_array_record,
+    make_task_record,
+    to_text,
+    to_time,
+)
+from aitne.adapters.schedulers._slurm.times import to_signal_number
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob
 
 
-def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
+def to_scheduler_jobs(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
     """Convert a record of pyslurm to records of the scheduler port: none for a job that was not
     submitted through the platform, one for all pending tasks of an array together, otherwise one.
 
     Raises:
         SchedulerUnavailable: libslurm truncated the list of tasks of a large array.
     """
-    ours = identity.of_comment(text(record.get("comment")))
+    ours = identity.parse_comment(to_text(record.get("comment")))
     if ours is None:
         return ()
-    job = _row(record, *ours)
+    job = _to_scheduler_job(record, *ours)
     array, task = _number(record.get("array_id")), _number(record.get("array_task_id"))
     if not array:
         return (job,)
     if task is not None:
-        return (task_of(job, array, task),)
-    waiting = text(record.get("array_tasks_waiting"))
+        return (make_task_record(job, array, task),)
+    waiting = to_text(record.get("array_tasks_waiting"))
     if not waiting:
         # pyslurm reports zero as "none" (u32_parse in its utils/uint.pyx).
-        return (task_of(job, array, 0),)
-    return (array_record(job, array, waiting, said_by="pyslurm"),)
+        return (make_task_record(job, array, 0),)
+    return (make_array_record(job, array, waiting, source="pyslurm"),)
 
 
-def doubtful(job: SchedulerJob) -> bool:
+def has_doubtful_exit_code(job: SchedulerJob) -> bool:
     """Return True if the job's real exit code may be 128 more than pyslurm reports.
 
     ``_get_exit_code`` in pyslurm's ``utils/helpers.pyx`` subtracts 128 from all codes from 128 on.
@@ -47,18 +52,18 @@ def doubtful(job: SchedulerJob) -> bool:
     return job.exit_code is not None and job.state is not JobState.COMPLETED
 
 
-def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
+def _to_scheduler_job(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
     started, ended_at = _time(record.get("start_time")), _time(record.get("end_time"))
-    reason = text(record.get("state_reason")) or "None"
-    nodes = node_names(text(record.get("allocated_nodes")))
-    words = re.split(r"[,+|]", text(record.get("state")))
+    reason = to_text(record.get("state_reason")) or "None"
+    nodes = node_names(to_text(record.get("allocated_nodes")))
+    words = re.split(r"[,+|]", to_text(record.get("state")))
     by = _number(record.get("exit_code_signal")) or None
-    signal = real_signal(by)
+    signal = to_signal_number(by)
     state, termination = job_state(words, reason, begun=bool(nodes), signal=signal)
     waits = state is JobState.QUEUED
     begun = bool(nodes) and not waits
     code = _number(record.get("exit_code")) if by is None else None
-    over = state.terminal and begun
+    over = state.is_terminal and begun
     minutes = _number(record.get("time_limit"))
     dependency = _dependency(record.get("dependencies"))
     # Each field was checked above; validation of 10,000 records takes half a second.
@@ -67,21 +72,21 @@ def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
         job_id=job_id,
         attempt=attempt,
         array_task_id=None,
-        account=text(record.get("user_name")) or None,
+        account=to_text(record.get("user_name")) or None,
         state=state,
         reason=termination,
-        pending_reason=reasons.sentence(reason, dependency) if waits else None,
+        pending_reason=reasons.format_pending_reason(reason, dependency) if waits else None,
         restart_count=_number(record.get("requeue_count")) or 0,
         exit_code=code if over else None,
         signal=signal if over else None,
         nodes=nodes,
-        partition=text(record.get("partition")) or None,
+        partition=to_text(record.get("partition")) or None,
         priority=_number(record.get("priority")),
         submitted_at=_time(record.get("submit_time")),
         # For a waiting job it is the planned start; for a job that never ran it has no meaning.
         started_at=started if begun else None,
         # For a running job it is the end of its time limit.
-        ended_at=ended_at if state.terminal else None,
+        ended_at=ended_at if state.is_terminal else None,
         expected_start_at=started if waits else None,
         time_limit_s=None if minutes is None else minutes * 60,
         raw=dict(record),
@@ -101,4 +106,4 @@ def _number(value: object) -> int | None:
 
 
 def _time(value: object) -> datetime | None:
-    return moment(_number(value))
+    return to_time(_number(value))

@@ -69,7 +69,7 @@ def _has(thing: Any, dotted: str) -> bool:
     return thing is not None
 
 
-def _say(thing: Any) -> None:
+def _write_message(thing: Any) -> None:
     sys.stdout.write(f"{json.dumps(thing)}\n")
 
 
@@ -78,17 +78,17 @@ def main() -> None:
     # pyslurm has no type annotations.
     pyslurm: Any = importlib.import_module("pyslurm")
     lacks = missing(pyslurm)
-    _say({"pyslurm": pyslurm.__version__, "interface": interface(), "missing": lacks})
+    _write_message({"pyslurm": pyslurm.__version__, "interface": interface(), "missing": lacks})
     sys.stdout.flush()
     for _ in sys.stdin:
         try:
             for job in pyslurm.Jobs.load().values():
                 if (job.comment or "").startswith(OURS):
-                    _say(record(job))
+                    _write_message(record(job))
         except pyslurm.PyslurmError as error:
-            _say({"end": str(error) or type(error).__name__})
+            _write_message({"end": str(error) or type(error).__name__})
         else:
-            _say({"end": None})
+            _write_message({"end": None})
         sys.stdout.flush()
 
 

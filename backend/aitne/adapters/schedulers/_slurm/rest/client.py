@@ -69,7 +69,7 @@ class RestResponse:
         return self.status < 400 and not self.problems
 
     @property
-    def said(self) -> str:
+    def error_text(self) -> str:
         """Return all errors of the response as one line."""
         return "; ".join(problem.text for problem in self.problems) or f"HTTP {self.status}"
 
@@ -81,7 +81,7 @@ class RestClient:
 
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.url = url
-        base, way = _where(url)
+        base, way = _parse_rest_url(url)
         limits = httpx.Limits(max_connections=_CONNECTIONS, keepalive_expiry=30)
         self._http = httpx.AsyncClient(
             base_url=base,
@@ -97,7 +97,7 @@ class RestClient:
         """Close the HTTP connections to slurmrestd."""
         await self._http.aclose()
 
-    async def ask(
+    async def send_request(
         self,
         method: str,
         path: str,
@@ -124,18 +124,18 @@ class RestClient:
                 json=None if body is None else dict(body),
                 timeout=timeout,
             ) as stream:
-                return _answer(stream.status_code, await _read(stream, most_bytes))
+                return _parse_response(stream.status_code, await _read_body(stream, most_bytes))
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise NotReached(
-                f"slurmrestd at {self.url} cannot be reached: {_why(error)}."
+                f"slurmrestd at {self.url} cannot be reached: {_format_http_error(error)}."
             ) from error
         except httpx.HTTPError as error:
             raise RestResponseLost(
-                f"slurmrestd at {self.url} did not answer {method} {path}: {_why(error)}."
+                f"slurmrestd at {self.url} did not answer {method} {path}: {_format_http_error(error)}."
             ) from error
 
 
-def _where(url: str) -> tuple[str, str | None]:
+def _parse_rest_url(url: str) -> tuple[str, str | None]:
     if url.startswith("unix:"):
         path = url.removeprefix("unix:").removeprefix("//")
         if path.startswith("/"):
@@ -145,7 +145,7 @@ def _where(url: str) -> tuple[str, str | None]:
     raise SetupError(f"slurm.rest_url = {url!r}: write http://host:port or unix:/path.")
 
 
-async def _read(stream: httpx.Response, max_bytes: int) -> bytes:
+async def _read_body(stream: httpx.Response, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     async for part in stream.aiter_bytes():
@@ -158,7 +158,7 @@ async def _read(stream: httpx.Response, max_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def _answer(status: int, text: bytes) -> RestResponse:
+def _parse_response(status: int, text: bytes) -> RestResponse:
     try:
         body = json.loads(text) if text.strip() else {}
     except ValueError:
@@ -171,12 +171,12 @@ def _answer(status: int, text: bytes) -> RestResponse:
     return RestResponse(
         status=status,
         body=body,
-        problems=tuple(_problem(entry) for entry in _list(body.get("errors"))),
+        problems=tuple(_parse_error(entry) for entry in _list(body.get("errors"))),
         refusals=tuple(_refusals(body.get("status"))),
     )
 
 
-def _problem(entry: object) -> SlurmError:
+def _parse_error(entry: object) -> SlurmError:
     """Parse one error object. For rejected submissions its number is in ``error_code`` in 22.05,
     otherwise in ``error_number``.
     """
@@ -202,7 +202,7 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _why(error: httpx.HTTPError) -> str:
+def _format_http_error(error: httpx.HTTPError) -> str:
     if isinstance(error, httpx.TimeoutException):
         return "no answer in time"
     return str(error) or type(error).__name__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aitne.adapters.schedulers._slurm.errors import SubmissionFailure, failure_of_number
+from aitne.adapters.schedulers._slurm.errors import SubmissionFailure, classify_error_number
 from aitne.adapters.schedulers._slurm.rest.client import RestResponse
 
 UNKNOWN_JOB = frozenset({2017})
@@ -17,33 +17,33 @@ _PRECEDENCE = (
 )
 
 
-def meaning(answer: RestResponse) -> SubmissionFailure:
+def classify_failed_submission(response: RestResponse) -> SubmissionFailure:
     """Return what the response to a failed submission implies about the job."""
-    if answer.status == 401:
+    if response.status == 401:
         return SubmissionFailure.AUTHENTICATION
     failures = {
-        failure_of_number(problem.number)
-        for problem in answer.problems
+        classify_error_number(problem.number)
+        for problem in response.problems
         if problem.number is not None
     }
     for failure in _PRECEDENCE:
         if failure in failures:
             return failure
     # No message of slurmctld, and a status that concerns only the request.
-    if answer.status in (400, 404, 405, 411, 413, 415, 422):
+    if response.status in (400, 404, 405, 411, 413, 415, 422):
         return SubmissionFailure.UNREADABLE
     return SubmissionFailure.UNKNOWN
 
 
-def refused_token(answer: RestResponse) -> bool:
+def is_token_refused(response: RestResponse) -> bool:
     """Return True if a query (not a submission) failed because the token was rejected.
 
     22.05 uses the same error number if slurmctld is not reachable, so the result is True then too.
     """
-    numbers = {problem.number for problem in answer.problems}
-    failures = {failure_of_number(number) for number in numbers if number is not None}
+    numbers = {problem.number for problem in response.problems}
+    failures = {classify_error_number(number) for number in numbers if number is not None}
     return (
-        answer.status == 401
+        response.status == 401
         or _UNSPECIFIED in numbers
         or SubmissionFailure.AUTHENTICATION in failures
     )

@@ -9,8 +9,13 @@ from typing import Any
 from aitne.adapters.schedulers._slurm import identity, reasons
 from aitne.adapters.schedulers._slurm.queue import node_names
 from aitne.adapters.schedulers._slurm.states import job_state
-from aitne.adapters.schedulers._slurm.structured import array_record, moment, task_of, text
-from aitne.adapters.schedulers._slurm.times import real_signal
+from aitne.adapters.schedulers._slurm.structured import (
+    make_array_record,
+    make_task_record,
+    to_text,
+    to_time,
+)
+from aitne.adapters.schedulers._slurm.times import to_signal_number
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob
 
@@ -23,7 +28,7 @@ _RAW = (
 """Fields of a record that are stored in ``raw``; a whole record has 8 KB."""
 
 
-def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
+def to_scheduler_jobs(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
     """Convert a record of slurmrestd to records of the scheduler port: none for a job that was not
     submitted through the platform, one for all tasks of an array of which none has started,
     otherwise one.
@@ -31,50 +36,52 @@ def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
     Raises:
         SchedulerUnavailable: Slurm truncated the list of tasks of a large array.
     """
-    ours = identity.of_comment(text(record.get("comment")))
+    ours = identity.parse_comment(to_text(record.get("comment")))
     if ours is None:
         return ()
-    job = _row(record, *ours)
+    job = _to_scheduler_job(record, *ours)
     array, task = _number(record.get("array_job_id")), _number(record.get("array_task_id"))
     if not array:
         return (job,)
     if task is not None:
-        return (task_of(job, array, task),)
-    tasks = text(record.get("array_task_string"))
-    return (array_record(job, array, tasks, said_by="slurmrestd"),)
+        return (make_task_record(job, array, task),)
+    tasks = to_text(record.get("array_task_string"))
+    return (make_array_record(job, array, tasks, source="slurmrestd"),)
 
 
-def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
+def _to_scheduler_job(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
     started, ended_at = _time(record.get("start_time")), _time(record.get("end_time"))
-    reason = text(record.get("state_reason")) or "None"
-    nodes = node_names(text(record.get("nodes")))
+    reason = to_text(record.get("state_reason")) or "None"
+    nodes = node_names(to_text(record.get("nodes")))
     code, signal = _exit(record.get("exit_code"))
     words = _words(record.get("job_state"))
     state, termination = job_state(words, reason, begun=bool(nodes), signal=signal)
     waits = state is JobState.QUEUED
     begun = bool(nodes) and not waits
-    if not (state.terminal and begun):
+    if not (state.is_terminal and begun):
         code = signal = None
     limit = _number(record.get("time_limit"))
     return SchedulerJob(
         scheduler_id=str(record.get("job_id", "")),
         job_id=job_id,
         attempt=attempt,
-        account=text(record.get("user_name")) or None,
+        account=to_text(record.get("user_name")) or None,
         state=state,
         reason=termination,
-        pending_reason=reasons.sentence(reason, text(record.get("dependency"))) if waits else None,
+        pending_reason=reasons.format_pending_reason(reason, to_text(record.get("dependency")))
+        if waits
+        else None,
         restart_count=_number(record.get("restart_cnt")) or 0,
         exit_code=code,
         signal=signal,
         nodes=nodes,
-        partition=text(record.get("partition")) or None,
+        partition=to_text(record.get("partition")) or None,
         priority=_number(record.get("priority")),
         submitted_at=_time(record.get("submit_time")),
         # For a waiting job it is the planned start; for a job that never ran it has no meaning.
         started_at=started if begun else None,
         # For a running job it is the end of its time limit.
-        ended_at=ended_at if state.terminal else None,
+        ended_at=ended_at if state.is_terminal else None,
         expected_start_at=started if waits else None,
         time_limit_s=None if limit is None else limit * 60,
         raw={key: record[key] for key in _RAW if key in record},
@@ -94,7 +101,7 @@ def _number(value: object) -> int | None:
 
 
 def _time(value: object) -> datetime | None:
-    return moment(_number(value))
+    return to_time(_number(value))
 
 
 def _exit(value: object) -> tuple[int | None, int | None]:
@@ -106,6 +113,6 @@ def _exit(value: object) -> tuple[int | None, int | None]:
     signal = value.get("signal")
     by = _number(signal.get("id")) if isinstance(signal, Mapping) else None
     if by:
-        return None, real_signal(by)
+        return None, to_signal_number(by)
     code = _number(value.get("return_code"))
     return (code, None) if code is not None and 0 <= code <= 255 else (None, None)

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from aitne.adapters.schedulers._slurm.errors import SubmissionFailure, refused_by_slurmctld
+from aitne.adapters.schedulers._slurm.errors import SubmissionFailure, is_refused_by_slurmctld
 from aitne.adapters.schedulers._slurm.rest.client import (
     MAX_BODY_BYTES,
     NotReached,
@@ -20,11 +20,11 @@ from aitne.adapters.schedulers._slurm.rest.client import (
 from aitne.adapters.schedulers._slurm.rest.errors import (
     ENDED_JOB,
     UNKNOWN_JOB,
-    meaning,
-    refused_token,
+    classify_failed_submission,
+    is_token_refused,
 )
-from aitne.adapters.schedulers._slurm.rest.steps import Record, lift_record, lower_submission
-from aitne.adapters.schedulers._slurm.rest.versions import Api, negotiate, served
+from aitne.adapters.schedulers._slurm.rest.steps import Record, downgrade_submission, upgrade_record
+from aitne.adapters.schedulers._slurm.rest.versions import Api, negotiate, parse_served_versions
 from aitne.core.errors import (
     SchedulerRejected,
     SchedulerUnavailable,
@@ -123,9 +123,9 @@ class RestSession:
             if self._failure is not None and self._clock() < self._again_at:
                 raise self._failure
             try:
-                self._api = await self._open()
+                self._api = await self._negotiate_api()
             except SchedulerUnavailable as error:
-                self._fail(error)
+                self._record_failure(error)
                 raise
             self._failure = None
             return self._api
@@ -142,16 +142,16 @@ class RestSession:
             SchedulerUnavailable: the job is certainly not in Slurm, which accepts no jobs now.
         """
         api = await self.api()
-        body = {"script": script, "job": lower_submission(job, api.number)}
+        body = {"script": script, "job": downgrade_submission(job, api.number)}
         headers = await self._headers(account)
         try:
-            answer = await self._client.ask(
+            answer = await self._client.send_request(
                 "POST", f"{api.prefix}/job/submit", headers, body=body, timeout_s=SUBMIT_S
             )
         except NotReached as error:
-            raise self._fail(error) from error
+            raise self._record_failure(error) from error
         except RestResponseLost as error:
-            self._fail(_unusable(error))
+            self._record_failure(_make_unusable_error(error))
             raise SubmitUncertain(
                 f"{error.message} The job may be in Slurm; the platform searches for it before a retry."
             ) from error
@@ -159,28 +159,32 @@ class RestSession:
         # For an accepted job, 22.05 also reports why it cannot start yet.
         if answer.status < 400 and isinstance(number, int) and number > 0:
             return str(number)
-        match meaning(answer):
+        match classify_failed_submission(answer):
             case SubmissionFailure.REFUSED:
                 plugin = " ".join(str(answer.body.get("job_submit_user_msg") or "").split())
                 raise RestRefusal(
-                    f"{plugin}\n{answer.said}" if plugin else answer.said,
+                    f"{plugin}\n{answer.error_text}" if plugin else answer.error_text,
                     certain=any(
-                        refused_by_slurmctld(problem.number)
+                        is_refused_by_slurmctld(problem.number)
                         for problem in answer.problems
                         if problem.number is not None
                     ),
                     explained=bool(plugin),
                 )
             case SubmissionFailure.NOT_NOW:
-                raise SchedulerUnavailable(f"Slurm accepts no jobs at the moment: {answer.said}.")
+                raise SchedulerUnavailable(
+                    f"Slurm accepts no jobs at the moment: {answer.error_text}."
+                )
             case SubmissionFailure.UNREADABLE:
-                raise NotUnderstood(f"slurmrestd could not parse the job: {answer.said}.")
+                raise NotUnderstood(f"slurmrestd could not parse the job: {answer.error_text}.")
             case SubmissionFailure.AUTHENTICATION:
-                raise self._fail(TokenRefused(f"Slurm rejected the token: {answer.said}."))
+                raise self._record_failure(
+                    TokenRefused(f"Slurm rejected the token: {answer.error_text}.")
+                )
             case SubmissionFailure.UNKNOWN:
-                self._fail(NotReached(f"slurmrestd reports: {answer.said}."))
+                self._record_failure(NotReached(f"slurmrestd reports: {answer.error_text}."))
                 raise SubmitUncertain(
-                    f"slurmrestd does not know whether Slurm has the job: {answer.said}. The platform "
+                    f"slurmrestd does not know whether Slurm has the job: {answer.error_text}. The platform "
                     "searches for it before a retry."
                 )
 
@@ -192,27 +196,27 @@ class RestSession:
             SchedulerUnavailable: slurmrestd or Slurm does not answer.
         """
         api = await self.api()
-        answer = await self._read(f"{api.prefix}/job/{scheduler_id}", account)
+        answer = await self._send_query(f"{api.prefix}/job/{scheduler_id}", account)
         if {problem.number for problem in answer.problems} & UNKNOWN_JOB:
             return ()
-        return self._jobs(answer, api)
+        return self._parse_jobs(answer, api)
 
     async def jobs(
-        self, since: int | None, *, most_bytes: int
+        self, since: int | None, *, max_bytes: int
     ) -> tuple[int, Sequence[Record]] | None:
         """Return the time of the response (seconds since 1970) and the records of all jobs; None if
         no job has changed since the time ``since`` of an earlier response.
 
         Raises:
             SchedulerUnavailable: slurmrestd or Slurm does not answer, or the response has more than
-                ``most_bytes`` bytes.
+                ``max_bytes`` bytes.
         """
         api = await self.api()
-        answer = await self._read(
+        answer = await self._send_query(
             f"{api.prefix}/jobs/",
             None,
             query=None if since is None else {"update_time": since},
-            most_bytes=most_bytes,
+            max_bytes=max_bytes,
         )
         made = answer.body.get("last_update")
         at = made.get("number") if isinstance(made, Mapping) and made.get("set") else None
@@ -220,12 +224,12 @@ class RestSession:
             return None
         if not isinstance(at, int):
             raise SchedulerUnavailable("slurmrestd does not report the time of its list of jobs.")
-        return at, self._jobs(answer, api)
+        return at, self._parse_jobs(answer, api)
 
-    async def live_jobs(self) -> int:
+    async def count_live_jobs(self) -> int:
         """Return the number of all pending and running jobs in Slurm."""
         api = await self.api()
-        answer = await self._read(f"{api.prefix}/diag", None)
+        answer = await self._send_query(f"{api.prefix}/diag", None)
         statistics = answer.body.get("statistics")
         counts = [
             statistics.get(key) if isinstance(statistics, Mapping) else None
@@ -233,7 +237,7 @@ class RestSession:
         ]
         if not answer.ok or not all(isinstance(count, int) for count in counts):
             raise SchedulerUnavailable(
-                f"slurmrestd does not report the number of jobs: {answer.said}."
+                f"slurmrestd does not report the number of jobs: {answer.error_text}."
             )
         return sum(count for count in counts if isinstance(count, int))
 
@@ -247,11 +251,11 @@ class RestSession:
         api = await self.api()
         headers = await self._headers(account)
         try:
-            answer = await self._client.ask(
+            answer = await self._client.send_request(
                 "DELETE", f"{api.prefix}/job/{scheduler_id}", headers, timeout_s=LOOK_UP_S
             )
         except SchedulerUnavailable as error:
-            raise self._fail(_unusable(error)) from error
+            raise self._record_failure(_make_unusable_error(error)) from error
         # v0.0.42 answers 200 and reports each task that could not be cancelled.
         refused = [
             problem
@@ -261,63 +265,67 @@ class RestSession:
         if refused:
             raise SchedulerRejected("; ".join(problem.text for problem in refused))
 
-    async def _open(self) -> Api:
+    async def _negotiate_api(self) -> Api:
         headers = await self._headers(None)
         try:
-            document = await self._client.ask("GET", "/openapi/v3", headers, timeout_s=PROBE_S)
+            document = await self._client.send_request(
+                "GET", "/openapi/v3", headers, timeout_s=PROBE_S
+            )
             if document.status == 401:
-                raise TokenRefused(f"slurmrestd rejected the token: {document.said}.")
+                raise TokenRefused(f"slurmrestd rejected the token: {document.error_text}.")
             if not document.ok:
-                raise NotReached(f"slurmrestd serves no OpenAPI document: {document.said}.")
+                raise NotReached(f"slurmrestd serves no OpenAPI document: {document.error_text}.")
             try:
-                api = negotiate(served(document.body))
+                api = negotiate(parse_served_versions(document.body))
             except SetupError as error:
                 raise UnknownVersion(error.message) from error
             # A small query on every cluster; it reaches slurmctld, which alone checks the token.
-            answer = await self._client.ask(
+            answer = await self._client.send_request(
                 "GET", f"{api.prefix}/licenses", headers, timeout_s=PROBE_S
             )
         except RestResponseLost as error:
-            raise _unusable(error) from error
-        if refused_token(answer):
-            raise TokenRefused(f"Slurm rejected the token: {answer.said}.")
+            raise _make_unusable_error(error) from error
+        if is_token_refused(answer):
+            raise TokenRefused(f"Slurm rejected the token: {answer.error_text}.")
         if not answer.ok:
-            raise NotReached(f"slurmrestd does not reach Slurm: {answer.said}.")
+            raise NotReached(f"slurmrestd does not reach Slurm: {answer.error_text}.")
         return api
 
-    async def _read(
+    async def _send_query(
         self,
         path: str,
         account: str | None,
         *,
         query: Mapping[str, str | int] | None = None,
-        most_bytes: int = MAX_BODY_BYTES,
+        max_bytes: int = MAX_BODY_BYTES,
     ) -> RestResponse:
         headers = await self._headers(account)
         try:
-            return await self._client.ask(
-                "GET", path, headers, query=query, timeout_s=LOOK_UP_S, most_bytes=most_bytes
+            return await self._client.send_request(
+                "GET", path, headers, query=query, timeout_s=LOOK_UP_S, most_bytes=max_bytes
             )
         except RestResponseTooLarge:
             raise
         except SchedulerUnavailable as error:
-            raise self._fail(_unusable(error)) from error
+            raise self._record_failure(_make_unusable_error(error)) from error
 
-    def _jobs(self, answer: RestResponse, api: Api) -> Sequence[Record]:
+    def _parse_jobs(self, answer: RestResponse, api: Api) -> Sequence[Record]:
         jobs = answer.body.get("jobs")
         if not answer.ok or not isinstance(jobs, list):
-            if refused_token(answer):
-                raise self._fail(TokenRefused(f"Slurm rejected the token: {answer.said}."))
-            raise SchedulerUnavailable(f"slurmrestd does not report jobs: {answer.said}.")
-        return [lift_record(job, api.number) for job in jobs if isinstance(job, dict)]
+            if is_token_refused(answer):
+                raise self._record_failure(
+                    TokenRefused(f"Slurm rejected the token: {answer.error_text}.")
+                )
+            raise SchedulerUnavailable(f"slurmrestd does not report jobs: {answer.error_text}.")
+        return [upgrade_record(job, api.number) for job in jobs if isinstance(job, dict)]
 
-    def _fail(self, error: SchedulerUnavailable) -> SchedulerUnavailable:
+    def _record_failure(self, error: SchedulerUnavailable) -> SchedulerUnavailable:
         self._api = None
         self._failure = error
         self._again_at = self._clock() + AGAIN_S
         return error
 
 
-def _unusable(error: SchedulerUnavailable) -> NotReached:
+def _make_unusable_error(error: SchedulerUnavailable) -> NotReached:
     """Convert the last failure to the error for requests that are not sent because of it."""
     return error if isinstance(error, NotReached) else NotReached(error.message)

@@ -54,7 +54,7 @@ class AccountHeaders:
             SchedulerUnavailable: Slurm issues no token.
         """
         if account is not None:
-            await self._check(account)
+            await self._check_permitted(account)
         name = account or self._operator
         if self._mint is not None:
             token = self._mint.token(name)
@@ -64,7 +64,7 @@ class AccountHeaders:
             token = await self._token(account, name)
         return {"X-SLURM-USER-NAME": name, "X-SLURM-USER-TOKEN": token}
 
-    async def _check(self, account: str) -> None:
+    async def _check_permitted(self, account: str) -> None:
         if self._clock() < self._permitted.get(account, 0.0):
             return
         await self._commands.run("scontrol", "--version", account=account, timeout_s=_TIMEOUT_S)
@@ -83,7 +83,7 @@ class AccountHeaders:
         match = _TOKEN.search(completed.stdout.decode("utf-8", "replace"))
         if completed.returncode != 0 or match is None:
             raise SchedulerUnavailable(
-                f"Slurm issues no token (`scontrol token`): {completed.said}. Set slurm.jwt_key, or leave "
+                f"Slurm issues no token (`scontrol token`): {completed.output_text}. Set slurm.jwt_key, or leave "
                 "slurm.rest_url unset."
             )
         self._tokens[name] = (self._clock() + _LIFESPAN_S / 2, match[1])

@@ -33,7 +33,7 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-def number(value: object) -> Record:
+def to_number_object(value: object) -> Record:
     """Convert a number of old API versions to the object of new ones (slurm.h: INFINITE, NO_VAL)."""
     if isinstance(value, dict):
         return dict(value)
@@ -46,15 +46,15 @@ def number(value: object) -> Record:
 def _exit(status: object) -> Record:
     """Convert a wait status (POSIX waitpid) to the object of new API versions."""
     if not isinstance(status, int) or isinstance(status, bool) or not is_number(status):
-        return {"status": ["INVALID"], "return_code": number(None), "signal": _signal(0)}
+        return {"status": ["INVALID"], "return_code": to_number_object(None), "signal": _signal(0)}
     signal = status & 0x7F
     code = status >> 8 & 0xFF
     word = "SIGNALED" if signal else "ERROR" if code else "SUCCESS"
-    return {"status": [word], "return_code": number(code), "signal": _signal(signal)}
+    return {"status": [word], "return_code": to_number_object(code), "signal": _signal(signal)}
 
 
 def _signal(value: int) -> Record:
-    return {"id": number(value or None), "name": ""}
+    return {"id": to_number_object(value or None), "name": ""}
 
 
 def _record_38_to_40(old: Record) -> Record:
@@ -64,17 +64,17 @@ def _record_38_to_40(old: Record) -> Record:
     new = dict(old)
     for key in (*_TIMES, *_NUMBERS):
         if key in old:
-            new[key] = number(old[key])
+            new[key] = to_number_object(old[key])
     if "job_state" in old:
         new["job_state"] = _words(old["job_state"])
     if "time_limit" in old:
         # Slurm's null: the job has no limit of its own, so that of the partition (none) applies.
         limit = old["time_limit"]
-        new["time_limit"] = number(INFINITE if limit is None else limit)
+        new["time_limit"] = to_number_object(INFINITE if limit is None else limit)
     for key in ("array_job_id", "array_task_id"):
         if key in old:
             # 0 is the first task; an array job's ID is never 0, so 0 means that there is no array.
-            new[key] = number(old[key])
+            new[key] = to_number_object(old[key])
     for key in ("exit_code", "derived_exit_code"):
         if key in old:
             new[key] = _exit(old[key])
@@ -145,7 +145,7 @@ def _submission_40_to_38(new: Record) -> Record:
     old = {key: value for key, value in new.items() if key not in ("argv", "minimum_cpus")}
     for key in ("time_limit", "time_minimum", "memory_per_node", "memory_per_cpu", "priority"):
         if key in new:
-            old[key] = _plain(new[key])
+            old[key] = _to_plain_number(new[key])
     old["environment"] = dict(entry.split("=", 1) for entry in new.get("environment", ()))
     if "tres_per_node" in old:
         # This version has no field tres_per_node: slurmctld would not receive it.
@@ -166,12 +166,12 @@ def _submission_40_to_38(new: Record) -> Record:
     if "kill_warning_signal" in old:
         if "BATCH_JOB" in old.pop("kill_warning_flags", ()):
             raise NotExpressible("22.05 documents B:signal but cannot parse it")
-        delay = _plain(old.pop("kill_warning_delay"))
+        delay = _to_plain_number(old.pop("kill_warning_delay"))
         old["signal"] = f"{old.pop('kill_warning_signal')}@{delay}"
     return old
 
 
-def _plain(value: object) -> object:
+def _to_plain_number(value: object) -> object:
     if not isinstance(value, Mapping):
         return value
     return INFINITE if value.get("infinite") else value.get("number")
@@ -190,21 +190,23 @@ SUBMISSIONS: Mapping[int, tuple[int, Step]] = {
 }
 
 
-def lift_record(record: Mapping[str, Any], version: int) -> Record:
+def upgrade_record(record: Mapping[str, Any], version: int) -> Record:
     """Convert a job's record of the API version ``version`` to the internal version."""
-    return _walk(RECORDS, dict(record), version, max(version, SPOKEN))
+    return _apply_steps(RECORDS, dict(record), version, max(version, SPOKEN))
 
 
-def lower_submission(job: Mapping[str, Any], version: int) -> Record:
+def downgrade_submission(job: Mapping[str, Any], version: int) -> Record:
     """Convert a submission of the internal version to the API version ``version``.
 
     Raises:
         NotExpressible: ``version`` has no field for an option of the job.
     """
-    return _walk(SUBMISSIONS, dict(job), SPOKEN, min(version, SPOKEN))
+    return _apply_steps(SUBMISSIONS, dict(job), SPOKEN, min(version, SPOKEN))
 
 
-def _walk(steps: Mapping[int, tuple[int, Step]], value: Record, start: int, goal: int) -> Record:
+def _apply_steps(
+    steps: Mapping[int, tuple[int, Step]], value: Record, start: int, goal: int
+) -> Record:
     here = start
     while here != goal:
         here, step = steps[here]

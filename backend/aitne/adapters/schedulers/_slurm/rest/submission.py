@@ -49,7 +49,7 @@ class _NoField(Exception):
     """Error: an option's value has no equivalent in the JSON."""
 
 
-def number(value: int) -> Fields:
+def to_number_object(value: int) -> Fields:
     """Return the object with which the API represents a number, since a number in it can also be
     unset or infinite.
     """
@@ -83,7 +83,7 @@ def _time(field: str) -> Callable[[str], Fields]:
         if value == UNLIMITED:
             return {field: {"set": True, "infinite": True, "number": 0}}
         # As in sbatch: a part of a minute is rounded up.
-        return {field: number(-(-parse_duration(value) // 60))}
+        return {field: to_number_object(-(-parse_duration(value) // 60))}
 
     return convert
 
@@ -92,7 +92,7 @@ def _memory(value: str) -> Fields:
     match = _MEMORY.fullmatch(value)
     if match is None:
         raise _NoField
-    return {"memory_per_node": number(int(-(-int(match[1]) * _MIB[match[2]] // 1)))}
+    return {"memory_per_node": to_number_object(int(-(-int(match[1]) * _MIB[match[2]] // 1)))}
 
 
 def _gres(value: str) -> Fields:
@@ -107,7 +107,7 @@ def _switches(value: str) -> Fields:
     count, _, wait = value.partition("@")
     if not re.fullmatch(r"[0-9]{1,6}", count):
         raise _NoField
-    fields: Fields = {"required_switches": number(int(count))}
+    fields: Fields = {"required_switches": to_number_object(int(count))}
     return fields | ({"wait_for_switch": parse_duration(wait)} if wait else {})
 
 
@@ -124,7 +124,10 @@ def _signal(value: str) -> Fields:
     if not match["signal"].isdecimal() and match["signal"].removeprefix("SIG") not in _SIGNALS:
         raise _NoField
     delay = int(match["delay"] or _DEFAULT_SIGNAL_DELAY_S)
-    fields: Fields = {"kill_warning_signal": match["signal"], "kill_warning_delay": number(delay)}
+    fields: Fields = {
+        "kill_warning_signal": match["signal"],
+        "kill_warning_delay": to_number_object(delay),
+    }
     if match["to"]:
         fields["kill_warning_flags"] = ["BATCH_JOB"]
     return fields
@@ -134,7 +137,7 @@ def _begin(value: str) -> Fields:
     match = re.fullmatch(r"uts([0-9]{1,15})", value)
     if match is None:
         raise _NoField
-    return {"begin_time": number(int(match[1]))}
+    return {"begin_time": to_number_object(int(match[1]))}
 
 
 def _exclusive(value: str) -> Fields:
@@ -203,10 +206,10 @@ _FIELDS: Mapping[str, Callable[[str], Fields]] = {
     "wckey": _text("wckey"),
 }
 _SAYS_HOW = frozenset({"parsable", "export"})
-"""Options that affect sbatch itself and not the job; the caller of ``describe`` implements them."""
+"""Options that affect sbatch itself and not the job; the caller of ``make_submission`` implements them."""
 
 
-def describe(options: Sequence[str], environment: Mapping[str, str]) -> Fields | None:
+def make_submission(options: Sequence[str], environment: Mapping[str, str]) -> Fields | None:
     """Convert sbatch's options, such as ``["--nodes=2", …]``, to the fields of ``job`` in a
     submission by REST; None if only sbatch can express them.
     """
@@ -227,7 +230,7 @@ def describe(options: Sequence[str], environment: Mapping[str, str]) -> Fields |
             job |= fields
         except (_NoField, ValueError):
             return None
-    job |= _as_sbatch_counts(job)
+    job |= _count_tasks_and_cpus(job)
     # Variables that sbatch sets: srun and the job's programs read them.
     variables = {
         "SLURM_GPUS_PER_NODE": values.get("gpus-per-node"),
@@ -244,7 +247,7 @@ def describe(options: Sequence[str], environment: Mapping[str, str]) -> Fields |
     return job | {"environment": [f"{key}={value}" for key, value in both.items()]}
 
 
-def _as_sbatch_counts(job: Fields) -> Fields:
+def _count_tasks_and_cpus(job: Fields) -> Fields:
     """Return the fields about tasks and CPUs that sbatch computes from its options."""
     nodes = int(job["nodes"]) if job.get("nodes", "").isdecimal() else None
     fields: Fields = {}

@@ -50,7 +50,7 @@ only added fields so far (compared with the OpenAPI document of 26.05).
 """
 
 
-def served(document: Mapping[str, Any]) -> tuple[int, ...]:
+def parse_served_versions(document: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the version numbers in an OpenAPI document of slurmrestd, in ascending order."""
     paths = document.get("paths")
     names = paths if isinstance(paths, Mapping) else ()

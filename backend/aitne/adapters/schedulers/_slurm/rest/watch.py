@@ -50,27 +50,31 @@ class RestPoller:
         api = await self._session.api()
         if not api.tells_unchanged:
             return None
-        if self._made_at is None and await self._session.live_jobs() > MOST_JOBS:
-            self._too_many()
+        if self._made_at is None and await self._session.count_live_jobs() > MOST_JOBS:
+            self._pause_polling()
             return None
         try:
-            snapshot = await self._session.jobs(self._made_at, most_bytes=_MOST_BYTES)
+            snapshot = await self._session.jobs(self._made_at, max_bytes=_MOST_BYTES)
         except RestResponseTooLarge:
-            self._too_many()
+            self._pause_polling()
             return None
         if snapshot is not None:
             made_at, all_jobs = snapshot
-            new = {job.scheduler_id: job for record in all_jobs for job in records.rows(record)}
+            new = {
+                job.scheduler_id: job
+                for record in all_jobs
+                for job in records.to_scheduler_jobs(record)
+            }
             self._jobs = {
                 number: old_job if (old_job := self._jobs.get(number)) == job else job
                 for number, job in new.items()
             }
             if len(all_jobs) > MOST_JOBS:
-                self._too_many()
+                self._pause_polling()
             else:
                 self._made_at = made_at
         return list(self._jobs.values())
 
-    def _too_many(self) -> None:
+    def _pause_polling(self) -> None:
         self._made_at = None
         self._too_many_until = self._clock() + LOOK_AGAIN_S
