@@ -21,8 +21,8 @@ from aitne.core.errors import AitneError
 from aitne.core.jobs.states import LIVE
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.settings import BrokerClientSettings, Settings
-from aitne.host.dev_cluster import find_dev_cluster
-from aitne.host.settings import load_settings
+from aitne.local_system.dev_cluster import find_dev_cluster
+from aitne.local_system.settings import load_settings
 from aitne.supervisor.planning import make_settings_env
 from aitne.supervisor.secret_files import ensure_secrets
 from aitne_devcluster.cluster import down, up

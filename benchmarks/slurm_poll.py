@@ -27,7 +27,7 @@ from aitne.core.models.job import Job, JobSpec, JobType
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs

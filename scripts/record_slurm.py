@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "backend"))
 
 from aitne.adapters.schedulers._slurm import accounting, identity, queue, times
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.host.dev_cluster import find_dev_cluster
+from aitne.local_system.dev_cluster import find_dev_cluster
 
 ASSETS = Path(__file__).resolve().parent.parent / "tests" / "assets" / "slurm"
 MARK = "\x1e0123456789abcdef"

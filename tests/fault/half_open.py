@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 
-from aitne.host import hung_processes
+from aitne.local_system import hung_processes
 from tests.fault.half_open_clients import ADDRESSES
 from tests.support.platform import RunningPlatform, run_platform
 from tests.support.waiting import eventually

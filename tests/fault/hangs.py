@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from random import Random
 from threading import Event, Lock, Thread
 
-from aitne.host import hung_processes
+from aitne.local_system import hung_processes
 from tests.support.platform import RunningPlatform
 
 PROCESSES = ("api", "controller", "hub", "proxy")

@@ -29,7 +29,7 @@ from aitne.core.ports.files import Fence, JobLocation
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from aitne.services.controller import Controller
 from aitne.services.jobs.render import Renderer
 from aitne.store import Store

@@ -38,7 +38,7 @@ _LOCKS = "backend/aitne/supervisor/envs"
 _PASSED_ON = ("PIP_", "NPM_CONFIG_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "NODE_EXTRA_CA_CERTS")
 _ENSURE = """\
 import sys
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from aitne.supervisor import environments, software
 slurm = {"conf": "/etc/slurm/slurm.conf", "software_dir": sys.argv[1]}
 software.ensure_node_software(load_settings(scheduler="slurm", slurm=slurm), print)

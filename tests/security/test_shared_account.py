@@ -8,8 +8,8 @@ import pytest
 
 from aitne.core.models.user import Role
 from aitne.core.ports.identity import Identity, LoginDenied
-from aitne.host.account import own_account_name
-from aitne.host.settings import load_settings
+from aitne.local_system.account import own_account_name
+from aitne.local_system.settings import load_settings
 from aitne.services.users.isolation import SHARED_ORIGIN, list_isolation_warnings
 from tests.support.stage import open_stage
 

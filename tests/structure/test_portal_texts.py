@@ -19,7 +19,7 @@ from aitne.core.jobs.failure import explain_failure
 from aitne.core.jobs.sample_values import DRAWN
 from aitne.core.jobs.stages import _TITLES
 from aitne.core.settings import Settings
-from aitne.host.settings_source import describe_settings
+from aitne.local_system.settings_source import describe_settings
 from aitne.services.monitoring import health_checks, scheduler_health
 from aitne_train.topology import slurm, tree
 from tests.support.jobs import make_job

@@ -32,9 +32,9 @@ from aitne.core.models.notification import NotificationChoices, NotificationKind
 from aitne.core.models.project import Retention
 from aitne.core.platform.dev_cluster import DevCluster, DevPorts, DevUser
 from aitne.core.ports.files import Fence, ProgramOutcome
-from aitne.host.hung_processes import HungRestart
-from aitne.host.process_status import ProcessStatus
-from aitne.host.state_file import DamagedState, parse_state, read_state
+from aitne.local_system.hung_processes import HungRestart
+from aitne.local_system.process_status import ProcessStatus
+from aitne.local_system.state_file import DamagedState, parse_state, read_state
 from aitne.operations.backup.archive import ArchiveMember, Manifest
 from aitne.operations.upgrade.journal import UpgradeJournal, UpgradeStep
 from aitne.services.platform.backup_record import BackupRecord

@@ -23,7 +23,7 @@ from aitne.core.ports.files import JobLocation
 from aitne.core.ports.runtime import RuntimeLaunch
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.sessions.attach_protocol import ShellStart
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from aitne.services.sessions.terminal import STDERR, STDOUT, Terminal, TerminalExit, open_terminal
 from tests.support.schedulers import Bench, slurm_tools
 

@@ -27,7 +27,7 @@ from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.settings import Settings
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from tests.support.slurm import root_or_skip
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ import httpx
 
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.host.folders import cache_dir
+from aitne.local_system.folders import cache_dir
 from aitne.supervisor import control, environments
 from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking

@@ -43,7 +43,7 @@ from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob, SubmitRequest
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import LocalSettings, Settings
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from aitne.services.controller.runs import indices_of, task_record
 from aitne_devcluster.plan import ReleaseName
 from tests.support import accounts, memory_scheduler

@@ -20,7 +20,7 @@ from aitne.client import Client
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import ContainerSettings
-from aitne.host.folders import cache_dir
+from aitne.local_system.folders import cache_dir
 from tests.support.dockerd import Dockerd, running
 from tests.support.images import need_apptainer
 from tests.support.platform import RunningPlatform, on_cluster, run_platform

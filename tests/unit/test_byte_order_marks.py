@@ -17,9 +17,9 @@ from aitne.broker.config import load_config
 from aitne.cli import job_source
 from aitne.client.working_tree import read_working_tree
 from aitne.core.errors import InvalidInput
-from aitne.host import settings_source
-from aitne.host.password_file import read_password
-from aitne.host.settings import load_settings
+from aitne.local_system import settings_source
+from aitne.local_system.password_file import read_password
+from aitne.local_system.settings import load_settings
 from aitne.operations.setup.answers import read_answers
 from aitne.services.jobs.template_file import load_template
 from aitne_devcluster.topology import from_file

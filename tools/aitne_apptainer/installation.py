@@ -21,7 +21,7 @@ from aitne.adapters.debian import Progress
 from aitne.adapters.images.requirements import ADVICE, PROGRAM, require_apptainer
 from aitne.adapters.programs import run_program
 from aitne.core.errors import SetupError
-from aitne.host.folders import cache_dir
+from aitne.local_system.folders import cache_dir
 from aitne_apptainer import elf
 
 HELPERS = (

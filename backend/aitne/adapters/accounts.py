@@ -14,7 +14,7 @@ from aitne.core.models.base import USER_NAME
 from aitne.core.ports.accounts import UnixAccount
 from aitne.core.settings import AccountSettings, Settings
 from aitne.core.users.names import get_account_name
-from aitne.host.account import own_account_name
+from aitne.local_system.account import own_account_name
 
 _NAME = re.compile(USER_NAME)
 

@@ -16,7 +16,7 @@ from aitne.core.errors import StorageFull, Unavailable
 from aitne.core.models.storage import Area, AreaKind
 from aitne.core.ports.files import JobLocation
 from aitne.core.sizes import describe_bytes
-from aitne.host.account import own_account_name
+from aitne.local_system.account import own_account_name
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 

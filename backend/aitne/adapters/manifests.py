@@ -26,7 +26,7 @@ from aitne.core import datasets as manifest
 from aitne.core.datasets import ManifestError, Summary
 from aitne.core.errors import InvalidInput, RateLimited, Unavailable
 from aitne.core.ports.catalogue_files import Manifests
-from aitne.host.state_file import read_state
+from aitne.local_system.state_file import read_state
 
 log = logging.getLogger(__name__)
 

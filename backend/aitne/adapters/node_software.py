@@ -27,7 +27,7 @@ from aitne.core.bytecode import compile_bytecode
 from aitne.core.errors import SetupError
 from aitne.core.platform.node_software import NodeSoftware
 from aitne.core.settings import Settings
-from aitne.host.folders import cache_dir
+from aitne.local_system.folders import cache_dir
 from aitne_train import package_files
 
 _PACKAGE = Path(aitne.__file__).parent
@@ -51,7 +51,7 @@ _NOTEBOOK_MODULES = ("lab/server/aitne_kernels.py", "lab/kernel/aitne_kernel.py"
 """Modules beside the launcher that load the notebook extension in kernels; jobs that run notebooks
 use them too.
 """
-_NOTEBOOK_PACKAGES = ("client", "core", "host", "notebook")
+_NOTEBOOK_PACKAGES = ("client", "core", "local_system", "notebook")
 """Packages of the platform that notebooks use, beside the training runtime."""
 _A_DATE = (1980, 1, 1, 0, 0, 0)
 

@@ -26,7 +26,7 @@ from aitne.core.ports.storage import Storage
 from aitne.core.settings import Settings
 from aitne.core.storage.areas import AreaOwner, list_areas
 from aitne.core.storage.settings import StorageSettings
-from aitne.host.account import own_account_name
+from aitne.local_system.account import own_account_name
 
 
 class OwnUserFolders:

@@ -33,9 +33,9 @@ from aitne.api.tls_listener import TlsListener
 from aitne.bootstrap.platform import build_platform
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.settings import Settings
-from aitne.host import held_start
-from aitne.host.http_status import PROBE_SOCKET
-from aitne.host.settings import load_settings
+from aitne.local_system import held_start
+from aitne.local_system.http_status import PROBE_SOCKET
+from aitne.local_system.settings import load_settings
 from aitne.services.platform.events import EventHub
 
 STOP_WITHIN_S = 2

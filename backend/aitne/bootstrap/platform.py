@@ -41,7 +41,7 @@ from aitne.bootstrap.topologies import read_part
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.settings import Settings
 from aitne.core.users.credentials import EndedCredentials
-from aitne.host.account import own_account_name
+from aitne.local_system.account import own_account_name
 from aitne.services.audit import AuditService
 from aitne.services.cluster.capacity import CapacityService
 from aitne.services.cluster.cluster import ClusterService

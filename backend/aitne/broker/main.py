@@ -34,8 +34,8 @@ from aitne.core.broker.versions import Welcome
 from aitne.core.errors import AitneError, NotAllowed, SetupError
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
 from aitne.core.ports.tools import Tools
-from aitne.host.heartbeat import send_heartbeats
-from aitne.host.notify import notify_systemd
+from aitne.local_system.heartbeat import send_heartbeats
+from aitne.local_system.notify import notify_systemd
 
 _LOG = logging.getLogger("aitne.broker")
 _HOUSEKEEPING_S = 5.0

@@ -45,7 +45,7 @@ from aitne.core.broker.storage import AreasArgs, AreasResult, PathsArgs, PathsRe
 from aitne.core.errors import AitneError, InvalidInput, Unavailable
 from aitne.core.ports.files import LogChunk
 from aitne.core.ports.storage import Storage
-from aitne.host.privileges import become_account
+from aitne.local_system.privileges import become_account
 
 _LOG = logging.getLogger("aitne.broker")
 LENGTH = struct.Struct(">I")

@@ -40,7 +40,7 @@ def load_platform_settings(client: Client) -> Settings:
     """
     from aitne.client.discovery import ask_supervisor
     from aitne.core.errors import SetupError
-    from aitne.host.settings import load_settings
+    from aitne.local_system.settings import load_settings
 
     data_dir = client.platform.data_dir
     if data_dir is None:

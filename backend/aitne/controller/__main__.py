@@ -17,9 +17,9 @@ from aitne.bootstrap.platform import build_platform
 from aitne.controller.lock import hold_lock, make_holder_name
 from aitne.core.errors import AitneError
 from aitne.core.settings import Settings
-from aitne.host import held_start
-from aitne.host.heartbeat import send_heartbeats
-from aitne.host.settings import load_settings
+from aitne.local_system import held_start
+from aitne.local_system.heartbeat import send_heartbeats
+from aitne.local_system.settings import load_settings
 from aitne.services.users.isolation import list_isolation_warnings
 
 DRAIN_TIMEOUT_S = 30.0

@@ -12,7 +12,7 @@ import pwd
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.host import privileges
+from aitne.local_system import privileges
 from aitne.supervisor.identity import ProcessAccount
 
 

@@ -34,7 +34,7 @@ from aitne.core.models.job import Job, JobOrigin
 from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.project import Retention
 from aitne.core.retention import FAILURES, KeepTimes
-from aitne.host.state_file import parse_state_document
+from aitne.local_system.state_file import parse_state_document
 from aitne.store import tables
 from aitne.store.base import MOST_IDS, StorePart, batched, require_epoch
 from aitne.store.engine import Transaction

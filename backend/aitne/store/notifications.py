@@ -19,7 +19,7 @@ from aitne.core.models.notification import (
     Recipient,
 )
 from aitne.core.models.user import Role
-from aitne.host.state_file import parse_state_document
+from aitne.local_system.state_file import parse_state_document
 from aitne.store import notification_tables as tables
 from aitne.store import paging
 from aitne.store.base import MOST_IDS, Check, StorePart, batched, require_epoch

@@ -14,10 +14,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
-from aitne.host import held_start
-from aitne.host.held_start import HeldStart
-from aitne.host.hung_processes import HEARTBEAT_VARIABLE
-from aitne.host.process_status import ProcessStatus
+from aitne.local_system import held_start
+from aitne.local_system.held_start import HeldStart
+from aitne.local_system.hung_processes import HEARTBEAT_VARIABLE
+from aitne.local_system.process_status import ProcessStatus
 from aitne.supervisor.identity import ProcessAccount, acting_as, become_account
 from aitne.supervisor.plan import ChildPlan
 from aitne.supervisor.progress import ProgressWatch

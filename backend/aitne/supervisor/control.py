@@ -26,7 +26,7 @@ from typing import Any
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.host import notify
+from aitne.local_system import notify
 from aitne.services.platform.certificates import ensure_certificates
 from aitne.supervisor import bundles, environments, own_accounts, preflight, software
 from aitne.supervisor.__main__ import DETACH, HELD, MAIN_PROCESS

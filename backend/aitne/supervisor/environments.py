@@ -27,7 +27,7 @@ from pathlib import Path
 from aitne.adapters.once import lock_folder_creation
 from aitne.core.errors import SetupError
 from aitne.core.sizes import describe_bytes
-from aitne.host.folders import cache_dir
+from aitne.local_system.folders import cache_dir
 from aitne.supervisor import bundles, uv
 from aitne.supervisor.changed_packages import list_changed_packages
 from aitne.supervisor.node import find_nodejs

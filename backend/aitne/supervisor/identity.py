@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-from aitne.host import privileges
+from aitne.local_system import privileges
 
 
 @dataclass(frozen=True, slots=True)

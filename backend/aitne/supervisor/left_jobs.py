@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.host.state_file import DamagedState
+from aitne.local_system.state_file import DamagedState
 from aitne.supervisor.child import launch, open_log
 from aitne.supervisor.identity import ROOT, acting_as, become_account
 from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, FILE, LIVE, SupervisorPlan, plan_dir

@@ -23,7 +23,7 @@ from aitne.adapters.accounts import UnixUser, permitted_user, unix_user
 from aitne.core.errors import NotAllowed, SetupError
 from aitne.core.settings import Settings
 from aitne.core.toml import render_toml
-from aitne.host.settings import find_config_path
+from aitne.local_system.settings import find_config_path
 from aitne.supervisor.identity import ProcessAccount, acting_as, become_account
 
 CONFIG = "broker.toml"

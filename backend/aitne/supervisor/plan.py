@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from aitne.core.platform.own_accounts import broker_dir
-from aitne.host.hung_processes import HUNG_AFTER_S
-from aitne.host.state_file import read_state
+from aitne.local_system.hung_processes import HUNG_AFTER_S
+from aitne.local_system.state_file import read_state
 from aitne.supervisor.identity import ProcessAccount
 
 FILE = "plan.json"
@@ -99,7 +99,7 @@ class SupervisorPlan:
     children: list[ChildPlan]
     held: tuple[str, ...] = ()
     """Names of the processes, and ``init``, that load their modules and then wait until the
-    supervisor lets them continue (``aitne.host.held_start``).
+    supervisor lets them continue (``aitne.local_system.held_start``).
     """
     account: ProcessAccount | None = None
     """Account under which a supervisor that is root runs the processes; None: the supervisor's own.

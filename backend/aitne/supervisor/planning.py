@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import aitne
 from aitne.core.settings import Settings
-from aitne.host import notify, settings_source
-from aitne.host.http_status import PROBE_SOCKET
-from aitne.host.settings import find_config_path
+from aitne.local_system import notify, settings_source
+from aitne.local_system.http_status import PROBE_SOCKET
+from aitne.local_system.settings import find_config_path
 from aitne.services.platform.certificates import (
     proxy_files,
     sessions_authority_file,

@@ -20,8 +20,8 @@ from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
 from aitne.core.users.settings import is_loopback
-from aitne.host.account import own_account_name
-from aitne.host.dev_cluster import find_dev_cluster, list_dev_clusters
+from aitne.local_system.account import own_account_name
+from aitne.local_system.dev_cluster import find_dev_cluster, list_dev_clusters
 from aitne.services.platform.restoration import check_no_interrupted_restoration
 from aitne.supervisor import own_accounts
 from aitne.supervisor.identity import ProcessAccount, acting_as

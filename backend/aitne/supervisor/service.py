@@ -23,11 +23,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from aitne.host import hung_processes, notify, process_status
-from aitne.host.held_start import HeldStart
-from aitne.host.http_status import poll_http_status
-from aitne.host.hung_processes import HungRestart
-from aitne.host.process_status import ProcessStatus
+from aitne.local_system import hung_processes, notify, process_status
+from aitne.local_system.held_start import HeldStart
+from aitne.local_system.http_status import poll_http_status
+from aitne.local_system.hung_processes import HungRestart
+from aitne.local_system.process_status import ProcessStatus
 from aitne.supervisor.child import Child, launch, read_last_lines, rotate_log
 from aitne.supervisor.errors import PlatformStartError
 from aitne.supervisor.identity import ROOT

@@ -14,7 +14,7 @@ from aitne.adapters.command import _process
 from aitne.adapters.command.as_user import AsUserCommand
 from aitne.adapters.command.local import LocalCommand
 from aitne.core.errors import CommandTimeout, NotAllowed, Unavailable
-from aitne.host.account import own_account_name
+from aitne.local_system.account import own_account_name
 from tests.support import realtime
 from tests.support.slurm import root_or_skip
 from tests.support.waiting import eventually

@@ -23,7 +23,7 @@ from aitne.core.ports.attach import AttachTarget
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import Run, SubmitRequest
 from aitne.core.settings import Settings
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from tests.support import realtime
 from tests.support.broker import REPOSITORY, BrokerBench
 from tests.support.older_broker import recording

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from aitne.operations.doctor import node_jobs
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import CHECKS

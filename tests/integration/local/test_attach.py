@@ -17,7 +17,7 @@ from aitne.core.errors import SchedulerRejected
 from aitne.core.ports.attach import AttachTarget
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import Run
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from tests.support import realtime
 from tests.support.jobs import make_request
 

@@ -22,7 +22,7 @@ from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SetupError
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.settings import LocalSettings
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from tests.support import realtime
 from tests.support.alive import alive
 from tests.support.schedulers import Bench, local, opened

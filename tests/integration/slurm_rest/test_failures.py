@@ -26,7 +26,7 @@ from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.command import Command, Completed
 from aitne.core.ports.scheduler import Run
 from aitne.core.ports.tools import Tools
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from aitne_devcluster import faults
 from tests.integration.slurm_rest.conftest import Open, saying
 from tests.support import realtime

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.host import hung_processes
+from aitne.local_system import hung_processes
 from aitne.supervisor import control
 from aitne.supervisor.plan import LIVE, ChildPlan, plan_dir
 from tests.integration.supervisor.conftest import Supervised

@@ -17,8 +17,8 @@ from aitne.adapters.broker import BrokerScheduler
 from aitne.adapters.places import BrokerUserFolders
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.storage.areas import AreaOwner, list_areas
-from aitne.host.dev_cluster import DESCRIPTORS, find_dev_cluster
-from aitne.host.settings import load_settings
+from aitne.local_system.dev_cluster import DESCRIPTORS, find_dev_cluster
+from aitne.local_system.settings import load_settings
 from aitne_devcluster import faults, processes, roots, state
 from aitne_devcluster.locks import ALL, locked
 from aitne_devcluster.plan import HOME, DevClusterPlan, read_plan

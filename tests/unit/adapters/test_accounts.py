@@ -13,7 +13,7 @@ import pytest
 from aitne.adapters.accounts import OwnAccount, UnixAccounts
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.settings import Settings
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 
 ACCOUNTS = {
     "ada": (1_500, 100, "/home/ada"),

@@ -11,7 +11,7 @@ from aitne.bootstrap.adapters import IDENTITIES, make_identity_sources, utc_now
 from aitne.core.errors import SetupError
 from aitne.core.ports.identity import FormSource, RedirectSource
 from aitne.core.settings import Settings
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from aitne.services.users.devices import describe_browser
 from tests.support.requirements import need_package
 

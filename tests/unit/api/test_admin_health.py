@@ -18,7 +18,7 @@ from aitne.core.models.check import CheckResult, CheckState
 from aitne.core.models.node import Cluster, Node, NodeState, SchedulerStatus
 from aitne.core.models.user import Role
 from aitne.core.settings import Settings
-from aitne.host.account import own_account_name
+from aitne.local_system.account import own_account_name
 from aitne.services.platform.certificates import LIFETIME, ensure_certificates
 from aitne.services.platform.doctor_report import DoctorReport, write_report
 from aitne.services.users.isolation import SHARED_ORIGIN

@@ -22,8 +22,8 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.node import Cluster, Node
 from aitne.core.models.notification import NewDelivery
 from aitne.core.models.user import Role
-from aitne.host import process_status
-from aitne.host.process_status import ProcessStatus
+from aitne.local_system import process_status
+from aitne.local_system.process_status import ProcessStatus
 from aitne.services.jobs import live_usage
 from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.platform.secrets import hash_secret

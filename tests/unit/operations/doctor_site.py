@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from aitne.core.settings import Settings
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from aitne.operations.doctor import root_files
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import CHECKS

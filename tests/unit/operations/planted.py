@@ -18,7 +18,7 @@ import pytest
 from aitne import __version__
 from aitne.core.broker.versions import PROTOCOL
 from aitne.core.models.check import CheckState
-from aitne.host import hung_processes
+from aitne.local_system import hung_processes
 from aitne.operations.doctor import root_files
 from aitne.operations.requirements import machine
 from aitne.supervisor.environments import session_env_dir

@@ -24,7 +24,7 @@ import pytest
 from aitne.core.models.check import CheckState
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.node import Node, NodeState
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from aitne.operations.doctor import run
 from aitne.operations.doctor.checks import all_checks, slurm
 from aitne.operations.doctor.checks.machine import list_unit_problems

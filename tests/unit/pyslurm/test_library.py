@@ -17,7 +17,7 @@ from aitne.adapters.schedulers.pyslurm import PyslurmScheduler, check_pyslurm
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SchedulerUnavailable, SetupError
 from aitne.core.ports.tools import Tools
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 
 PATIENCE_S = 60.0
 STAND_IN = """\

@@ -12,7 +12,7 @@ import pytest
 from aitne.broker.config import load_config
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from aitne.supervisor import control, own_accounts, preflight
 from aitne.supervisor.plan import LIVE, ChildPlan, SupervisorPlan, plan_dir
 from tests.support.own_accounts import open_folder, process_account

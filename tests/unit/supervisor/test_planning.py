@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from aitne.core.settings import Settings
-from aitne.host.http_status import PROBE_SOCKET
-from aitne.host.settings import load_settings
+from aitne.local_system.http_status import PROBE_SOCKET
+from aitne.local_system.settings import load_settings
 from aitne.supervisor import planning
 from aitne.supervisor.plan import SupervisorPlan
 from aitne.supervisor.planning import make_plan, make_settings_env

@@ -22,7 +22,7 @@ from aitne.core.errors import SetupError, Unavailable
 from aitne.core.ports.identity import FormSource, Identity, require_group, role_by_groups
 from aitne.core.settings import Settings
 from aitne.core.users.settings import LdapSettings
-from aitne.host.password_file import read_password
+from aitne.local_system.password_file import read_password
 
 _GROUPS_OF_ENTRY = "memberOf"
 _PLAIN = re.compile(r"[!-~]{1,200}")

@@ -30,7 +30,7 @@ from aitne.core.ports.identity import (
 )
 from aitne.core.settings import Settings
 from aitne.core.users.settings import OidcSettings, is_loopback
-from aitne.host.password_file import read_password
+from aitne.local_system.password_file import read_password
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
 """Accepted algorithms of signatures: asymmetric ones with the provider's key. `none` and algorithms

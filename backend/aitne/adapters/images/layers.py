@@ -30,7 +30,7 @@ from aitne.adapters.images.work import Work
 from aitne.adapters.once import lock_folder_creation
 from aitne.core.errors import SetupError
 from aitne.core.sizes import describe_bytes
-from aitne.host.folders import cache_dir
+from aitne.local_system.folders import cache_dir
 
 FORMAT = 1
 """Part of the digests. It is increased when a change of this module makes different layers from the

@@ -17,7 +17,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.host.folders import cache_dir
+from aitne.local_system.folders import cache_dir
 from aitne_train import package_files
 
 OWN = "aitne-train"

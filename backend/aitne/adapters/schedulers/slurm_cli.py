@@ -46,7 +46,7 @@ from aitne.core.ports.scheduler import (
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, format_slurm_time
-from aitne.host.account import own_account_name
+from aitne.local_system.account import own_account_name
 
 _GONE = re.compile(
     r"Invalid job id|already completing or completed|Job has already finished"

@@ -361,7 +361,7 @@ def _note_kept_progress() -> Iterator[None]:
 
 
 def _get_journals_dir() -> Path:
-    from aitne.host.folders import cache_dir
+    from aitne.local_system.folders import cache_dir
 
     return cache_dir() / "datasets"
 

@@ -114,7 +114,7 @@ def cluster_shell(
 ) -> int:
     """Open a shell in which Slurm's commands use the cluster."""
     from aitne.core.platform.dev_cluster import NoDevCluster
-    from aitne.host.dev_cluster import find_dev_cluster
+    from aitne.local_system.dev_cluster import find_dev_cluster
 
     dev_cluster = find_dev_cluster(name)
     if dev_cluster is None:

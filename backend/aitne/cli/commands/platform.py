@@ -71,8 +71,8 @@ def up(
     """
     server_part.require_server()
     # The settings and the supervisor are heavier than everything else here.
-    from aitne.host import notify
-    from aitne.host.settings import load_settings
+    from aitne.local_system import notify
+    from aitne.local_system.settings import load_settings
     from aitne.supervisor import control
 
     if config is not None:

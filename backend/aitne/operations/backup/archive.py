@@ -20,7 +20,7 @@ from pydantic import Field
 
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen, UtcTime
-from aitne.host.state_file import DamagedState, parse_state_document
+from aitne.local_system.state_file import DamagedState, parse_state_document
 from aitne.operations.backup.encryption import (
     BackupCipher,
     NoCipher,

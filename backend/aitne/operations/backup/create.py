@@ -15,7 +15,7 @@ from pathlib import Path
 import aitne
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.host.settings import find_config_path
+from aitne.local_system.settings import find_config_path
 from aitne.operations.backup.archive import ArchiveWriter, Manifest
 from aitne.operations.backup.encryption import (
     BackupCipher,

@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from aitne.core.errors import Conflict, SetupError
-from aitne.host.account import own_account_name
+from aitne.local_system.account import own_account_name
 from aitne.operations.backup.archive import Archive, Manifest
 from aitne.operations.backup.create import (
     CONFIG,

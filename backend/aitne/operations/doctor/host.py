@@ -23,7 +23,7 @@ from aitne.core.errors import SetupError
 from aitne.core.models.health import HealthState
 from aitne.core.models.node import Cluster
 from aitne.core.settings import Settings
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from aitne.operations.doctor.root_files import RootFiles, read_variables_of_last_start
 from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.services.cluster.cluster import ClusterService

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import aitne
 from aitne.core.errors import Conflict, InvalidInput, SetupError
-from aitne.host.folders import get_packaged_path
+from aitne.local_system.folders import get_packaged_path
 from aitne.operations.upgrade.releases import installed_extras, make_find_links_options
 from aitne.operations.upgrade.versions import parse_wheel_version
 from aitne.supervisor import environments

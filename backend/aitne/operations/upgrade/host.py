@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.host.http_status import poll_http_status
-from aitne.host.state_file import DamagedState
+from aitne.local_system.http_status import poll_http_status
+from aitne.local_system.state_file import DamagedState
 from aitne.operations.upgrade import backups
 from aitne.operations.upgrade.inquiry import PlatformFacts, query_facts
 from aitne.operations.upgrade.process import (

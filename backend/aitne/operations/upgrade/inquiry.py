@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.base import Strict
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from aitne.operations.upgrade.process import start_environment
 from aitne.store.database_state import read_database_state
 from aitne.supervisor.identity import ProcessAccount, make_popen_arguments

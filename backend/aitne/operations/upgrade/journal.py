@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aitne.core.errors import Conflict, SetupError
 from aitne.core.models.base import Frozen
-from aitne.host.state_file import DamagedState, read_state
+from aitne.local_system.state_file import DamagedState, read_state
 
 FILE = "upgrade.json"
 LOCK = "upgrade.lock"

@@ -10,7 +10,7 @@ from pathlib import Path
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.check import CheckResult, CheckState
 from aitne.core.sizes import describe_bytes
-from aitne.host.state_file import DamagedState
+from aitne.local_system.state_file import DamagedState
 from aitne.operations.upgrade.host import ThisHost, find_running_service
 from aitne.operations.upgrade.process import read_plan
 from aitne.operations.upgrade.releases import Releases

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from aitne.core.errors import SetupError
-from aitne.host import settings_source
-from aitne.host.settings_source import SourceKind
-from aitne.host.state_file import DamagedState
+from aitne.local_system import settings_source
+from aitne.local_system.settings_source import SourceKind
+from aitne.local_system.state_file import DamagedState
 from aitne.supervisor import control
 from aitne.supervisor.identity import ProcessAccount, acting_as, make_popen_arguments
 from aitne.supervisor.own_accounts import plain_environment

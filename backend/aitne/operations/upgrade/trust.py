@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.host.settings import find_config_path, load_settings
+from aitne.local_system.settings import find_config_path, load_settings
 from aitne.supervisor.identity import ProcessAccount
 from aitne.supervisor.plan import FILE, plan_dir
 

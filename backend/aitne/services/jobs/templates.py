@@ -15,7 +15,7 @@ from aitne.core.errors import InvalidInput, NotFound, TemplateError
 from aitne.core.jobs.parameters import check_parameters
 from aitne.core.models.job import Scalar
 from aitne.core.models.template import Template
-from aitne.host.folders import get_packaged_path
+from aitne.local_system.folders import get_packaged_path
 from aitne.services.jobs.template_file import load_template
 
 RECHECK_S = 1.0

@@ -18,7 +18,7 @@ from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
 from aitne.core.storage.settings import PLACEHOLDER
 from aitne.core.units import describe_duration
-from aitne.host.hung_processes import HUNG_AFTER_S
+from aitne.local_system.hung_processes import HUNG_AFTER_S
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.topology import ClusterTopologies
 from aitne.services.monitoring.file_checks import FileChecks

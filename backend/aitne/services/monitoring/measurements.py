@@ -28,7 +28,7 @@ from aitne.core.platform.metric_names import Metric
 from aitne.core.ports.probes import Probes
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import PLACEHOLDER
-from aitne.host import hung_processes, process_status
+from aitne.local_system import hung_processes, process_status
 from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.monitoring.audit_checks import AuditChecks
 from aitne.services.monitoring.health import HealthService

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from aitne.core.models.audit import AuditDraft, Outcome
-from aitne.host import hung_processes
+from aitne.local_system import hung_processes
 from aitne.store import Store
 
 EVENT = "process.restarted"

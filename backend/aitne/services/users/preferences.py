@@ -8,7 +8,7 @@ from aitne.core.models.base import Strict
 from aitne.core.models.preferences import MODELS
 from aitne.core.models.user import Actor
 from aitne.core.users.policy import PolicyAction, require_permission
-from aitne.host.state_file import parse_state_document
+from aitne.local_system.state_file import parse_state_document
 from aitne.store.base import Check
 from aitne.store.preferences import PreferenceStore
 

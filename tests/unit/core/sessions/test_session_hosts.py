@@ -14,7 +14,7 @@ from aitne.core.errors import SetupError
 from aitne.core.models.base import USER_NAME
 from aitne.core.sessions.hosts import make_host_name, user_label
 from aitne.core.sessions.names import session_url
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 
 JOB_ID = UUID("0b4e1b5a-7c1d-4a7e-9a0c-000000000000")
 NAMES = st.from_regex(USER_NAME.rstrip("$"), fullmatch=True)

@@ -16,7 +16,7 @@ import pytest
 from aitne.broker.audit import BrokerAuditLog
 from aitne.broker.config import load_config
 from aitne.core.models.check import CheckState
-from aitne.host.settings import load_settings
+from aitne.local_system.settings import load_settings
 from aitne.operations.requirements.slurm_settings import REQUIREMENTS
 from aitne.operations.setup.answers import Answers, read_answers, validate_answers
 from aitne.operations.setup.machine import check_machine

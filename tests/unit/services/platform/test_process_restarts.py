@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from aitne.core.models.audit import AuditFilter
-from aitne.host import hung_processes
-from aitne.host.hung_processes import HungRestart
+from aitne.local_system import hung_processes
+from aitne.local_system.hung_processes import HungRestart
 from aitne.services.platform.process_restarts import ProcessRestarts
 from aitne.store import Store
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from aitne.host.privileges import become_account
+from aitne.local_system.privileges import become_account
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from aitne.core.errors import SchedulerRejected, Unavailable
 from aitne.core.ports.attach import AttachTarget
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
-from aitne.host.state_file import read_state
+from aitne.local_system.state_file import read_state
 
 _CONNECT_WITHIN_S = 5.0
 _ASK_AGAIN_S = 0.05

@@ -18,7 +18,7 @@ import aitne
 from aitne.adapters.schedulers._local import procfs, runner
 from aitne.adapters.schedulers._local.as_account import JobAccount
 from aitne.adapters.schedulers._local.records import write_atomically
-from aitne.host.state_file import parse_state_document
+from aitne.local_system.state_file import parse_state_document
 
 MARK = "AITNE_RUNNER_ID"
 """Environment variable of every process of a job. It identifies processes that remain after their

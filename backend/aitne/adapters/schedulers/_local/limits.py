@@ -43,7 +43,7 @@ from aitne.core.projects.limit_check import (
     summarize_use,
 )
 from aitne.core.units import format_duration
-from aitne.host.state_file import DamagedState, read_state
+from aitne.local_system.state_file import DamagedState, read_state
 
 _log = logging.getLogger(__name__)
 

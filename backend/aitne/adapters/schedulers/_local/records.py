@@ -23,7 +23,7 @@ from aitne.core.jobs.layout import SCRIPT, get_file_mode
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.host.state_file import DamagedState, read_state
+from aitne.local_system.state_file import DamagedState, read_state
 
 JOB = "job.json"
 STATE = "state.json"

@@ -25,7 +25,7 @@ from aitne.core.ports.files import LogChunk
 from aitne.core.ports.outside import OutsideAction, OutsideJob, OutsideLog, OutsideRun
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
-from aitne.host.account import own_account_name
+from aitne.local_system.account import own_account_name
 
 _ACCOUNTING_TIMEOUT_S = 60.0
 _LOOK_BACK = "now-30days"

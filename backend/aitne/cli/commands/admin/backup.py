@@ -78,8 +78,8 @@ def backup(
     os.nice(_NICE)  # before the imports, which need most of the CPU time
     from aitne.cli.ending import exit_on_signals
     from aitne.core.errors import InvalidInput
-    from aitne.host.folders import default_data_dir
-    from aitne.host.settings import load_settings
+    from aitne.local_system.folders import default_data_dir
+    from aitne.local_system.settings import load_settings
     from aitne.operations.backup.create import create_backup
     from aitne.operations.owner import become_owner
 

@@ -24,7 +24,7 @@ def init(as_json: Json = False, data_dir: DataDir = None) -> int:
     machines that run the command line; the key stays in the secrets folder.
     """
     # The settings and cryptography are heavier than everything else here.
-    from aitne.host.settings import load_settings
+    from aitne.local_system.settings import load_settings
     from aitne.services.platform.certificates import authority_file, open_authority
     from aitne.supervisor.own_accounts import acting_as_platform
 

@@ -17,7 +17,7 @@ def software(data_dir: DataDir = None) -> int:
     release, as an account that may write there. `aitne up` also does this if it may write there.
     """
     # The settings and the supervisor are heavier than everything else here.
-    from aitne.host.settings import load_settings
+    from aitne.local_system.settings import load_settings
     from aitne.supervisor import software as made
 
     settings = load_settings(None if data_dir is None else Path(data_dir))

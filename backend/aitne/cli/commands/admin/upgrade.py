@@ -77,7 +77,7 @@ def upgrade(
     folder = Path(find_platform_dir(data_dir))
     account = find_command_account(folder)
     if prepare:
-        from aitne.host.settings import load_settings
+        from aitne.local_system.settings import load_settings
         from aitne.operations.upgrade import prepare as preparation
         from aitne.supervisor.identity import become_account
 

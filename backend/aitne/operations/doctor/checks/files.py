@@ -10,8 +10,8 @@ from pathlib import Path
 from aitne.core.models.check import CheckState
 from aitne.core.settings import Settings
 from aitne.core.sizes import describe_bytes
-from aitne.host.settings import find_config_path
-from aitne.host.settings_source import SourceKind, describe_settings
+from aitne.local_system.settings import find_config_path
+from aitne.local_system.settings_source import SourceKind, describe_settings
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
 from aitne.operations.requirements.findings import Finding, failed, ok, unknown, warning

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from aitne import __version__
-from aitne.host import hung_processes
+from aitne.local_system import hung_processes
 from aitne.operations.doctor import web
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check

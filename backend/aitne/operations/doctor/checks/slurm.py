@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
 from aitne.core.errors import SchedulerUnavailable
-from aitne.host.account import own_account_name
+from aitne.local_system.account import own_account_name
 from aitne.operations.doctor.host import CheckedHost
 from aitne.operations.doctor.registry import Subject, check
 from aitne.operations.requirements.findings import Finding, failed, ok, skipped, warning

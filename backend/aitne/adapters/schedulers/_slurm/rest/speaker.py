@@ -12,7 +12,7 @@ from aitne.adapters.schedulers._slurm.commands import Commands
 from aitne.adapters.schedulers._slurm.tokens import TokenMint
 from aitne.core.errors import SchedulerUnavailable
 from aitne.core.settings import Settings
-from aitne.host.account import own_account_name
+from aitne.local_system.account import own_account_name
 
 PERMITTED_S = 30.0
 """Seconds for which an account, once found permitted, is not checked again."""

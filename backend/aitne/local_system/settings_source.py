@@ -28,7 +28,7 @@ from aitne.core.models.base import (
 )
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, format_memory
-from aitne.host.settings import find_config_path
+from aitne.local_system.settings import find_config_path
 
 VARIABLE = "AITNE_SOURCES"
 _SECRET = re.compile(r"(password|secret|token|api_key|passphrase)$")

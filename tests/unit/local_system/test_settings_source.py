@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from aitne.host import settings_source
-from aitne.host.settings import load_settings
-from aitne.host.settings_source import MASK, SourceKind, describe_settings, find_sources
+from aitne.local_system import settings_source
+from aitne.local_system.settings import load_settings
+from aitne.local_system.settings_source import MASK, SourceKind, describe_settings, find_sources
 
 TOML = """\
 title = "Lab"

@@ -20,8 +20,8 @@ from aitne.core.models.base import validate_as_written
 from aitne.core.platform.dev_cluster import DEV_CLUSTER_SCHEDULERS
 from aitne.core.settings import BrokerClientSettings, Settings
 from aitne.core.validation import explain_error
-from aitne.host.dev_cluster import choose_dev_cluster, find_dev_cluster, list_dev_clusters
-from aitne.host.folders import default_data_dir
+from aitne.local_system.dev_cluster import choose_dev_cluster, find_dev_cluster, list_dev_clusters
+from aitne.local_system.folders import default_data_dir
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

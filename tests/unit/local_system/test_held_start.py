@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from aitne.host import held_start
+from aitne.local_system import held_start
 
 
 def test_process_released_before_it_is_loaded_continues(monkeypatch: pytest.MonkeyPatch) -> None:
