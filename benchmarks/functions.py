@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from tests.support.ports import reserve_ports
 
 from aitne import Client
-from aitne.local_system.settings import load_settings
+from aitne.local_system.settings_loader import load_settings
 from benchmarks.figures import Figure, Row
 from benchmarks.slurm import api
 from benchmarks.stats import median

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import event, insert, text
 
-from aitne.bootstrap.platform import build_platform
+from aitne.bootstrap.platform_services import build_platform
 from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason
 from aitne.core.models.job import Job, JobFilter, JobSpec, JobType
 from aitne.core.models.resources import Resources

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from aitne.client.hashing import count_cpus
+from aitne.client.file_hashing import count_cpus
 from aitne.client.manifests import make, verify
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError

@@ -13,8 +13,13 @@ from random import Random
 
 from tests.support.random_trees import random_tree, regular_tree
 
-from aitne.bootstrap.topologies import read_topology
-from aitne.core.placement.select import NodeAvailability, Placement, PlacementRequest, select_nodes
+from aitne.bootstrap.topology_files import read_topology
+from aitne.core.placement.node_selection import (
+    NodeAvailability,
+    Placement,
+    PlacementRequest,
+    select_nodes,
+)
 from aitne_train.topology import mesh as meshes
 from aitne_train.topology.hostlist import make_natural_key
 from aitne_train.topology.network import Cost, Network

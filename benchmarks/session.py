@@ -17,7 +17,7 @@ from uuid import UUID
 from tests.support.ports import reserve_ports
 
 import aitne
-from aitne.core.sessions.names import server_name
+from aitne.core.sessions.entry_points import server_name
 from aitne.supervisor import environments
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError, Http, stop

@@ -21,9 +21,9 @@ from aitne.core.errors import AitneError
 from aitne.core.jobs.states import LIVE
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.settings import BrokerClientSettings, Settings
-from aitne.local_system.dev_cluster import find_dev_cluster
-from aitne.local_system.settings import load_settings
-from aitne.supervisor.planning import make_settings_env
+from aitne.local_system.dev_cluster_records import find_dev_cluster
+from aitne.local_system.settings_loader import load_settings
+from aitne.supervisor.plan_creation import make_settings_env
 from aitne.supervisor.secret_files import ensure_secrets
 from aitne_devcluster.cluster import down, up
 from benchmarks.processes import BenchmarkError, Http, answers, eventually, running

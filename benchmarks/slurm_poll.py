@@ -16,23 +16,23 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import insert
 
-from aitne.adapters.accounts import UnixAccounts
-from aitne.adapters.broker import BrokerFiles, BrokerScheduler
+from aitne.adapters.broker_client import BrokerFiles, BrokerScheduler
 from aitne.adapters.command.local import LocalCommand
-from aitne.adapters.files import OwnFiles
-from aitne.adapters.schedulers._slurm import queue
+from aitne.adapters.job_files import OwnFiles
+from aitne.adapters.schedulers._slurm import squeue_parser
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
+from aitne.adapters.unix_accounts import UnixAccounts
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobSpec, JobType
-from aitne.core.ports.files import JobLocation
-from aitne.core.ports.tools import Tools
+from aitne.core.ports.job_files import JobLocation
+from aitne.core.ports.scheduler_tools import Tools
 from aitne.core.settings import Settings
-from aitne.local_system.settings import load_settings
-from aitne.services.controller.counts import ControllerCounters
+from aitne.local_system.settings_loader import load_settings
+from aitne.services.controller.controller_counters import ControllerCounters
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.live import LiveJobs
-from aitne.services.controller.poll import Poller
-from aitne.services.controller.restored import RestoredJobs
+from aitne.services.controller.live_jobs import LiveJobs
+from aitne.services.controller.poller import Poller
+from aitne.services.controller.restored_jobs import RestoredJobs
 from aitne.store import Store, tables
 from aitne.store.rows import row_of
 from benchmarks.figures import Figure, Row
@@ -196,7 +196,7 @@ async def _pairs(
 
 def bare_squeue() -> list[str]:
     """Return the `squeue` command of a poll."""
-    form = queue.format_option(queue.FIELDS, queue.new_mark())
+    form = squeue_parser.format_option(squeue_parser.FIELDS, squeue_parser.new_mark())
     return ["squeue", "--noheader", "--states=all", f"--Format={form}"]
 
 

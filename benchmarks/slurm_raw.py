@@ -12,12 +12,12 @@ from itertools import count
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
-from aitne.adapters.schedulers._slurm.options import make_sbatch_arguments
-from aitne.adapters.schedulers._slurm.rest.client import RestClient
-from aitne.adapters.schedulers._slurm.rest.steps import downgrade_submission
+from aitne.adapters.schedulers._slurm.rest.api_versions import Api, negotiate, parse_served_versions
+from aitne.adapters.schedulers._slurm.rest.rest_client import RestClient
 from aitne.adapters.schedulers._slurm.rest.submission import make_submission
-from aitne.adapters.schedulers._slurm.rest.versions import Api, negotiate, parse_served_versions
-from aitne.adapters.schedulers._slurm.tokens import TokenMint
+from aitne.adapters.schedulers._slurm.rest.version_conversion import downgrade_submission
+from aitne.adapters.schedulers._slurm.sbatch_arguments import make_sbatch_arguments
+from aitne.adapters.schedulers._slurm.token_mint import TokenMint
 from aitne.core.models.resources import Resources
 from aitne.core.ports.scheduler import SubmitRequest
 from benchmarks.processes import BenchmarkError, Http

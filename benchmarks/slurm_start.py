@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from aitne.supervisor import software
+from aitne.supervisor import node_software_installation
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import Http, eventually
 from benchmarks.slurm import USER, Slurm, cluster, platform
@@ -32,7 +32,7 @@ def measure(*, quick: bool) -> Figure:
         os.chown(shared, who.pw_uid, who.pw_gid)
         slurm.start_all()
         with platform(slurm, Path(folder), "slurm", software_dir=SOFTWARE) as ours:
-            software.ensure_node_software(ours.settings, lambda _: None)
+            node_software_installation.ensure_node_software(ours.settings, lambda _: None)
             http = ours.http(ours.token_of(USER))
             with ours.controller():
                 _through_platform(http, shared / "first")

@@ -16,7 +16,7 @@ from typing import Any
 from tests.support.ports import reserve_ports
 
 from aitne.core.settings import LocalSettings, Settings
-from aitne.supervisor.planning import make_settings_env
+from aitne.supervisor.plan_creation import make_settings_env
 from aitne.supervisor.secret_files import ensure_secrets
 from benchmarks import counting_scheduler
 from benchmarks.figures import Figure, Row

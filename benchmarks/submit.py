@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from tests.support.ports import reserve_ports
 
-from aitne.local_system.settings import load_settings
+from aitne.local_system.settings_loader import load_settings
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError, cpu_seconds, eventually
 from benchmarks.slurm import OnSlurm, api

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import gen_client_records
 
-from aitne.adapters.images import definition, folder
+from aitne.adapters.images import definition, recipes
 from aitne.adapters.node_software import SESSION_LOCK
 from aitne.operations.setup import answers, rendering
 
@@ -79,9 +79,9 @@ def _images() -> dict[Path, Callable[[], bytes]]:
         (definition.DEFINITION, definition.make_apptainer_definition),
         (definition.DOCKERFILE, definition.make_dockerfile),
     )
-    folders = [path.parent for path in sorted((ROOT / "containers").glob(f"*/{folder.FILE}"))]
+    folders = [path.parent for path in sorted((ROOT / "containers").glob(f"*/{recipes.FILE}"))]
     return {
-        path / name: lambda path=path, render=render: render(folder.read_recipe(path)).encode()
+        path / name: lambda path=path, render=render: render(recipes.read_recipe(path)).encode()
         for path in folders
         for name, render in renderers
     }
@@ -113,7 +113,7 @@ GENERATED: dict[Path, Callable[[], bytes]] = {
     **_client_records(),
     ROOT / "backend" / "aitne" / "client" / "aio.py": _async_client,
     ROOT / "backend" / "aitne" / "cli" / "table.py": _commands,
-    ROOT / "containers" / "jupyter" / folder.CONSTRAINTS: SESSION_LOCK.read_bytes,
+    ROOT / "containers" / "jupyter" / recipes.CONSTRAINTS: SESSION_LOCK.read_bytes,
     **_images(),
     **_setup_examples(),
 }

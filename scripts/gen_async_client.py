@@ -36,7 +36,7 @@ progress for example, are called in another thread.
 from __future__ import annotations
 
 from aitne.client.client import Client
-from aitne.client.threads import call_in_thread, iterate_in_thread
+from aitne.client.thread_calls import call_in_thread, iterate_in_thread
 '''
 
 CLIENT = '''\

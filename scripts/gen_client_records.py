@@ -95,7 +95,7 @@ A record precedes those that contain it.
 ALSO = {"MeUser": "User", "Membership": "MembershipRecord"}
 """Further schemas, whose objects are records of a wider schema; fields that they lack are None."""
 BASES = {"Job": "JobBase", "GpuRecord": "GpuBase"}
-"""Base classes with methods, in ``aitne.client.record``; all others inherit from ``Record``."""
+"""Base classes with methods, in ``aitne.client.record_base``; all others inherit from ``Record``."""
 
 HEAD = '''\
 """{summary} Made by ``make gen``; do not edit."""
@@ -104,7 +104,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from aitne.client.record import {bases}
+from aitne.client.record_base import {bases}
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from formatting import formatted
 from typer.main import get_command
 
 from aitne.cli import commands
-from aitne.cli.registry import ORDER, registered
+from aitne.cli.command_registry import ORDER, registered
 
 HEAD = '''"""Commands of the command line. Written by ``scripts/gen_commands.py``: run ``make gen``."""
 

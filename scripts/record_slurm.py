@@ -19,9 +19,9 @@ from uuid import UUID
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "backend"))
 
-from aitne.adapters.schedulers._slurm import accounting, identity, queue, times
+from aitne.adapters.schedulers._slurm import job_identity, sacct_parser, squeue_parser, times
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.local_system.dev_cluster import find_dev_cluster
+from aitne.local_system.dev_cluster_records import find_dev_cluster
 
 ASSETS = Path(__file__).resolve().parent.parent / "tests" / "assets" / "slurm"
 MARK = "\x1e0123456789abcdef"
@@ -119,8 +119,8 @@ class Recorder:
     def _sbatch(
         self, user: str, number: int, *options: str, script: str
     ) -> subprocess.CompletedProcess[str]:
-        name = f"--job-name={identity.make_job_name(job_id(number), 1)}"
-        comment = f"--comment={identity.make_comment(job_id(number), 1)}"
+        name = f"--job-name={job_identity.make_job_name(job_id(number), 1)}"
+        comment = f"--comment={job_identity.make_comment(job_id(number), 1)}"
         fixed = ("--parsable", "--chdir=/tmp", "--output=/dev/null", "--mem=100M")
         return self.run(
             user, "sbatch", *fixed, name, comment, *options, stdin=f"#!/bin/bash\n{script}\n"
@@ -129,7 +129,7 @@ class Recorder:
     def _settle(self, user: str) -> None:
         """Wait for two running and two cancelled jobs in the queue, and four ended ones in accounting."""
         deadline = time.monotonic() + PATIENCE_S
-        names = ",".join(identity.make_job_name(job_id(number), 1) for number in (1, 2, 3, 4))
+        names = ",".join(job_identity.make_job_name(job_id(number), 1) for number in (1, 2, 3, 4))
         while time.monotonic() < deadline:
             states = self.run(user, "squeue", "-h", "-t", "R,CA", "-o", "%t").stdout.split()
             kept = self.run(user, "sacct", "-nXP", f"--name={names}", "--format=State").stdout
@@ -140,16 +140,16 @@ class Recorder:
 
     def _ask(self) -> None:
         operator, root = self._cluster.operator, "root"
-        form = queue.format_option(queue.FIELDS, MARK)
-        names = ",".join(identity.make_job_name(job_id(number), 1) for number in range(1, 10))
+        form = squeue_parser.format_option(squeue_parser.FIELDS, MARK)
+        names = ",".join(job_identity.make_job_name(job_id(number), 1) for number in range(1, 10))
         show = ("scontrol", "--details", "--oneliner", "show")
         self.run(root, "scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=its fan is loud")
         questions: dict[str, Sequence[str]] = {
             "squeue": ("squeue", "--noheader", "--array", "--states=all", f"--Format={form}"),
             "sacct": (
                 *("sacct", "--allusers", "--allocations", "--duplicates", "--noheader"),
-                *("--parsable2", f"--delimiter={queue.SEPARATOR}", f"--name={names}"),
-                f"--format={','.join(accounting.FIELDS)}",
+                *("--parsable2", f"--delimiter={squeue_parser.SEPARATOR}", f"--name={names}"),
+                f"--format={','.join(sacct_parser.FIELDS)}",
             ),
             "nodes": (*show, "node"),
             "partitions": (*show, "partition"),

@@ -22,13 +22,15 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "backend"))
 
-from aitne.adapters.schedulers._slurm.rest import records, steps, versions
+from aitne.adapters.schedulers._slurm.rest import api_versions, rest_records, version_conversion
 from aitne.adapters.schedulers._slurm.rest.submission import make_submission
-from aitne.adapters.schedulers._slurm.tokens import TokenMint, sign
+from aitne.adapters.schedulers._slurm.token_mint import TokenMint, sign
 
 ASSETS = Path(__file__).resolve().parent.parent / "tests" / "assets" / "slurm"
 UUID = "00000000-0000-4000-8000-00000000000{}"
-KEPT = frozenset({*records._RAW, "array_task_string", "array_max_tasks", "job_resources", "shared"})
+KEPT = frozenset(
+    {*rest_records._RAW, "array_task_string", "array_max_tasks", "job_resources", "shared"}
+)
 UNKNOWN_ID = 67_108_863
 
 
@@ -56,7 +58,7 @@ class Recorder:
         """Record the OpenAPI paths of the release; return the API versions that it serves."""
         answer = await self._http.get("/openapi/v3", headers=self.headers())
         document = answer.json()
-        offered = versions.parse_served_versions(document)
+        offered = api_versions.parse_served_versions(document)
         ping = await self._ask("GET", f"/slurm/v0.0.{offered[-1]}/ping", self.headers())
         meta = ping.json()["meta"]
         number = (meta.get("slurm") or meta["Slurm"])["release"]
@@ -129,7 +131,10 @@ class Recorder:
         if job is None:
             raise SystemExit(f"{options} cannot be said in JSON")
         script = f"#!/bin/bash\n{command}\n"
-        return {"script": script, "job": steps.downgrade_submission(job, self._version)}
+        return {
+            "script": script,
+            "job": version_conversion.downgrade_submission(job, self._version),
+        }
 
     async def _submit(self, name: str | None, command: str, index: int, *options: str) -> int:
         path = f"/slurm/v0.0.{self._version}/job/submit"
@@ -148,7 +153,10 @@ class Recorder:
             answer = await self._ask(
                 "GET", f"/slurm/v0.0.{self._version}/job/{job}", self.headers()
             )
-            if any(ok(steps.upgrade_record(one, self._version)) for one in answer.json()["jobs"]):
+            if any(
+                ok(version_conversion.upgrade_record(one, self._version))
+                for one in answer.json()["jobs"]
+            ):
                 return
             await asyncio.sleep(0.2)
         raise SystemExit(f"job {job} did not get there")
@@ -204,7 +212,7 @@ def _host(key: str, value: Any) -> Any:
 async def record(given: argparse.Namespace) -> None:
     """Record the answers of all API versions that are served and known."""
     recorder = Recorder(given.url, given.key.read_bytes(), given.user, given.account)
-    known = {api.number for api in versions.KNOWN}
+    known = {api.number for api in api_versions.KNOWN}
     for number in await recorder.release():
         if number in known:
             print(f"v0.0.{number}", file=sys.stderr)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.jobs.states import JobState
-from aitne.supervisor import control
+from aitne.supervisor import platform_control
 from tests.support.browser import marks, walk
 from tests.support.own_platform import OwnPlatform, own_platform
 from tests.support.platform import environments_or_skip
@@ -109,7 +109,7 @@ def test_sessions_of_two_users_are_closed_to_each_other(
     )
     eventually("the platform is ready again", platform.ready)
     platform.stop(keep_jobs=True)
-    assert control.get_status(platform.data_dir) is None
+    assert platform_control.get_status(platform.data_dir) is None
     platform.start()
     assert alice.jobs.get(session.id).state == JobState.READY
     assert platform.printed_by("bob", "id -un").strip() == platform.accounts["bob"]

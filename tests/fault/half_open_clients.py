@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import cycle
 
-from aitne.core.trees import MOST_BYTES
+from aitne.core.tree_document import MOST_BYTES
 
 ADDRESSES = 8
 AT_ONCE = 64

@@ -18,20 +18,20 @@ import pytest
 from aitne.adapters.node_software import SoftwareFolder
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.schedulers import slurm
-from aitne.adapters.schedulers._slurm.rest import session
+from aitne.adapters.schedulers._slurm.rest import rest_session
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import CommandTimeout
 from aitne.core.jobs.states import JobState
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.command import Command, Completed
-from aitne.core.ports.files import Fence, JobLocation
+from aitne.core.ports.job_files import Fence, JobLocation
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.ports.tools import Tools
+from aitne.core.ports.scheduler_tools import Tools
 from aitne.core.settings import Settings
-from aitne.local_system.settings import load_settings
+from aitne.local_system.settings_loader import load_settings
 from aitne.services.controller import Controller
-from aitne.services.jobs.render import Renderer
+from aitne.services.jobs.job_renderer import Renderer
 from aitne.store import Store
 from tests.support import realtime
 from tests.support.hub import RecordingHub
@@ -167,7 +167,7 @@ async def test_slurmrestd(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # It is asked again at once, and what it was sent cannot turn up after all.
-    monkeypatch.setattr(session, "AGAIN_S", 0.0)
+    monkeypatch.setattr(rest_session, "AGAIN_S", 0.0)
     monkeypatch.setattr(slurm, "LIFETIME_S", 1)
     cuts: list[Cut] = []
 

@@ -14,7 +14,7 @@ import pytest
 from aitne.client import Client
 from aitne.core.errors import Unavailable
 from aitne.core.jobs.states import JobState
-from aitne.supervisor import control
+from aitne.supervisor import platform_control
 from tests.support import realtime
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.waiting import eventually
@@ -70,7 +70,7 @@ def refused(platform: RunningPlatform, data_dir: Path | None = None, *options: s
     assert "Traceback" not in done.stderr
     assert said.startswith("aitne: ")
     if where.is_dir():
-        assert control.get_status(where) is None
+        assert platform_control.get_status(where) is None
     for port in range(platform.port, platform.port + 4):
         with closing(socket.socket()) as line:
             assert line.connect_ex(("127.0.0.1", port)) != 0, f"{port} still answers"

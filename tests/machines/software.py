@@ -38,10 +38,10 @@ _LOCKS = "backend/aitne/supervisor/envs"
 _PASSED_ON = ("PIP_", "NPM_CONFIG_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "NODE_EXTRA_CA_CERTS")
 _ENSURE = """\
 import sys
-from aitne.local_system.settings import load_settings
-from aitne.supervisor import environments, software
+from aitne.local_system.settings_loader import load_settings
+from aitne.supervisor import environments, node_software_installation
 slurm = {"conf": "/etc/slurm/slurm.conf", "software_dir": sys.argv[1]}
-software.ensure_node_software(load_settings(scheduler="slurm", slurm=slurm), print)
+node_software_installation.ensure_node_software(load_settings(scheduler="slurm", slurm=slurm), print)
 environments.ensure_environments(print, ("hub", "proxy"))
 """
 

@@ -11,7 +11,7 @@ import pytest
 from aitne.adapters.node_software import SoftwareFolder
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.supervisor import environments, software
+from aitne.supervisor import environments, node_software_installation
 
 
 def settings(tmp_path: Path, **slurm: object) -> Settings:
@@ -26,12 +26,16 @@ def _no_environment_given(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_folder_has_to_be_named(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="set `software_dir` in the \\[slurm\\] section"):
-        software.ensure_node_software(settings(tmp_path, software_dir=None), print)
+        node_software_installation.ensure_node_software(
+            settings(tmp_path, software_dir=None), print
+        )
 
 
 def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"/no/python ended with status 127.*Set `python`"):
-        software.ensure_node_software(settings(tmp_path, python="/no/python"), print)
+        node_software_installation.ensure_node_software(
+            settings(tmp_path, python="/no/python"), print
+        )
 
 
 def test_an_interpreter_that_is_too_old_for_sessions(tmp_path: Path) -> None:
@@ -39,7 +43,7 @@ def test_an_interpreter_that_is_too_old_for_sessions(tmp_path: Path) -> None:
     old.write_text("#!/bin/sh\necho 3.9\n")
     old.chmod(0o755)
     with pytest.raises(SetupError, match=r"3\.11 or newer on the nodes; .* is 3\.9"):
-        software.ensure_node_software(settings(tmp_path, python=str(old)), print)
+        node_software_installation.ensure_node_software(settings(tmp_path, python=str(old)), print)
     # The agent itself does with it, so it is there for batch jobs.
     assert SoftwareFolder(settings(tmp_path, python=str(old))).has_files()
 
@@ -47,7 +51,7 @@ def test_an_interpreter_that_is_too_old_for_sessions(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     (tmp_path / "sw").write_text("a file")
     with pytest.raises(SetupError, match="run `aitne admin software` once"):
-        software.ensure_node_software(settings(tmp_path), print)
+        node_software_installation.ensure_node_software(settings(tmp_path), print)
 
 
 def test_complete_software_folder_is_left_unchanged(
@@ -62,17 +66,17 @@ def test_complete_software_folder_is_left_unchanged(
     installed = [f"{line.replace('-', '_').replace('==', '-')}.dist-info" for line in lines]
     for name in installed:
         (packages / name).mkdir(parents=True)
-    (folder.session_env / software.MARKER).write_text(f"{version}\n")
+    (folder.session_env / node_software_installation.MARKER).write_text(f"{version}\n")
     said: list[str] = []
-    assert software.ensure_node_software(given, said.append)
+    assert node_software_installation.ensure_node_software(given, said.append)
     assert said == []
-    assert software.get_node_session_env(given) == folder.session_env
+    assert node_software_installation.get_node_session_env(given) == folder.session_env
 
     # Changed packages without a way to a package index.
     (packages / installed[0]).rmdir()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("UV_OFFLINE", "1")
-    assert not software.ensure_node_software(given, said.append)
+    assert not node_software_installation.ensure_node_software(given, said.append)
     assert f"these packages are installed again: {lines[0]}." in said[0]
     assert "What needs these packages may fail" in said[-1]
 
@@ -82,11 +86,11 @@ def test_a_given_environment_wins_if_it_is_one(
 ) -> None:
     monkeypatch.setenv("AITNE_SESSION_ENV", str(tmp_path / "env"))
     with pytest.raises(SetupError, match="is not a virtual environment"):
-        software.ensure_node_software(settings(tmp_path), print)
+        node_software_installation.ensure_node_software(settings(tmp_path), print)
     (tmp_path / "env" / "bin").mkdir(parents=True)
     (tmp_path / "env" / "bin" / "python").touch()
-    software.ensure_node_software(settings(tmp_path), print)
-    assert software.get_node_session_env(settings(tmp_path)) == tmp_path / "env"
+    node_software_installation.ensure_node_software(settings(tmp_path), print)
+    assert node_software_installation.get_node_session_env(settings(tmp_path)) == tmp_path / "env"
 
 
 @pytest.mark.parametrize("which", ["root", "agent", "above"])
@@ -97,7 +101,7 @@ def test_software_writable_by_others_is_refused(tmp_path: Path, which: str) -> N
     path = {"root": folder.root, "agent": folder.agent, "above": folder.root.parent}[which]
     path.chmod(path.stat().st_mode | 0o002)
     with pytest.raises(SetupError, match=f"Any user can change {path},.*chmod o-w"):
-        software.ensure_node_software(given, print)
+        node_software_installation.ensure_node_software(given, print)
 
 
 def test_a_stranger_who_was_there_first_is_not_believed(

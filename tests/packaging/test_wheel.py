@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
+from aitne.services.jobs.template_catalog import TemplateCatalog, builtin_folder
 catalog = TemplateCatalog([builtin_folder()])
 names = [template.name for template in catalog.templates()]
 print(json.dumps([str(builtin_folder()), names, len(catalog.problems())]))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.models.user import Role
-from aitne.core.ports.identity import Identity
+from aitne.core.ports.identity_source import Identity
 from aitne.services.users import first_run
 from tests.support.stage import Stage
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from aitne.core.broker.protocol import VERBS
-from aitne.core.broker.versions import PROTOCOL
+from aitne.core.broker.protocol_versions import PROTOCOL
 from tests.support.broker import BrokerBench, as_uid, unix_users
 
 

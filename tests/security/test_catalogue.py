@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.manifests import MOST_WAITING, ManifestFolder
-from aitne.core.datasets import HEADER, compress_manifest
+from aitne.adapters.manifest_folder import MOST_WAITING, ManifestFolder
+from aitne.core.dataset_manifest import HEADER, compress_manifest
 from aitne.core.models.user import Scope
 from tests.support.catalog_stage import PHOTO, ROLES, Catalogue, manifest_of
 

@@ -22,7 +22,7 @@ from aitne.adapters.runtimes import _docker_run
 from aitne.adapters.runtimes.apptainer import ApptainerRuntime
 from aitne.adapters.runtimes.docker import DockerRuntime
 from aitne.core.errors import InvalidInput
-from aitne.core.jobs.containers import BindRoot, check_binds
+from aitne.core.jobs.container_rules import BindRoot, check_binds
 from aitne.core.models.image import ImageUse
 from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLaunch, RuntimeLimits
 from aitne.core.settings import Settings

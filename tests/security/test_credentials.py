@@ -9,7 +9,7 @@ import pytest
 
 from aitne.core.models.user import Role, Scope
 from aitne.core.users.policy import REAUTHENTICATION_S
-from aitne.services.notifications import notices
+from aitne.services.notifications import notification_texts
 from tests.support.stage import PASSWORD, Stage
 
 
@@ -171,7 +171,7 @@ async def test_the_owner_is_notified_of_new_credentials(stage: Stage) -> None:
         assert (await admin.patch("/api/v1/users/bob", json=change)).status_code == 200
     events = await stage.store.list_events_after(0, limit=1_000)
     titles = [
-        notices.make_account_security_notification(event).title
+        notification_texts.make_account_security_notification(event).title
         for event in events
         if event.kind == "account.security" and event.owner == "bob"
     ]

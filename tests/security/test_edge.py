@@ -10,18 +10,18 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
-from aitne.api import static
-from aitne.api.deps import SAFE_METHODS
-from aitne.api.middleware import (
+from aitne.api import portal_files
+from aitne.api.dependencies import SAFE_METHODS
+from aitne.api.edge_middleware import (
     MAX_ANONYMOUS_BODY_BYTES,
     MAX_BODY_BYTES,
     MAX_QUERY_BYTES,
     EdgeMiddleware,
 )
-from aitne.api.rates import TokenBuckets
+from aitne.api.rate_limits import TokenBuckets
 from aitne.api.routes import bare_app
 from aitne.core.errors import RateLimited
-from aitne.services.platform.secrets import hash_secret
+from aitne.services.platform.platform_secrets import hash_secret
 from tests.support.jobs import make_job, store_job_token
 from tests.support.stage import PASSWORD, Stage, open_stage
 
@@ -78,7 +78,7 @@ async def test_each_page_of_the_portal_has_a_nonce_of_its_own(tmp_path: Path) ->
         f'<meta property="csp-nonce" nonce="{nonce}"><style nonce="{nonce}">a</style>'
     )
     app = FastAPI()
-    app.include_router(static.portal_router(tmp_path))
+    app.include_router(portal_files.portal_router(tmp_path))
     seen = set()
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://portal.test"
@@ -102,8 +102,8 @@ async def test_each_page_of_the_portal_has_a_nonce_of_its_own(tmp_path: Path) ->
 
 
 async def test_the_policy_and_the_build_mean_the_same_nonce() -> None:
-    root = Path(static.__file__).parents[3]
-    assert f'cspNonce: "{static._NONCE}"' in (root / "frontend/vite.config.ts").read_text()
+    root = Path(portal_files.__file__).parents[3]
+    assert f'cspNonce: "{portal_files._NONCE}"' in (root / "frontend/vite.config.ts").read_text()
     assert not re.search(r"<script(?![^>]*\bsrc=)", (root / "frontend/index.html").read_text())
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Actor, Role
-from aitne.services.users.account import IMPERSONATION_S
-from aitne.services.users.expiry import LOOK_EVERY_S, ExpiryWatch
-from aitne.services.users.hub_logins import HubLogouts
+from aitne.services.users.account_credentials import IMPERSONATION_S
+from aitne.services.users.credential_expiry import LOOK_EVERY_S, ExpiryWatch
+from aitne.services.users.hub_logouts import HubLogouts
 from tests.security.test_terminals import opening, path, refused, ticket
 from tests.support.asgi import SOON_S, OpenAnswer, open_answer
 from tests.support.hub import RecordingLogins

@@ -9,11 +9,11 @@ import pytest
 from aitne.adapters.identity.password import PasswordIdentity
 from aitne.core.errors import NotAuthenticated, RateLimited, Unavailable
 from aitne.core.models.user import Role
-from aitne.core.ports.identity import Identity
-from aitne.services.platform.secrets import hash_secret
-from aitne.services.users.arrivals import LoginService
+from aitne.core.ports.identity_source import Identity
+from aitne.services.platform.platform_secrets import hash_secret
 from aitne.services.users.known_browsers import LIFETIME_S
 from aitne.services.users.login_results import RequestOrigin
+from aitne.services.users.login_service import LoginService
 from tests.support.stage import PASSWORD, Stage
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from aitne.api.openapi import make_document
 from aitne.api.routes import bare_app
-from aitne.api.session_tokens import OPERATIONS as IN_SESSIONS
+from aitne.api.session_token_operations import OPERATIONS as IN_SESSIONS
+from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.project import ProjectRole
-from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor, Scope
 from aitne.store.snapshots import DocumentKind
 from tests.security.matrix import ENDLESS, ROUTES, WHO

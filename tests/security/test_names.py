@@ -12,7 +12,7 @@ import pytest
 
 from aitne.core.errors import Conflict, NotAuthenticated, RateLimited
 from aitne.core.models.audit import AuditFilter
-from aitne.core.ports.identity import Identity, LoginDenied
+from aitne.core.ports.identity_source import Identity, LoginDenied
 from aitne.services.users.login_results import RequestOrigin, WebLogin
 from tests.support.stage import PASSWORD, Stage, open_stage
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from aitne.core.models.user import Role
-from aitne.core.ports.identity import Identity, LoginDenied
-from aitne.local_system.account import own_account_name
-from aitne.local_system.settings import load_settings
-from aitne.services.users.isolation import SHARED_ORIGIN, list_isolation_warnings
+from aitne.core.ports.identity_source import Identity, LoginDenied
+from aitne.local_system.own_account import own_account_name
+from aitne.local_system.settings_loader import load_settings
+from aitne.services.users.isolation_warnings import SHARED_ORIGIN, list_isolation_warnings
 from tests.support.stage import open_stage
 
 

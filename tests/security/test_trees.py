@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 from aitne.api import uploads
-from aitne.core import trees
+from aitne.core import tree_document
 from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.core.storage.settings import TreeSettings
-from aitne.core.trees import JobTree, TreeFile, TreeLink
-from aitne.services.platform.secrets import hash_secret
+from aitne.core.tree_document import JobTree, TreeFile, TreeLink
+from aitne.services.platform.platform_secrets import hash_secret
 from tests.support.jobs import store_job_token
 from tests.support.stage import Stage, open_stage
 
@@ -43,8 +43,8 @@ def tree(*links: TreeLink, **contents: bytes) -> tuple[str, bytes]:
         TreeFile(name, len(content), sha(content), name.endswith("_sh"))
         for name, content in contents.items()
     )
-    document = trees.serialize_tree(JobTree(files, links, "c" * 40, True))
-    return trees.compute_tree_digest(document), document
+    document = tree_document.serialize_tree(JobTree(files, links, "c" * 40, True))
+    return tree_document.compute_tree_digest(document), document
 
 
 def blob(content: bytes, *, name: str | None = None, size: int | None = None) -> bytes:
@@ -185,11 +185,11 @@ async def test_sizes_are_bounded_before_anything_is_stored(stage: Stage) -> None
         limits = (await client.get("/api/v1/trees:limits")).json()
         assert (limits["max_bytes"], limits["quota_bytes"]) == (MAX_BYTES, QUOTA)
         big = JobTree((TreeFile("a", 1 << 62, "a" * 64, False),), (), None, None)
-        document = trees.serialize_tree(big)
-        answer = await put(client, trees.compute_tree_digest(document), document)
+        document = tree_document.serialize_tree(big)
+        answer = await put(client, tree_document.compute_tree_digest(document), document)
         assert answer.status_code == 422
         assert "at most 3.9 KiB are permitted" in answer.json()["detail"]
-        answer = await put(client, "0" * 64, b" " * (trees.MOST_BYTES + 1))
+        answer = await put(client, "0" * 64, b" " * (tree_document.MOST_BYTES + 1))
         assert "more than 4194304 bytes" in answer.json()["detail"]
         answer = await put(client, "0" * 64, document)
         assert answer.status_code == 422
@@ -228,7 +228,7 @@ async def test_quota_makes_room_from_trees_that_no_job_uses(stage: Stage) -> Non
 
 
 async def test_number_of_trees_is_limited(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aitne.adapters.trees.MOST_TREES", 1)
+    monkeypatch.setattr("aitne.adapters.tree_folder.MOST_TREES", 1)
     ada = await stage.add_user("ada")
     await upload(stage, ada)
     digest, document = tree(TreeLink("link", "target"))

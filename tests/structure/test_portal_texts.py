@@ -11,15 +11,15 @@ from types import ModuleType
 
 import pytest
 
-from aitne.adapters.schedulers._slurm import reasons
-from aitne.adapters.topologies import _files, slurm_file
+from aitne.adapters.schedulers._slurm import pending_reasons
+from aitne.adapters.topologies import _bounded_files, slurm_file
 from aitne.adapters.topologies import slurm as shown_topology
 from aitne.core.jobs import error_patterns
-from aitne.core.jobs.failure import explain_failure
+from aitne.core.jobs.failure_explanation import explain_failure
 from aitne.core.jobs.sample_values import DRAWN
 from aitne.core.jobs.stages import _TITLES
 from aitne.core.settings import Settings
-from aitne.local_system.settings_source import describe_settings
+from aitne.local_system.settings_sources import describe_settings
 from aitne.services.monitoring import health_checks, scheduler_health
 from aitne_train.topology import slurm, tree
 from tests.support.jobs import make_job
@@ -35,7 +35,7 @@ def known() -> list[str]:
 
 
 def test_every_reason_of_slurm_is_known(known: list[str]) -> None:
-    assert set(reasons._PLAIN.values()) <= set(known)
+    assert set(pending_reasons._PLAIN.values()) <= set(known)
 
 
 def test_every_explanation_of_an_error_is_known(known: list[str]) -> None:
@@ -65,7 +65,7 @@ def test_every_result_and_advice_of_a_health_check_is_known(known: list[str]) ->
     assert {text for text in texts if isinstance(text, str)} - set(known) == set()
 
 
-@pytest.mark.parametrize("module", [tree, slurm, _files, slurm_file, shown_topology])
+@pytest.mark.parametrize("module", [tree, slurm, _bounded_files, slurm_file, shown_topology])
 def test_every_problem_of_a_switch_topology_is_known(known: list[str], module: ModuleType) -> None:
     sentences = [each for each in known if "{{problem}}" not in each]
     patterns = [".+?".join(map(re.escape, re.split(r"\{\{\w+\}\}", each))) for each in sentences]
@@ -113,7 +113,7 @@ def test_every_stage_is_known_to_the_portal() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        reasons.format_pending_reason("Dependency", "afterok:17(unfulfilled)"),
+        pending_reasons.format_pending_reason("Dependency", "afterok:17(unfulfilled)"),
         "Waits behind 2 jobs.",
         "The program ended with exit code 1.",
         *(

@@ -53,7 +53,7 @@ JOB_FIELD = Recipe(
             '    open_files: int | None = Field(None, ge=64, description="Limit of open files.")\n',
         ),
         (
-            "backend/aitne/services/jobs/render.py",
+            "backend/aitne/services/jobs/job_renderer.py",
             "                **spec.env,\n",
             '                **({"OPEN_FILES": str(spec.open_files)} if spec.open_files else {}),\n',
         ),
@@ -71,7 +71,7 @@ from aitne.core.jobs.agent_protocol import AgentSpec
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.models.job_file import JobFile
 from aitne.core.settings import Settings
-from aitne.services.jobs.render import Renderer
+from aitne.services.jobs.job_renderer import Renderer
 from tests.support.runtimes import FakeRuntime
 from tests.unit.services.conftest import ADA
 
@@ -114,7 +114,7 @@ SLURM_OPTION = Recipe(
         ),
     ],
     test="""
-from aitne.adapters.schedulers._slurm.options import make_sbatch_arguments
+from aitne.adapters.schedulers._slurm.sbatch_arguments import make_sbatch_arguments
 from aitne.adapters.schedulers._slurm.rest.submission import make_submission
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.sbatch_import import import_sbatch
@@ -259,7 +259,7 @@ import pytest
 
 from aitne.core.errors import InvalidInput, TemplateError
 from aitne.services.jobs.template_file import load_template
-from aitne.services.jobs.templates import TemplateCatalog
+from aitne.services.jobs.template_catalog import TemplateCatalog
 
 TEMPLATE = '''
 name: train

@@ -136,7 +136,10 @@ def test_every_path_of_the_lists_exists(selection: Selection) -> None:
 @pytest.mark.parametrize(
     ("path", "test"),
     [
-        ("backend/aitne/services/projects/limits.py", "tests/integration/accounting/test_slurm.py"),
+        (
+            "backend/aitne/services/projects/limit_checks.py",
+            "tests/integration/accounting/test_slurm.py",
+        ),
         ("backend/aitne/adapters/identity/ldap.py", "tests/integration/identity/test_ldap.py"),
         ("backend/aitne/broker/main.py", "tests/integration/broker/test_socket.py"),
         ("runtime/aitne_train/engine.py", "runtime/tests/ranks/test_engine.py"),

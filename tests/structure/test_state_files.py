@@ -16,31 +16,31 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from aitne.adapters.schedulers._local.launcher import ProcessIdentity
-from aitne.adapters.schedulers._local.records import (
+from aitne.adapters.schedulers._local.job_records import (
     LaunchFile,
     LocalJobRecord,
     RunGrant,
     TaskOutcome,
     TaskState,
 )
-from aitne.core.datasets import Summary
+from aitne.adapters.schedulers._local.runner_launcher import ProcessIdentity
+from aitne.core.dataset_manifest import Summary
 from aitne.core.jobs.states import TerminationReason
-from aitne.core.models.check import CheckResult, CheckState
+from aitne.core.models.check_result import CheckResult, CheckState
 from aitne.core.models.limits import HeldLimit, HeldLimits, Limits
 from aitne.core.models.notification import NotificationChoices, NotificationKind
 from aitne.core.models.project import Retention
 from aitne.core.platform.dev_cluster import DevCluster, DevPorts, DevUser
-from aitne.core.ports.files import Fence, ProgramOutcome
+from aitne.core.ports.job_files import Fence, ProgramOutcome
 from aitne.local_system.hung_processes import HungRestart
 from aitne.local_system.process_status import ProcessStatus
 from aitne.local_system.state_file import DamagedState, parse_state, read_state
 from aitne.operations.backup.archive import ArchiveMember, Manifest
-from aitne.operations.upgrade.journal import UpgradeJournal, UpgradeStep
+from aitne.operations.upgrade.upgrade_journal import UpgradeJournal, UpgradeStep
 from aitne.services.platform.backup_record import BackupRecord
 from aitne.services.platform.doctor_report import DoctorReport
-from aitne.supervisor.identity import ProcessAccount
-from aitne.supervisor.plan import ChildPlan, SupervisorPlan
+from aitne.supervisor.process_account import ProcessAccount
+from aitne.supervisor.supervisor_plan import ChildPlan, SupervisorPlan
 from aitne_devcluster.plan import DevClusterPlan
 from tests.support.jobs import make_request
 
@@ -50,20 +50,20 @@ READERS = frozenset({"read_state", "parse_state", "state_of"})
 STANDARD_LIBRARY_ONLY = ("agent/",)
 """Packages that take what they know from a dictionary, one value at a time."""
 OTHER_READERS = {
-    "adapters/schedulers/_local/launcher.py": "a dictionary, whose values are taken one by one",
+    "adapters/schedulers/_local/runner_launcher.py": "a dictionary, whose values are taken one by one",
     "adapters/schedulers/_local/runner.py": "standard library only; values taken one by one",
     "client/credentials.py": "a dictionary of the user's logins, which is written back whole",
     "client/function_runner.py": "the call, which the same release has written",
-    "client/inside.py": "a dictionary, whose values are taken one by one",
+    "client/running_job.py": "a dictionary, whose values are taken one by one",
     "hub/lab/server/aitne_certificate.py": "the answer of the platform, not a file",
     "host/hung_processes.py": "the totals: a dictionary of names and numbers",
     "host/settings.py": "aitne.toml, which the settings check",
     "host/process_status.py": "a list, whose records are read as state",
-    "notebook/execute.py": "the request, which the same release has written",
+    "notebook/notebook_run.py": "the request, which the same release has written",
     "operations/backup/archive.py": "a document with a digest over all that it has, read as state",
-    "operations/backup/restore.py": "aitne.toml, of which the address of the database is taken",
+    "operations/backup/restoration.py": "aitne.toml, of which the address of the database is taken",
     "operations/upgrade/releases.py": "a file of pip",
-    "supervisor/bundles.py": "a dictionary, whose values are compared one by one",
+    "supervisor/bundle_use.py": "a dictionary, whose values are compared one by one",
     "aitne_devcluster/users.py": "a dictionary of names and truth values",
 }
 """Modules that parse the content of a file themselves, and what it is."""

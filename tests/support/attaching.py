@@ -9,21 +9,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from aitne.adapters.broker import BrokerScheduler
-from aitne.adapters.broker_attach import BrokerAttacher
+from aitne.adapters.broker_attacher import BrokerAttacher
+from aitne.adapters.broker_client import BrokerScheduler
 from aitne.adapters.node_software import agent_archive
-from aitne.adapters.schedulers._local.attach import LocalAttacher
-from aitne.adapters.schedulers._slurm.attach import SlurmAttacher
+from aitne.adapters.schedulers._local.local_attacher import LocalAttacher
+from aitne.adapters.schedulers._slurm.slurm_attacher import SlurmAttacher
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.jobs.agent_protocol import AgentSpec
-from aitne.core.jobs.layout import AGENT_SPEC, TOKEN
-from aitne.core.jobs.script import render_script
-from aitne.core.ports.attach import Attacher, AttachTarget
-from aitne.core.ports.files import JobLocation
+from aitne.core.jobs.batch_script import render_script
+from aitne.core.jobs.job_folder_layout import AGENT_SPEC, TOKEN
+from aitne.core.ports.attacher import Attacher, AttachTarget
+from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.runtime import RuntimeLaunch
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.sessions.attach_protocol import ShellStart
-from aitne.local_system.settings import load_settings
+from aitne.local_system.settings_loader import load_settings
 from aitne.services.sessions.terminal import STDERR, STDOUT, Terminal, TerminalExit, open_terminal
 from tests.support.schedulers import Bench, slurm_tools
 

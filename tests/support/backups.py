@@ -11,8 +11,8 @@ import pytest
 from aitne.core.models.audit import RESTORE, AuditFilter
 from aitne.core.settings import Settings
 from aitne.operations.backup import archive as archives
-from aitne.operations.backup.create import CreatedBackup, create_backup
-from aitne.operations.backup.restore import RestoredPlatform, restore_backup
+from aitne.operations.backup.creation import CreatedBackup, create_backup
+from aitne.operations.backup.restoration import RestoredPlatform, restore_backup
 from aitne.store import Store
 from aitne.supervisor.secret_files import ensure_secrets
 from tests.support.jobs import make_job

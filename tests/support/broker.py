@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-from aitne.adapters.broker import BrokerFiles, BrokerScheduler
-from aitne.core.broker.versions import PROTOCOL
+from aitne.adapters.broker_client import BrokerFiles, BrokerScheduler
+from aitne.core.broker.protocol_versions import PROTOCOL
 from aitne.core.models.resources import Resources
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.core.ports.files import JobLocation
+from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.settings import Settings
-from aitne.local_system.settings import load_settings
+from aitne.local_system.settings_loader import load_settings
 from tests.support.slurm import root_or_skip
 
 REPOSITORY = Path(__file__).resolve().parents[2]

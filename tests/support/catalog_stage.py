@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from aitne.core.datasets import ManifestFile, compress_manifest, serialize_manifest
+from aitne.core.dataset_manifest import ManifestFile, compress_manifest, serialize_manifest
 from aitne.core.models.image import Artifact
 from aitne.core.models.user import Role
 from tests.support.catalog import make_dataset, make_image

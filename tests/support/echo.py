@@ -8,8 +8,8 @@ import socket
 from contextlib import suppress
 from typing import Any
 
-from aitne.agent.attach import FrameDecoder, encode_frame
-from aitne.core.ports.attach import AttachTarget
+from aitne.agent.attachment import FrameDecoder, encode_frame
+from aitne.core.ports.attacher import AttachTarget
 
 
 class EchoAttacher:

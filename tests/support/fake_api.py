@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from aitne.client.http import ConnectionFailed
+from aitne.client.http_transport import ConnectionFailed
 from aitne.client.transport import Reply
 
 JOB_ID = "3b7a1f00-0000-4000-8000-000000000001"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from aitne.core.models.job import Job
-from aitne.core.ports.files import (
+from aitne.core.ports.job_files import (
     CLOSED,
     Fence,
     FolderRemoval,

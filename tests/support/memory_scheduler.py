@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from aitne.core.errors import SchedulerRejected
-from aitne.core.jobs.layout import SCRIPT, log_file_name
+from aitne.core.jobs.job_folder_layout import SCRIPT, log_file_name
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition
-from aitne.core.ports.files import JobLocation
+from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.scheduler import (
     Forecast,
     Run,
@@ -31,7 +31,7 @@ from aitne.core.ports.scheduler import (
     SubmitRequest,
     get_scheduler_capabilities,
 )
-from aitne.core.ports.tools import Tools
+from aitne.core.ports.scheduler_tools import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import parse_array
 from aitne_train.topology.hostlist import compress_hostlist

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.image_files import ImagesFolder
-from aitne.adapters.manifests import ManifestFolder
-from aitne.adapters.places import OwnUserFolders
-from aitne.adapters.trees import TreeFolder
+from aitne.adapters.manifest_folder import ManifestFolder
+from aitne.adapters.tree_folder import TreeFolder
+from aitne.adapters.unix_accounts import OwnAccount
+from aitne.adapters.user_folders import OwnUserFolders
 from aitne.bootstrap.adapters import make_storages
 from aitne.core.ports.runtime import Runtime
 from aitne.core.settings import Settings
+from aitne.services.datasets.dataset_paths import DatasetPaths
 from aitne.services.datasets.datasets import DatasetService
-from aitne.services.datasets.paths import DatasetPaths
-from aitne.services.images.choice import ImageChooser
+from aitne.services.images.image_chooser import ImageChooser
 from aitne.services.images.images import ImageService
-from aitne.services.jobs.offers import AvailabilityService
-from aitne.services.jobs.trees import TreeService
-from aitne.services.storage import StorageService
+from aitne.services.jobs.availability_service import AvailabilityService
+from aitne.services.jobs.uploaded_trees import TreeService
+from aitne.services.storage_areas import StorageService
 from aitne.store import Store
 
 

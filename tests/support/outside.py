@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aitne.core.errors import NotAllowed, NotSupported, SchedulerUnavailable
-from aitne.core.jobs.log_pattern import make_log_path
+from aitne.core.jobs.log_path_pattern import make_log_path
 from aitne.core.jobs.states import JobState
-from aitne.core.ports.files import LogChunk
-from aitne.core.ports.outside import OutsideAction, OutsideJob, OutsideLog, OutsideRun
+from aitne.core.ports.job_files import LogChunk
+from aitne.core.ports.outside_jobs import OutsideAction, OutsideJob, OutsideLog, OutsideRun
 
 SUBMITTED_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from aitne.adapters.accounts import unix_user
-from aitne.supervisor.identity import ProcessAccount
+from aitne.adapters.unix_accounts import unix_user
+from aitne.supervisor.process_account import ProcessAccount
 from tests.support.broker import remove_account
 from tests.support.requirements import lacking
 from tests.support.slurm import root_or_skip

@@ -17,7 +17,7 @@ import httpx
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.local_system.folders import cache_dir
-from aitne.supervisor import control, environments
+from aitne.supervisor import environments, platform_control
 from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking
 from tests.support.waiting import eventually
@@ -138,19 +138,19 @@ class RunningPlatform:
 
     def pids(self) -> dict[str, int]:
         """Return the ids of the running processes by their names."""
-        status = control.get_status(self.data_dir)
+        status = platform_control.get_status(self.data_dir)
         return {} if status is None else {one["name"]: one["pid"] for one in status["processes"]}
 
     def kill(self, name: str) -> None:
         """Kill a process with SIGKILL; ``supervisor`` is one too."""
-        status = control.get_status(self.data_dir)
+        status = platform_control.get_status(self.data_dir)
         assert status is not None, "the platform does not run"
         pids = {"supervisor": status["supervisor_pid"]} | self.pids()
         os.kill(pids[name], signal.SIGKILL)
 
     def ready(self) -> bool:
         """Return whether every process runs and the API answers `/readyz`."""
-        status = control.get_status(self.data_dir)
+        status = platform_control.get_status(self.data_dir)
         if status is None or status["state"] != "ready":
             return False
         try:

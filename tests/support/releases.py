@@ -31,9 +31,9 @@ def upgrade() -> None:
 '''
 
 _RECORDS = (
-    ("aitne/supervisor/plan.py", "as_root: bool = False"),
-    ("aitne/supervisor/plan.py", "account: ProcessAccount | None = None"),
-    ("aitne/adapters/schedulers/_local/records.py", "held: bool | None = None"),
+    ("aitne/supervisor/supervisor_plan.py", "as_root: bool = False"),
+    ("aitne/supervisor/supervisor_plan.py", "account: ProcessAccount | None = None"),
+    ("aitne/adapters/schedulers/_local/job_records.py", "held: bool | None = None"),
     ("aitne/services/platform/backup_record.py", "bytes: int = Field(ge=0)"),
 )
 """Modules with classes that are stored in files, and the last field of each class."""

@@ -24,27 +24,27 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from aitne.adapters.accounts import permitted_user, unix_user
 from aitne.adapters.command.as_user import AsUserCommand
-from aitne.adapters.files import OwnFiles, create_attempt_folder
-from aitne.adapters.schedulers._slurm import identity
+from aitne.adapters.job_files import OwnFiles, create_attempt_folder
+from aitne.adapters.schedulers._slurm import job_identity
 from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.adapters.schedulers.pyslurm import PyslurmScheduler
 from aitne.adapters.schedulers.slurm import SlurmScheduler
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
+from aitne.adapters.unix_accounts import permitted_user, unix_user
 from aitne.bootstrap.adapters import make_scheduler
 from aitne.core.cluster.settings import SlurmSettings
-from aitne.core.jobs.layout import log_file_name, make_attempt_dir
+from aitne.core.jobs.job_folder_layout import log_file_name, make_attempt_dir
 from aitne.core.jobs.states import JobState
 from aitne.core.models.node import Node
 from aitne.core.models.resources import Resources
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.core.ports.files import JobLocation
+from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob, SubmitRequest
-from aitne.core.ports.tools import Tools
+from aitne.core.ports.scheduler_tools import Tools
 from aitne.core.settings import LocalSettings, Settings
-from aitne.local_system.settings import load_settings
-from aitne.services.controller.runs import indices_of, task_record
+from aitne.local_system.settings_loader import load_settings
+from aitne.services.controller.run_identification import indices_of, task_record
 from aitne_devcluster.plan import ReleaseName
 from tests.support import accounts, memory_scheduler
 from tests.support.accounts import accounts_bench
@@ -90,7 +90,7 @@ class Stand:
         """Return the name of a job as its script finds it in SLURM_JOB_NAME."""
         if self.slurm is None:
             return request.name.replace("\0", "")
-        return identity.make_job_name(request.job_id, request.attempt)
+        return job_identity.make_job_name(request.job_id, request.attempt)
 
 
 def local(data_dir: Path) -> Scheduler:

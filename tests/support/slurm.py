@@ -14,7 +14,7 @@ import pytest
 
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.local_system.dev_cluster import DESCRIPTORS
+from aitne.local_system.dev_cluster_records import DESCRIPTORS
 from aitne_devcluster.cluster import down, up
 from aitne_devcluster.plan import HOME, ReleaseName
 from aitne_devcluster.processes import wait_until

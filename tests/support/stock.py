@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.images import build, folder
+from aitne.adapters.images import image_builder, recipes
 from aitne.client import Client
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.settings import Settings
@@ -121,9 +121,11 @@ def _make(
     record = _record(name, runtime)
     if record.exists() and _still_there(json.loads(record.read_text()), kept, dockerd):
         return
-    recipe = folder.read_recipe(folder.find_recipe_folder(name))
+    recipe = recipes.read_recipe(recipes.find_recipe_folder(name))
     settings = Settings(data_dir=kept / "data", containers=containers)
-    made = build.build_image(build.make_build_plan(recipe, [runtime]), settings, print)
+    made = image_builder.build_image(
+        image_builder.make_build_plan(recipe, [runtime]), settings, print
+    )
     (artifact,) = made.artifacts
     content = {
         "image": recipe.document,

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
+from aitne.services.jobs.template_catalog import TemplateCatalog, builtin_folder
 
 TEMPLATES = TemplateCatalog([builtin_folder()])

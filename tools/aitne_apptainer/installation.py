@@ -18,7 +18,7 @@ from pathlib import Path
 
 from aitne.adapters import debian
 from aitne.adapters.debian import Progress
-from aitne.adapters.images.requirements import ADVICE, PROGRAM, require_apptainer
+from aitne.adapters.images.prerequisites import ADVICE, PROGRAM, require_apptainer
 from aitne.adapters.programs import run_program
 from aitne.core.errors import SetupError
 from aitne.local_system.folders import cache_dir

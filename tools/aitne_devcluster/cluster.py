@@ -12,7 +12,7 @@ from aitne.adapters.debian import Progress
 from aitne.adapters.programs import run_program
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.local_system.dev_cluster import DESCRIPTORS, find_dev_cluster
+from aitne.local_system.dev_cluster_records import DESCRIPTORS, find_dev_cluster
 from aitne_devcluster import (
     accounting,
     broker,

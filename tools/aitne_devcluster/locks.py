@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from aitne.local_system.dev_cluster import DESCRIPTORS
+from aitne.local_system.dev_cluster_records import DESCRIPTORS
 
 ALL = ".all"
 """Name of the lock that must be held to change ports, users or the folder of all clusters."""

@@ -16,7 +16,7 @@ from aitne.adapters import debian
 from aitne.adapters.debian import Progress
 from aitne.adapters.programs import PATH, run_program
 from aitne.core.errors import SetupError
-from aitne.local_system.dev_cluster import DESCRIPTORS
+from aitne.local_system.dev_cluster_records import DESCRIPTORS
 from aitne.local_system.folders import cache_dir
 from aitne_devcluster import packages
 from aitne_devcluster.plan import DevClusterPlan

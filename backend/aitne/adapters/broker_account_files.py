@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from aitne.adapters.broker import BrokerClient
-from aitne.core.broker.account_files import ReadPartResult
+from aitne.adapters.broker_client import BrokerClient
+from aitne.core.broker.account_file_verbs import ReadPartResult
 from aitne.core.errors import NotAllowed
 from aitne.core.models.stored_file import FileList, StoredFile
 from aitne.core.ports.account_files import FileRoot

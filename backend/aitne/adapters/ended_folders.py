@@ -19,8 +19,8 @@ from aitne.adapters.job_folder import (
     open_descriptor,
     open_jobs_folder,
 )
-from aitne.core.jobs.layout import UNNEEDED
-from aitne.core.ports.files import FolderRemoval, FolderSize, JobLocation
+from aitne.core.jobs.job_folder_layout import UNNEEDED
+from aitne.core.ports.job_files import FolderRemoval, FolderSize, JobLocation
 
 MOST_ENTRIES = 100_000
 """Maximum number of files and folders in a job folder that is measured."""

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import PurePath
 
 from aitne.adapters.storage.posix import PosixStorage
+from aitne.core.byte_sizes import describe_bytes
 from aitne.core.errors import StorageFull, Unavailable
-from aitne.core.models.storage import Area, AreaKind
-from aitne.core.ports.files import JobLocation
-from aitne.core.sizes import describe_bytes
-from aitne.local_system.account import own_account_name
+from aitne.core.models.storage_area import Area, AreaKind
+from aitne.core.ports.job_files import JobLocation
+from aitne.local_system.own_account import own_account_name
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from typing_extensions import override
 
-from aitne.adapters.looking import TimeoutExecutor, find_mount_point
-from aitne.adapters.presented_certificate import fetch_server_certificate
+from aitne.adapters.file_inspection import TimeoutExecutor, find_mount_point
+from aitne.adapters.server_certificate import fetch_server_certificate
 from aitne.core.errors import Unavailable
 from aitne.core.ports.probes import FilesystemSpace, Probes
 from aitne.local_system.http_status import request_http_status

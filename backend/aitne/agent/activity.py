@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 
-from aitne.agent import wire
+from aitne.agent import http_client
 from aitne.agent.sampler import Sampler
 
 TYPE_CHECKING = False
@@ -105,7 +105,7 @@ class Jupyter:
 
     def _get(self, path: str) -> Any:
         try:
-            status, body = wire.request(
+            status, body = http_client.request(
                 "GET",
                 f"{self._base}{path}?no_track_activity=1",
                 token=self._token,
@@ -113,7 +113,7 @@ class Jupyter:
                 context=self._context,
             )
             return json.loads(body) if status == 200 else None
-        except (OSError, wire.InvalidResponseError, ValueError, RecursionError):
+        except (OSError, http_client.InvalidResponseError, ValueError, RecursionError):
             return None
 
 

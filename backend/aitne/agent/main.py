@@ -14,8 +14,9 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from aitne.agent import fence, wire
-from aitne.agent.endings import (
+from aitne.agent import fence, http_client
+from aitne.agent.observer import Observer
+from aitne.agent.outcome import (
     PREFIX,
     START_FAILED,
     Ending,
@@ -25,7 +26,6 @@ from aitne.agent.endings import (
     with_full_disk_reason,
     with_launcher_reason,
 )
-from aitne.agent.observer import Observer
 from aitne.agent.programs import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
@@ -34,7 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import NoReturn
 
-    from aitne.agent.placement import PlacementReport
+    from aitne.agent.rank_placement import PlacementReport
     from aitne.agent.session_ranks import RanksBesideApp
     from aitne.agent.spec import TreeSpec
 
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str]) -> None:
     else:
         _take_fence(spec)
     if spec.authority is not None:
-        wire.trust_authority(spec.authority)
+        http_client.trust_authority(spec.authority)
     threading.excepthook = _log_thread_failure
     programs, reporter = Programs(), Reporter(spec)
     programs.forward_signals(spec.script_signal)
@@ -92,12 +92,12 @@ def main(arguments: Sequence[str]) -> None:
         None if of_node or spec.tree is None else _fill_tree(spec, spec.tree, programs, reporter)
     )
     if ending is None and spec.log_files and not of_node:
-        from aitne.agent import log_files
+        from aitne.agent import log_links
 
-        log_files.create_log_links(spec, os.environ, _write_to_log)
+        log_links.create_log_links(spec, os.environ, _write_to_log)
     placement: PlacementReport | None = None
     if ending is None and spec.is_placed and not of_node:
-        from aitne.agent import placement as placements
+        from aitne.agent import rank_placement as placements
 
         try:
             placement = placements.decide_node_order(spec, reporter)
@@ -148,11 +148,11 @@ def main(arguments: Sequence[str]) -> None:
 def _node_rank(spec: Spec) -> int:
     """Return the number of this node in the order of the job's nodes. On the other nodes of a
     session or notebook the agent runs only the ranks."""
-    from aitne.agent import placement, ranks
+    from aitne.agent import rank_placement, ranks
 
     try:
-        number = placement.get_node_number(spec)
-    except placement.OrderUnavailable as error:
+        number = rank_placement.get_node_number(spec)
+    except rank_placement.OrderUnavailable as error:
         _exit_with_message(FAILED, str(error))
     spec.node_rank, spec.apps, spec.leader = number, [], []
     with contextlib.suppress(OSError):
@@ -165,10 +165,10 @@ def _run_beside_program(what: str, folder: str) -> NoReturn:
     connection of a terminal (``--attach``) or the program of an SSH login (``--inside``).
     """
     if what == ATTACH:
-        from aitne.agent.attach import attach
+        from aitne.agent.attachment import attach
 
         attach(folder)
-    from aitne.agent.inside import run_session_command
+    from aitne.agent.program_environment import run_session_command
 
     run_session_command(folder)
 
@@ -240,8 +240,8 @@ def _exit_with_node_outcome(
 def _fill_tree(spec: Spec, tree: TreeSpec, programs: Programs, reporter: Reporter) -> Ending | None:
     """Fill the folder in which the job runs with the uploaded working tree or repository. Return
     the job's outcome if that fails, otherwise None."""
-    from aitne.agent import tree as trees
-    from aitne.agent.needs import StopRequested
+    from aitne.agent import job_tree as trees
+    from aitne.agent.requirements import StopRequested
 
     try:
         trees.create_tree(spec, tree, lambda: programs.stop_signal is not None)
@@ -257,17 +257,17 @@ def _run_with_preparation(spec: Spec, programs: Programs, reporter: Reporter) ->
     """Run the job's programs, and before and after that create and remove what they need, such as
     temporary folders."""
     if spec.secrets:
-        from aitne.agent import secrets
+        from aitne.agent import job_secrets
 
         try:
-            secrets.load_secrets(spec)
-        except secrets.SecretsUnavailable as error:
+            job_secrets.load_secrets(spec)
+        except job_secrets.SecretsUnavailable as error:
             reporter.start()
             return Ending(NOT_READY, START_FAILED, f"the job's secrets are missing: {error}")
     if spec.starts_directly:
         return _run_commands(spec, programs, reporter)
-    from aitne.agent.launch import ProgramLauncher, ProgramStartError
-    from aitne.agent.needs import StopRequested
+    from aitne.agent.program_launcher import ProgramLauncher, ProgramStartError
+    from aitne.agent.requirements import StopRequested
 
     def report_reading() -> None:
         # A session that reports nothing would count as one that did not start in time.
@@ -405,7 +405,7 @@ def _run_leader(spec: Spec, programs: Programs, reporter: Reporter, observer: Ob
 
 
 def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> Ending:
-    from aitne.agent.session import AppRunner  # not needed for a batch job
+    from aitne.agent.app_runner import AppRunner  # not needed for a batch job
 
     app = spec.apps[0]
     ranks: RanksBesideApp | None = None

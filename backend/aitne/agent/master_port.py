@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 
-from aitne.agent.endings import START_FAILED, Ending
+from aitne.agent.outcome import START_FAILED, Ending
 from aitne.agent.programs import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec

@@ -7,7 +7,7 @@ import os
 import socket
 from enum import Enum
 
-from aitne.agent import wire
+from aitne.agent import http_client
 from aitne_train.launcher.listeners import find_listeners
 
 NODE = "node"
@@ -69,7 +69,7 @@ def _resolve_addresses(name: str) -> list[str]:
 def _find_address_towards_platform(platform_url: str | None) -> str | None:
     if not platform_url:
         return None
-    _, host, port, _ = wire.split_url(platform_url)
+    _, host, port, _ = http_client.split_url(platform_url)
     return _find_address_towards_host(host, port)
 
 

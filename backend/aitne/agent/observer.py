@@ -13,8 +13,8 @@ from aitne.agent.spec import Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
-    from aitne.agent.metrics import MetricsWatch
-    from aitne.agent.profile import ProfileWatch
+    from aitne.agent.profile_watch import ProfileWatch
+    from aitne.agent.program_metrics import MetricsWatch
     from aitne.agent.snapshot import SnapshotTaker
 
 _CLOCKS_S = 2.0
@@ -61,7 +61,7 @@ class Observer:
             Sampler(self._spec, self._reporter, pids_file).start()
             self._reporter.set_node_describer(self._describe_node)
             if self._spec.ranks is not None and not self._spec.node_rank:
-                from aitne.agent.profile import ProfileWatch
+                from aitne.agent.profile_watch import ProfileWatch
 
                 self._profile = ProfileWatch(self._spec, self._reporter)
                 self._profile.start()
@@ -76,12 +76,12 @@ class Observer:
                 ActivityWatch(meter, active, self._spec.inactivity_s, None).start()
 
     def _describe_node(self, boot_id: str) -> None:
-        from aitne.agent import node
+        from aitne.agent import node_description
 
-        node.start_describing(self._spec, self._programs, self._reporter, boot_id)
+        node_description.start_describing(self._spec, self._programs, self._reporter, boot_id)
 
     def _start_first_node_watches(self) -> None:
-        from aitne.agent.metrics import MetricsWatch
+        from aitne.agent.program_metrics import MetricsWatch
         from aitne.agent.snapshot import SnapshotTaker
 
         spec = self._spec
@@ -112,12 +112,12 @@ class Observer:
         self._snapshot.wait(_SNAPSHOT_S)
 
     def _report_written_files(self) -> None:
-        from aitne.agent import written
+        from aitne.agent import written_files
 
         if self._metrics is not None:
             self._metrics.report_remaining()
         self._reporter.queue_document(
-            "files", written.list_written_files(self._workdir, self._began_at)
+            "files", written_files.list_written_files(self._workdir, self._began_at)
         )
 
     def _read_start_time(self) -> float:
@@ -126,6 +126,6 @@ class Observer:
         spec = self._spec
         if not spec.platform_url or spec.node_rank:
             return time.time()  # nothing is reported
-        from aitne.agent import written
+        from aitne.agent import written_files
 
-        return written.read_folder_time(self._workdir) or time.time() - _CLOCKS_S
+        return written_files.read_folder_time(self._workdir) or time.time() - _CLOCKS_S

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
-    from aitne.agent.launch import ProgramLauncher
+    from aitne.agent.program_launcher import ProgramLauncher
 
 _FORWARDED = (
     signal.SIGTERM,

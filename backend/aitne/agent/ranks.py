@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 
-from aitne.agent import left
+from aitne.agent import untrusted_files
 from aitne.agent.fence import write_private_file
 from aitne.agent.programs import Programs
 from aitne.agent.spec import Spec
@@ -107,7 +107,7 @@ def find_rank_failure(spec: Spec) -> str | None:
 def find_release_reason(spec: Spec) -> str | None:
     """Return a sentence, without full stop, if the ranks of a rank group ended because they had
     nothing to do, as rank 0 has written to its folder; otherwise None."""
-    record = left.read_json_object(f"{run_folder(spec)}/0/{RELEASED}", _MOST_BYTES)
+    record = untrusted_files.read_json_object(f"{run_folder(spec)}/0/{RELEASED}", _MOST_BYTES)
     idle_s = None if record is None else record[1].get("idle_s")
     if not isinstance(idle_s, int) or idle_s < 1:
         return None
@@ -352,7 +352,7 @@ def run_folder(spec: Spec) -> str:
 
 def _read_node_file(path: str) -> tuple[float, dict[str, Any]] | None:
     """Return modification time and content of a node's file; None if it is missing or invalid."""
-    record = left.read_json_object(path, _MOST_BYTES)
+    record = untrusted_files.read_json_object(path, _MOST_BYTES)
     if record is None:
         return None
     facts, document = record

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 
-from aitne.agent import wire
+from aitne.agent import http_client
 from aitne.agent.spec import VERSION, Spec
 
 TYPE_CHECKING = False
@@ -233,14 +233,14 @@ class Reporter:
         node. The result is True if the report was accepted, False if it was rejected, and None if
         it must be sent again."""
         try:
-            status, body = wire.request(
+            status, body = http_client.request(
                 "POST",
                 self._url,
                 body=json.dumps(report).encode(),
                 token=self._spec.token,
                 timeout_s=timeout_s,
             )
-        except (OSError, wire.InvalidResponseError, ValueError):
+        except (OSError, http_client.InvalidResponseError, ValueError):
             return None, False
         except RecursionError:  # brackets nested as deeply as could be read
             return False, False

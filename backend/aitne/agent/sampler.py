@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from aitne.agent.gpus import Gpus
-from aitne.agent.pace import LOOKS_PER_INTERVAL
+from aitne.agent.growing_intervals import LOOKS_PER_INTERVAL
 from aitne.agent.rapl import POWERCAP, READ_AT_LEAST_EVERY_S, Rapl, has_whole_nodes
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 
-from aitne.agent import left, ranks
+from aitne.agent import ranks, untrusted_files
 from aitne.agent.programs import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
@@ -121,7 +121,7 @@ class RanksBesideApp:
             asked: whether the ranks of this node were asked to end because those of another node
                 had ended.
         """
-        record = left.read_json_object(own_end, _MOST_BYTES)
+        record = untrusted_files.read_json_object(own_end, _MOST_BYTES)
         code = None if record is None else record[1].get("exit_code")
         if isinstance(code, int):
             with contextlib.suppress(OSError):

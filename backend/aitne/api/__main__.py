@@ -25,18 +25,18 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from aitne.api.app import create_app
-from aitne.api.certificates import PortalCertificate
 from aitne.api.connections import ConnectionLimits, OpenConnections
-from aitne.api.http_protocol import HttpConnection, WebSocketConnection
+from aitne.api.http_connection import HttpConnection, WebSocketConnection
+from aitne.api.portal_certificate import PortalCertificate
 from aitne.api.streaming import OpenStreams
 from aitne.api.tls_listener import TlsListener
-from aitne.bootstrap.platform import build_platform
+from aitne.bootstrap.platform_services import build_platform
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.settings import Settings
 from aitne.local_system import held_start
 from aitne.local_system.http_status import PROBE_SOCKET
-from aitne.local_system.settings import load_settings
-from aitne.services.platform.events import EventHub
+from aitne.local_system.settings_loader import load_settings
+from aitne.services.platform.event_hub import EventHub
 
 STOP_WITHIN_S = 2
 _BACKLOG = 2_048

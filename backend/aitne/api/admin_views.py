@@ -16,8 +16,8 @@ from aitne.core.models.administration import (
 )
 from aitne.core.models.audit import AuditEntry, AuditFilter, Outcome
 from aitne.core.models.base import AskedFlag, Frozen, ProjectName, Strict, UtcTime
-from aitne.core.models.directory import UserSearch, UserSort
-from aitne.local_system.settings_source import SettingView
+from aitne.core.models.directory_search import UserSearch, UserSort
+from aitne.local_system.settings_sources import SettingView
 
 # Databases cannot compare text that contains NUL.
 _Text = Annotated[str | None, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]

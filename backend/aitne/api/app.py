@@ -13,30 +13,30 @@ from typing import cast
 from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse
 
-from aitne.api.audited import AuditMiddleware
-from aitne.api.deps import cookie_name
+from aitne.api.audit_middleware import AuditMiddleware
+from aitne.api.cluster_page_cache import ClusterPageCache
+from aitne.api.dependencies import cookie_name
+from aitne.api.edge_middleware import EdgeMiddleware
 from aitne.api.fair_share import FairShare
 from aitne.api.job_metrics import render_job_metrics
+from aitne.api.job_view_cache import JobViewCache
 from aitne.api.metrics import ApiMetrics
-from aitne.api.middleware import EdgeMiddleware
 from aitne.api.openapi import make_document
-from aitne.api.rates import RateLimits
+from aitne.api.portal_files import portal_dir, portal_router
+from aitne.api.rate_limits import RateLimits
 from aitne.api.routes import anonymous_paths, bare_app
-from aitne.api.static import portal_dir, portal_router
 from aitne.api.streaming import OpenStreams
 from aitne.api.terminal_socket import UnauthenticatedSockets
 from aitne.api.trusted_proxy import TrustedProxy
 from aitne.api.uploads import OpenUploads
-from aitne.api.written import JobViewCache
-from aitne.api.written_cluster import ClusterPageCache
-from aitne.bootstrap.platform import PlatformServices
+from aitne.bootstrap.platform_services import PlatformServices
 from aitne.core.errors import AitneError
 from aitne.core.models.event import Event
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.users.credentials import EndedCredentials
+from aitne.core.users.ended_credentials import EndedCredentials
 from aitne.services.monitoring.measurements import FRESH_S
-from aitne.services.platform.fresh import TtlCache
-from aitne.services.users.expiry import ExpiryWatch
+from aitne.services.platform.ttl_cache import TtlCache
+from aitne.services.users.credential_expiry import ExpiryWatch
 
 log = logging.getLogger(__name__)
 

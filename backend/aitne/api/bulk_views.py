@@ -13,8 +13,8 @@ from aitne.api.problems import Problem
 from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.base import Frozen, Strict, deprecated_copy
 from aitne.core.models.job_search import JobSearch
-from aitne.services.jobs.bulk import MOST, Cancelled, CancelOutcome
-from aitne.services.jobs.deletion import Deleted, DeleteOutcome
+from aitne.services.jobs.bulk_cancellation import MOST, Cancelled, CancelOutcome
+from aitne.services.jobs.job_deletion import Deleted, DeleteOutcome
 
 
 def check_selection(

@@ -22,12 +22,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from aitne.api.audited import find_actor
-from aitne.api.middleware import UPLOADS
+from aitne.api.audit_middleware import find_actor
+from aitne.api.edge_middleware import UPLOADS
 from aitne.api.problems import problem_response
 from aitne.core.errors import RateLimited
-from aitne.services.platform.secrets import hash_secret
-from aitne.services.users.identity import address_lockout_key
+from aitne.services.platform.platform_secrets import hash_secret
+from aitne.services.users.identity_service import address_lockout_key
 
 PATHS = "/api/"
 MOST_RUNNING = 8

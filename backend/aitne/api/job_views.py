@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from aitne.core.jobs.stages import Stage, list_stages
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobDescription, JobStatus
-from aitne.core.sessions.names import EntryPoint, entry_points
+from aitne.core.sessions.entry_points import EntryPoint, entry_points
 
 
 class Action(StrEnum):

@@ -15,11 +15,11 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from aitne.api.body_examples import BODY_EXAMPLES
-from aitne.api.field_words import add_descriptions
-from aitne.api.middleware import MAX_ANONYMOUS_BODY_BYTES, MAX_BODY_BYTES, MAX_QUERY_BYTES
+from aitne.api.edge_middleware import MAX_ANONYMOUS_BODY_BYTES, MAX_BODY_BYTES, MAX_QUERY_BYTES
+from aitne.api.field_descriptions import add_descriptions
 from aitne.api.problems import MEDIA_TYPE, Problem
 from aitne.api.routes import bare_app
-from aitne.core.datasets import MOST_BYTES
+from aitne.core.dataset_manifest import MOST_BYTES
 
 _DESCRIPTION = """\
 Everything the portal does, it does through this API.

@@ -10,8 +10,8 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.routing import BaseRoute
 
 from aitne import __version__
-from aitne.api import oauth, problems, validation
-from aitne.api.deps import SAFE_METHODS, limit_client_network
+from aitne.api import oauth_provider, problems, request_validation
+from aitne.api.dependencies import SAFE_METHODS, limit_client_network
 from aitne.api.routers import (
     V1,
     account,
@@ -69,7 +69,7 @@ def _make_routes() -> list[BaseRoute]:
     because FastAPI needs a tenth of a second for that."""
     together = APIRouter(
         generate_unique_id_function=_operation_id,
-        dependencies=[Depends(validation.refuse_repeated_parameters)],
+        dependencies=[Depends(request_validation.refuse_repeated_parameters)],
     )
     for part in (
         *(
@@ -96,7 +96,7 @@ def _make_routes() -> list[BaseRoute]:
             compose,
             cluster,
             events,
-            oauth,
+            oauth_provider,
             internal,
             health,
             audit,

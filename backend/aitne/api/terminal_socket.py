@@ -19,11 +19,11 @@ from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from aitne.api.problems import get_status
 from aitne.api.streaming import get_open_streams
-from aitne.bootstrap.platform import PlatformServices
+from aitne.bootstrap.platform_services import PlatformServices
 from aitne.core.errors import AitneError, InvalidInput
 from aitne.core.models.base import Strict
 from aitne.core.sessions.attach_protocol import Size, Start
-from aitne.core.validation import explain_error
+from aitne.core.validation_messages import explain_error
 from aitne.services.sessions.terminal import WINDOW_BYTES, InputAcknowledged, Terminal, TerminalExit
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 
-from aitne.api.http_protocol import HEADER_S, HttpConnection
+from aitne.api.http_connection import HEADER_S, HttpConnection
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from aitne.api.deps import Writer
+from aitne.api.dependencies import Writer
 from aitne.core.errors import RateLimited
 
 MAX_AT_ONCE = 2

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field
 
 from aitne.core.jobs.advice import Advice
-from aitne.core.jobs.failure import Failure
+from aitne.core.jobs.failure_explanation import Failure
 from aitne.core.jobs.sample_values import SampleValue
 from aitne.core.models.base import (
     AskedFlag,
@@ -22,7 +22,7 @@ from aitne.core.models.base import (
     Written,
     deprecated_copy,
 )
-from aitne.core.models.directory import ProjectSearch, UserListItem
+from aitne.core.models.directory_search import ProjectSearch, UserListItem
 from aitne.core.models.event import Event
 from aitne.core.models.job import JobType
 from aitne.core.models.job_file import JobFile
@@ -37,7 +37,7 @@ from aitne.core.retention import RetentionSettings
 from aitne.core.units import MAX_ARRAY_TASKS
 from aitne.core.users.settings import SourceName
 from aitne.services.cluster.cluster import PartitionSummary
-from aitne.services.users.passwords import MIN_CHARACTERS
+from aitne.services.users.password_rules import MIN_CHARACTERS
 from aitne.store.job_data import QueuePosition
 
 Password = Annotated[str, Field(min_length=MIN_CHARACTERS, max_length=1_024)]

@@ -11,28 +11,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aitne.adapters.account_files import OwnAccountFiles
-from aitne.adapters.accounts import OwnAccount, UnixAccounts, user_account
 from aitne.adapters.command.local import LocalCommand
-from aitne.adapters.files import OwnFiles
+from aitne.adapters.job_files import OwnFiles
 from aitne.adapters.node_software import SoftwareFolder
-from aitne.adapters.places import BrokerUserFolders, OwnUserFolders
-from aitne.adapters.schedulers._slurm.config import config_values
-from aitne.adapters.schedulers._slurm.site import Site
+from aitne.adapters.schedulers._slurm.slurm_config import config_values
+from aitne.adapters.schedulers._slurm.slurm_site import Site
+from aitne.adapters.unix_accounts import OwnAccount, UnixAccounts, user_account
+from aitne.adapters.user_folders import BrokerUserFolders, OwnUserFolders
 from aitne.core.models.limits import LimitsApplied
-from aitne.core.platform.registry import Registry
+from aitne.core.platform.plugin_registry import Registry
 from aitne.core.ports.account_files import AccountFiles
 from aitne.core.ports.accounting import Accounting
-from aitne.core.ports.accounts import Accounts
-from aitne.core.ports.attach import Attacher
+from aitne.core.ports.attacher import Attacher
 from aitne.core.ports.channel import Channel
 from aitne.core.ports.command import Command
-from aitne.core.ports.files import JobFiles
-from aitne.core.ports.identity import IdentitySource
-from aitne.core.ports.outside import OutsideJobs, OutsideScheduler
+from aitne.core.ports.identity_source import IdentitySource
+from aitne.core.ports.job_files import JobFiles
+from aitne.core.ports.outside_jobs import OutsideJobs, OutsideScheduler
 from aitne.core.ports.runtime import Runtime
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
-from aitne.core.ports.storage import Storage, UserFolders
-from aitne.core.ports.tools import Tools
+from aitne.core.ports.scheduler_tools import Tools
+from aitne.core.ports.storage_system import Storage, UserFolders
+from aitne.core.ports.unix_accounts import Accounts
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import StorageSettings
 from aitne.services.platform.secret_files import SecretFiles
@@ -59,7 +59,7 @@ def make_scheduler(settings: Settings) -> Scheduler:
         SetupError: no scheduler has that name.
     """
     if settings.broker.socket is not None:
-        from aitne.adapters.broker import BrokerScheduler
+        from aitne.adapters.broker_client import BrokerScheduler
 
         return BrokerScheduler(settings)
     make = SCHEDULERS.get(settings.scheduler)
@@ -102,7 +102,7 @@ def make_attacher(settings: Settings) -> Attacher | None:
         SetupError: there is no such scheduler.
     """
     if settings.broker.socket is not None:
-        from aitne.adapters.broker_attach import BrokerAttacher
+        from aitne.adapters.broker_attacher import BrokerAttacher
 
         return BrokerAttacher(settings)
     tools = Tools(LocalCommand(settings.slurm.command_prefix), OwnFiles())
@@ -144,7 +144,7 @@ def make_outside_jobs(settings: Settings) -> OutsideJobs | None:
     outside = make_scheduler_outside_jobs(SCHEDULERS.get(settings.scheduler), settings, tools)
     if settings.broker.socket is None or outside is None:
         return outside
-    from aitne.adapters.broker_outside import BrokerOutside
+    from aitne.adapters.broker_outside_jobs import BrokerOutside
 
     return BrokerOutside(settings)
 
@@ -199,7 +199,7 @@ def make_job_files(settings: Settings) -> JobFiles:
     directly in the calling process.
     """
     if settings.broker.socket is not None:
-        from aitne.adapters.broker import BrokerFiles
+        from aitne.adapters.broker_client import BrokerFiles
 
         return BrokerFiles(settings)
     return OwnFiles()

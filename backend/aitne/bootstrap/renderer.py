@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from aitne.adapters.node_software import SoftwareFolder, own_software, write_own_software
 from aitne.core.ports.runtime import Runtime
 from aitne.core.settings import Settings
-from aitne.services.jobs.render import Renderer
+from aitne.services.jobs.job_renderer import Renderer
 from aitne.services.platform.certificates import open_authority
 
 

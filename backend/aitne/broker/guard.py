@@ -6,12 +6,12 @@ import time
 from threading import Lock
 from uuid import UUID
 
-from aitne.adapters.accounts import UnixUser, jobs_folder, permitted_user
+from aitne.adapters.unix_accounts import UnixUser, jobs_folder, permitted_user
 from aitne.broker.config import BrokerConfig
 from aitne.core.broker.protocol import WireRequest
 from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.ports.accounting import ROOT, Change, RemoveMember
-from aitne.core.ports.files import JobLocation
+from aitne.core.ports.job_files import JobLocation
 
 _REMEMBER_S = 10.0
 """Seconds for which the result of a query to the account database (such as a directory service) is

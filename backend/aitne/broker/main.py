@@ -13,29 +13,29 @@ from pathlib import Path
 
 from aitne import __version__
 from aitne.adapters.accounting.none import NoAccounting
-from aitne.adapters.accounts import unix_user
-from aitne.adapters.broker import FilesByVerb
+from aitne.adapters.broker_client import FilesByVerb
 from aitne.adapters.command.as_user import AsUserCommand
+from aitne.adapters.unix_accounts import unix_user
 from aitne.bootstrap.adapters import (
     make_scheduler_accounting,
     make_scheduler_attacher,
     make_scheduler_outside_jobs,
     make_storages,
 )
-from aitne.broker.audit import BrokerAuditLog
+from aitne.broker.audit_log import BrokerAuditLog
 from aitne.broker.config import BrokerConfig, load_config
 from aitne.broker.guard import Guard
-from aitne.broker.handlers import Handlers, check_handlers
-from aitne.broker.helpers import Helpers
-from aitne.broker.seal import LogSeal
+from aitne.broker.log_seal import LogSeal
+from aitne.broker.per_user_helpers import Helpers
 from aitne.broker.server import BrokerServer, lock_socket, resolve_peer_uids
+from aitne.broker.verb_handlers import Handlers, check_handlers
 from aitne.broker.zygote import Zygote
-from aitne.core.broker.versions import Welcome
+from aitne.core.broker.protocol_versions import Welcome
 from aitne.core.errors import AitneError, NotAllowed, SetupError
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
-from aitne.core.ports.tools import Tools
+from aitne.core.ports.scheduler_tools import Tools
 from aitne.local_system.heartbeat import send_heartbeats
-from aitne.local_system.notify import notify_systemd
+from aitne.local_system.systemd_notification import notify_systemd
 
 _LOG = logging.getLogger("aitne.broker")
 _HOUSEKEEPING_S = 5.0

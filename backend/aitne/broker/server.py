@@ -24,22 +24,22 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from aitne import __version__
-from aitne.broker.audit import BrokerAuditLog
-from aitne.core.broker.arguments import Args
-from aitne.core.broker.errors import error_to_wire
+from aitne.broker.audit_log import BrokerAuditLog
+from aitne.core.broker.error_conversion import error_to_wire
 from aitne.core.broker.protocol import (
     MAX_REQUEST_BYTES,
     VERBS,
     BrokerRequest,
     Verb,
 )
-from aitne.core.broker.versions import (
+from aitne.core.broker.protocol_versions import (
     OLDEST_PROTOCOL,
     PROTOCOL,
     Hello,
     Welcome,
     find_common_version,
 )
+from aitne.core.broker.verb_arguments import Args
 from aitne.core.errors import (
     AitneError,
     FieldProblem,
@@ -48,7 +48,7 @@ from aitne.core.errors import (
     SetupError,
     Unavailable,
 )
-from aitne.core.validation import describe_allowed_values, describe_error
+from aitne.core.validation_messages import describe_allowed_values, describe_error
 
 _LOG = logging.getLogger("aitne.broker")
 _CREDENTIALS = struct.Struct("iII")  # struct ucred of unix(7): pid, uid, gid

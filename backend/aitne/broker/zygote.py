@@ -22,12 +22,16 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from aitne.adapters import account_files, ended_folders, files
-from aitne.adapters.looking import TimeoutExecutor, read_areas, read_paths
-from aitne.core.broker.account_files import FileArgs, ListFolderArgs, ReadPartArgs, ReadPartResult
-from aitne.core.broker.arguments import EmptyResult
-from aitne.core.broker.errors import error_to_wire
-from aitne.core.broker.outside import OutsideLogArgs
+from aitne.adapters import account_files, ended_folders, job_files
+from aitne.adapters.file_inspection import TimeoutExecutor, read_areas, read_paths
+from aitne.core.broker.account_file_verbs import (
+    FileArgs,
+    ListFolderArgs,
+    ReadPartArgs,
+    ReadPartResult,
+)
+from aitne.core.broker.error_conversion import error_to_wire
+from aitne.core.broker.outside_job_verbs import OutsideLogArgs
 from aitne.core.broker.protocol import (
     MAX_READ_BYTES,
     CreateArgs,
@@ -41,10 +45,11 @@ from aitne.core.broker.protocol import (
     TaskArgs,
     TidyResult,
 )
-from aitne.core.broker.storage import AreasArgs, AreasResult, PathsArgs, PathsResult
+from aitne.core.broker.storage_verbs import AreasArgs, AreasResult, PathsArgs, PathsResult
+from aitne.core.broker.verb_arguments import EmptyResult
 from aitne.core.errors import AitneError, InvalidInput, Unavailable
-from aitne.core.ports.files import LogChunk
-from aitne.core.ports.storage import Storage
+from aitne.core.ports.job_files import LogChunk
+from aitne.core.ports.storage_system import Storage
 from aitne.local_system.privileges import become_account
 
 _LOG = logging.getLogger("aitne.broker")
@@ -249,24 +254,24 @@ def _prctl(option: int, value: int) -> None:
 def _execute_job_file_verb(verb: str, args: dict[str, Any]) -> BaseModel:
     if verb == "create":
         create = CreateArgs.model_validate(args)
-        files.create_attempt_folder(create.place, create.files)
+        job_files.create_attempt_folder(create.place, create.files)
         return EmptyResult()
     if verb == "read_log":
         read = ReadLogArgs.model_validate(args)
         limit = min(read.limit, MAX_READ_BYTES)
         return _to_read_result(
-            files.read_log(read.place, read.task, offset=read.offset, limit=limit)
+            job_files.read_log(read.place, read.task, offset=read.offset, limit=limit)
         )
     if verb == "outside_log":
         outside = OutsideLogArgs.model_validate(args)
         limit = min(outside.limit, MAX_READ_BYTES)
         return _to_read_result(
-            files.read_outside_log(outside.log.path, offset=outside.offset, limit=limit)
+            job_files.read_outside_log(outside.log.path, offset=outside.offset, limit=limit)
         )
     if verb == "read_file":
         asked = ReadFileArgs.model_validate(args)
         limit = min(asked.limit, MAX_READ_BYTES)
-        chunk = files.read_file(asked.place, asked.name, offset=asked.offset, limit=limit)
+        chunk = job_files.read_file(asked.place, asked.name, offset=asked.offset, limit=limit)
         return ReadFileResult(part=None if chunk is None else _to_read_result(chunk))
     if verb in ("tidy", "remove"):
         place = JobLocationArgs.model_validate(args).place
@@ -275,11 +280,11 @@ def _execute_job_file_verb(verb: str, args: dict[str, Any]) -> BaseModel:
         return TidyResult(size=ended_folders.remove_unneeded_files(place))
     task = TaskArgs.model_validate(args)
     if verb == "fence":
-        return FenceResult(fence=files.read_fence(task.place, task.task))
+        return FenceResult(fence=job_files.read_fence(task.place, task.task))
     if verb == "close_fence":
-        return FenceResult(fence=files.close_fence(task.place, task.task))
+        return FenceResult(fence=job_files.close_fence(task.place, task.task))
     if verb == "outcome":
-        return OutcomeResult(outcome=files.read_outcome(task.place, task.task))
+        return OutcomeResult(outcome=job_files.read_outcome(task.place, task.task))
     raise InvalidInput(f"A helper has no verb {verb!r}.")
 
 

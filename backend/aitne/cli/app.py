@@ -10,8 +10,8 @@ import typer.core
 import typer.main
 
 from aitne import __version__
-from aitne.cli.options import DataDir, Url
-from aitne.cli.registry import CONTEXT, MARKUP, examples, registered
+from aitne.cli.command_registry import CONTEXT, MARKUP, examples, registered
+from aitne.cli.shared_options import DataDir, Url
 from aitne.cli.table import COMMANDS
 
 ALIASES = {"run": "apply", "submit": "apply", "cancel": "stop", "kill": "stop", "delete": "rm"}

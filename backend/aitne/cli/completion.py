@@ -28,7 +28,7 @@ def complete_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 def complete_unfinished_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return names and ids of the user's jobs that have not ended."""
-    from aitne.client.record import LIVE
+    from aitne.client.record_base import LIVE
 
     return _query_platform(
         ctx, lambda client: _list_job_candidates(client, incomplete, states=LIVE)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
+from aitne.cli.job_lookup import make_client
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aitne.adapters.images.build import BuildResult
+    from aitne.adapters.images.image_builder import BuildResult
     from aitne.client import Client
     from aitne.client.images import ImageRecord
     from aitne.core.settings import Settings
@@ -40,7 +40,7 @@ def load_platform_settings(client: Client) -> Settings:
     """
     from aitne.client.discovery import ask_supervisor
     from aitne.core.errors import SetupError
-    from aitne.local_system.settings import load_settings
+    from aitne.local_system.settings_loader import load_settings
 
     data_dir = client.platform.data_dir
     if data_dir is None:
@@ -84,7 +84,7 @@ def register_image(
     """Register a new image in the catalogue and return it. If the platform rejects the image, the
     files in ``build`` are removed.
     """
-    from aitne.adapters.images.store import remove_path
+    from aitne.adapters.images.image_folder import remove_path
     from aitne.core.errors import AitneError, Unavailable
 
     artifacts = [

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from aitne.adapters.images import layers, store
-from aitne.adapters.images.daemon import DOCKER, DockerDaemon
+from aitne.adapters.images import image_folder, layers
+from aitne.adapters.images.docker_daemon import DOCKER, DockerDaemon
 from aitne.cli import output
 from aitne.core.errors import Conflict, InvalidInput, NotFound, SetupError
 from aitne.core.models.image import (
@@ -60,7 +60,9 @@ def find_damage(image: ImageRecord, daemon: DockerDaemon) -> str | None:
         if artifact.runtime == DOCKER:
             if not daemon.has_image(artifact.digest):
                 return f"Docker has no image {artifact.digest}."
-        elif wrong := store.find_damage(Artifact.model_validate(artifact.raw), report_progress):
+        elif wrong := image_folder.find_damage(
+            Artifact.model_validate(artifact.raw), report_progress
+        ):
             return wrong
     return None
 
@@ -71,9 +73,9 @@ class GarbageCandidates:
     checked later."""
 
     retired: tuple[ImageRecord, ...]
-    files: tuple[store.Leftover, ...]
-    layers: tuple[store.Leftover, ...]
-    scratch: tuple[store.Leftover, ...]
+    files: tuple[image_folder.Leftover, ...]
+    layers: tuple[image_folder.Leftover, ...]
+    scratch: tuple[image_folder.Leftover, ...]
     """Temporary files of killed processes."""
 
     @property
@@ -112,15 +114,18 @@ def find_garbage(images: Sequence[ImageRecord], settings: Settings) -> GarbageCa
         retired=tuple(image for image in images if image.state == ImageState.RETIRED),
         files=tuple(_list_unknown_files(images, settings)),
         layers=tuple(
-            store.Leftover(path, store.size_of(path)) for path in layers.find_stale_folders()
+            image_folder.Leftover(path, image_folder.size_of(path))
+            for path in layers.find_stale_folders()
         ),
-        scratch=tuple(store.find_abandoned(settings.containers.tmp_dir)),
+        scratch=tuple(image_folder.find_abandoned(settings.containers.tmp_dir)),
     )
 
 
-def _list_unknown_files(images: Sequence[ImageRecord], settings: Settings) -> list[store.Leftover]:
+def _list_unknown_files(
+    images: Sequence[ImageRecord], settings: Settings
+) -> list[image_folder.Leftover]:
     known_paths = {Path(a.path) for image in images for a in image.artifacts if a.path}
-    return store.ImageFolder(settings.images_dir).find_leftovers(known_paths)
+    return image_folder.ImageFolder(settings.images_dir).find_leftovers(known_paths)
 
 
 def remove_garbage(
@@ -133,7 +138,7 @@ def remove_garbage(
         SetupError: this process may not remove a file.
     """
     removed, in_use, freed = [], [], 0
-    folder = store.ImageFolder(settings.images_dir)
+    folder = image_folder.ImageFolder(settings.images_dir)
     daemon = DockerDaemon(settings.containers.docker_url, settings.containers.tmp_dir)
     try:
         for image in candidates.retired:
@@ -155,14 +160,14 @@ def remove_garbage(
                     daemon.remove_image(artifact.digest)
                     freed += artifact.size_bytes
                 elif artifact.path is not None and folder.contains(Path(artifact.path)):
-                    freed += store.remove_path(Path(artifact.path))
+                    freed += image_folder.remove_path(Path(artifact.path))
         # The confirmation may have taken long: an image may have been registered meanwhile.
         unknown = {
             leftover.path for leftover in _list_unknown_files(client.images.list(), settings)
         }
         files = [leftover for leftover in candidates.files if leftover.path in unknown]
         for leftover in (*files, *candidates.layers, *candidates.scratch):
-            freed += store.remove_path(leftover.path)
+            freed += image_folder.remove_path(leftover.path)
             removed.append(str(leftover.path))
     except OSError as error:
         raise SetupError(

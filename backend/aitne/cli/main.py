@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from aitne.cli import quick
-from aitne.cli.arguments import move_global_options
+from aitne.cli import quick_commands
+from aitne.cli.global_options import move_global_options
 
 PROGRAM = "aitne"
 INTERRUPTED = 130
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:  # noqa: BLE001 - the outermost layer: every error ends as a sentence
-        from aitne.cli.failure import report_error
+        from aitne.cli.error_report import report_error
 
         return report_error(error, as_json="--json" in argv)
     return status
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
 def _dispatch(argv: list[str]) -> int:
     completing = f"_{PROGRAM.upper()}_COMPLETE" in os.environ
     if not completing:
-        status = quick.run_quick_command(argv)
+        status = quick_commands.run_quick_command(argv)
         if status is not None:
             return status
         argv = argv or ["--help"]

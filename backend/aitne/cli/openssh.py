@@ -9,10 +9,10 @@ import shutil
 import subprocess
 import sys
 
-from aitne.cli.lookup import find_unfinished
+from aitne.cli.job_lookup import find_unfinished
 from aitne.client import Client, Job
 from aitne.client.credentials import config_dir
-from aitne.client.record import LIVE
+from aitne.client.record_base import LIVE
 from aitne.core.errors import Conflict, InvalidInput, NotFound, SetupError
 
 DOMAIN = ".aitne"

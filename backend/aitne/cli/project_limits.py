@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, Json, ProjectArgument, Url
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, Json, ProjectArgument, Url
 from aitne.client import Client
 from aitne.client.project_records import ProjectLimitsRecord
 

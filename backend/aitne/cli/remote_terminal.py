@@ -12,7 +12,7 @@ import tty as modes
 
 from aitne.cli import output
 from aitne.client import Client, Job
-from aitne.client.terminals import OUT, TerminalConnection
+from aitne.client.terminal_connection import OUT, TerminalConnection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from aitne.client.record import Record
+from aitne.client.api_session import quote_segment
+from aitne.client.record_base import Record
 from aitne.client.records import LoginLinkRecord, Token, User, UserListItemRecord
-from aitne.client.session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from aitne.client.session import ApiSession
+    from aitne.client.api_session import ApiSession
 
 
 class SignInRecord(Record):

@@ -12,8 +12,8 @@ from aitne.client.admin_records import (
     MaintenanceRecord,
     SettingRecord,
 )
+from aitne.client.api_session import ApiSession, quote_segment
 from aitne.client.deprecation import resolve_limit
-from aitne.client.session import ApiSession, quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ progress for example, are called in another thread.
 from __future__ import annotations
 
 from aitne.client.client import Client
-from aitne.client.threads import call_in_thread, iterate_in_thread
+from aitne.client.thread_calls import call_in_thread, iterate_in_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         SettingRecord,
     )
     from aitne.client.administration import Administration, Announcements, Audit, MaintenanceSwitch
-    from aitne.client.catalog import Nodes, Templates
     from aitne.client.datasets import DatasetRecord, Datasets
     from aitne.client.discovery import Platform
     from aitne.client.downloads import Download
@@ -101,7 +100,8 @@ if TYPE_CHECKING:
     from aitne.client.secrets import SecretRecord, Secrets
     from aitne.client.sessions import Sessions
     from aitne.client.storage import JobFoldersRecord, StorageAreas, StorageViewRecord
-    from aitne.client.terminals import TerminalConnection
+    from aitne.client.templates_and_nodes import Nodes, Templates
+    from aitne.client.terminal_connection import TerminalConnection
     from aitne.client.transport import RequestTransport
     from aitne.client.trees import TreeLimitsRecord, TreeRecord, Trees
     from aitne.core.errors import AitneError

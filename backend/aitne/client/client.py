@@ -9,7 +9,7 @@ from aitne.client.administration import (
     Audit,
     MaintenanceSwitch,
 )
-from aitne.client.catalog import Nodes, Templates
+from aitne.client.api_session import ApiSession
 from aitne.client.datasets import Datasets
 from aitne.client.discovery import Platform, find_platform
 from aitne.client.events import follow_events
@@ -21,9 +21,9 @@ from aitne.client.preferences import Preferences
 from aitne.client.projects import Projects
 from aitne.client.records import CurrentUserRecord, Event
 from aitne.client.secrets import Secrets
-from aitne.client.session import ApiSession
 from aitne.client.sessions import Sessions
 from aitne.client.storage import StorageAreas
+from aitne.client.templates_and_nodes import Nodes, Templates
 from aitne.client.trees import Trees
 
 TYPE_CHECKING = False

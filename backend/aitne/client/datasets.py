@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from aitne.client.record import Record
-from aitne.client.session import quote_segment
+from aitne.client.api_session import quote_segment
+from aitne.client.record_base import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from aitne.client.session import ApiSession
+    from aitne.client.api_session import ApiSession
 
 CHECK_S = 300.0
 """Timeout of requests in seconds, long because the platform reads a manifest completely before it
@@ -90,8 +90,8 @@ class Datasets:
 
         Raises ``NotFound``, ``Unavailable``, or ``InvalidInput`` if the received text is damaged.
         """
-        from aitne.client.http import ConnectionFailed
-        from aitne.core.datasets import MOST_BYTES, decompress_manifest
+        from aitne.client.http_transport import ConnectionFailed
+        from aitne.core.dataset_manifest import MOST_BYTES, decompress_manifest
         from aitne.core.errors import Unavailable
 
         path = f"{self._resolve_path(reference)}/manifest"
@@ -145,7 +145,7 @@ class Datasets:
         ``digest`` is the SHA-256 of ``text``. Raises ``InvalidInput``, ``RateLimited``,
         ``Unavailable``.
         """
-        from aitne.core.datasets import compress_manifest
+        from aitne.core.dataset_manifest import compress_manifest
 
         self._session.request_body(
             "PUT",

@@ -22,7 +22,7 @@ import os
 import socket
 
 from aitne.client import credentials
-from aitne.core.sessions import session_tokens
+from aitne.core.sessions import session_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,14 +173,16 @@ def ask_supervisor(data_dir: str, verb: str) -> dict[str, Any] | None:
 def _find_environment_token() -> str | None:
     """Return the token in ``AITNE_TOKEN``; None if there is none, or only a session token."""
     token = os.environ.get("AITNE_TOKEN") or None
-    return None if token is None or token.startswith(session_tokens.PREFIX) else token
+    return None if token is None or token.startswith(session_variables.PREFIX) else token
 
 
 def _session_url() -> str | None:
     """Return the address for which ``AITNE_TOKEN`` is a session token; None outside sessions."""
     url, token = os.environ.get("AITNE_URL"), os.environ.get("AITNE_TOKEN", "")
     return (
-        credentials.normalize_url(url) if url and token.startswith(session_tokens.PREFIX) else None
+        credentials.normalize_url(url)
+        if url and token.startswith(session_variables.PREFIX)
+        else None
     )
 
 
@@ -197,7 +199,7 @@ def _make_platform_at_url(url: str, token: str | None, source: str) -> Platform:
     if address == _session_url():
         token = token or os.environ["AITNE_TOKEN"]
     if address == credentials.normalize_url(os.environ.get("AITNE_URL", "")):
-        ca_file = ca_file or os.environ.get(session_tokens.CA_FILE) or None
+        ca_file = ca_file or os.environ.get(session_variables.CA_FILE) or None
     return Platform(address, token, source=source, ca_file=ca_file)
 
 

@@ -12,10 +12,10 @@ import time
 from email.utils import parsedate_to_datetime
 from urllib.parse import quote, unquote_to_bytes
 
-from aitne.client.http import ConnectionFailed
+from aitne.client.api_session import RequestBackoff, quote_segment
+from aitne.client.http_transport import ConnectionFailed
 from aitne.client.manifests import Progress
 from aitne.client.part_file import LocalFileError, PartFile, open_part_file
-from aitne.client.session import RequestBackoff, quote_segment
 from aitne.core.errors import AitneError, Conflict, InvalidInput, NotAuthenticated, NotFound
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from aitne.client.session import ApiSession
+    from aitne.client.api_session import ApiSession
     from aitne.client.transport import Reply
 
 SILENCE_S = 120.0

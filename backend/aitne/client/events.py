@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 
-from aitne.client.http import ConnectionFailed
+from aitne.client.api_session import RequestBackoff
+from aitne.client.http_transport import ConnectionFailed
 from aitne.client.records import Event
-from aitne.client.session import RequestBackoff
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from aitne.client.session import ApiSession
+    from aitne.client.api_session import ApiSession
     from aitne.client.transport import Reply
 
 SILENCE_S = 40.0

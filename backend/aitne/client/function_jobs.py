@@ -11,18 +11,18 @@ import sys
 import zipfile
 from pathlib import Path
 
+from aitne.client.api_session import quote_segment
 from aitne.client.pickling import NotPicklableError, dumps
-from aitne.client.session import quote_segment
+from aitne.core.byte_sizes import describe_bytes
 from aitne.core.bytecode import compile_bytecode
 from aitne.core.errors import InvalidInput, NotFound
-from aitne.core.sizes import describe_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from aitne.client.session import ApiSession
+    from aitne.client.api_session import ApiSession
     from aitne.client.trees import Trees
 
 FOLDER = ".aitne-function"
@@ -215,8 +215,8 @@ def _library() -> bytes:
 
     own, pickler = Path(__file__).parents[1], Path(cloudpickle.__file__).parent
     core = (
-        *("__init__", "bytecode", "datasets", "errors", "sizes", "trees"),
-        *("sessions/__init__", "sessions/session_tokens"),
+        *("__init__", "bytecode", "dataset_manifest", "errors", "byte_sizes", "tree_document"),
+        *("sessions/__init__", "sessions/session_variables"),
     )
     files = [
         own / "__init__.py",

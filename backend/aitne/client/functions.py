@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any, TypeVar
 
+    from aitne.client.api_session import ApiSession
     from aitne.client.futures import Future, FutureArray
     from aitne.client.job_watcher import JobWatcher
     from aitne.client.jobs import Jobs
     from aitne.client.records import Job
-    from aitne.client.session import ApiSession
     from aitne.client.trees import Trees
 
     T = TypeVar("T")

@@ -20,7 +20,7 @@ from aitne.client.job_errors import (
 )
 from aitne.client.pickling import loads
 from aitne.client.records import Job
-from aitne.client.threads import call_in_thread
+from aitne.client.thread_calls import call_in_thread
 from aitne.core.errors import AitneError, Conflict, NotFound
 
 if TYPE_CHECKING:

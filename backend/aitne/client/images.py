@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from aitne.client.record import Record
-from aitne.client.session import quote_segment
+from aitne.client.api_session import quote_segment
+from aitne.client.record_base import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from aitne.client.session import ApiSession
+    from aitne.client.api_session import ApiSession
 
 CHECK_S = 900.0
 """Timeout of requests in seconds, long because the platform reads a new image's files completely

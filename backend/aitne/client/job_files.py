@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from aitne.client.record import Record
+from aitne.client.api_session import quote_segment
+from aitne.client.record_base import Record
 from aitne.client.runs import WrittenFilesRecord
-from aitne.client.session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
 
+    from aitne.client.api_session import ApiSession
     from aitne.client.downloads import Download
     from aitne.client.manifests import Progress
-    from aitne.client.session import ApiSession
 
 
 class StoredFileRecord(Record):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from aitne.client.http import SILENCE, ConnectionFailed
+from aitne.client.api_session import RequestBackoff, quote_segment
+from aitne.client.http_transport import SILENCE, ConnectionFailed
 from aitne.client.records import Job
-from aitne.client.session import RequestBackoff, quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from aitne.client.session import ApiSession
+    from aitne.client.api_session import ApiSession
 
 FOLLOW_SILENCE_S = 60.0
 REOPEN_S = 0.5

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 
+from aitne.client.api_session import quote_segment
 from aitne.client.events import follow_events
-from aitne.client.record import TERMINAL
+from aitne.client.record_base import TERMINAL
 from aitne.client.records import Job
-from aitne.client.session import quote_segment
 from aitne.core.errors import AitneError, Unavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from aitne.client.api_session import ApiSession
     from aitne.client.records import Event
-    from aitne.client.session import ApiSession
 
     Ended = Callable[[Job | AitneError], None]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import builtins
 import json
 
+from aitne.client.api_session import make_idempotency_key, quote_segment
 from aitne.client.deprecation import resolve_limit, warn_renamed
 from aitne.client.events import follow_events
 from aitne.client.job_files import FilesOfJobs
 from aitne.client.job_logs import JobLogs
-from aitne.client.record import LIVE
+from aitne.client.record_base import LIVE
 from aitne.client.records import AdviceRecord, Event, FailureRecord, Job, Plan, QueuePositionRecord
 from aitne.client.runs import Runs
-from aitne.client.session import make_idempotency_key, quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from aitne.client.session import ApiSession
-    from aitne.client.terminals import TerminalConnection
+    from aitne.client.api_session import ApiSession
+    from aitne.client.terminal_connection import TerminalConnection
     from aitne.core.errors import AitneError
 
 FILES_AT_ONCE = 100
@@ -126,7 +126,7 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
             Conflict: the job does not run.
             Unreachable: the platform does not answer.
         """
-        from aitne.client.terminals import attach
+        from aitne.client.terminal_connection import attach
 
         return attach(
             self._session, job_id, argv, node=node, tty=tty, rows=rows, cols=cols, term=term
@@ -140,7 +140,7 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
 
         Raises the errors of ``attach``; ``Conflict`` also if the node has no OpenSSH server.
         """
-        from aitne.client.terminals import attach_ssh
+        from aitne.client.terminal_connection import attach_ssh
 
         return attach_ssh(self._session, job_id, public_key, node=node)
 

@@ -19,10 +19,10 @@ import hashlib
 import os
 import stat
 
-from aitne.client.hashing import HashedFile, HashTask, hash_files
-from aitne.client.journal import Journal
-from aitne.client.tree import BROKEN, CHANGED, UNREADABLE, Tree, TreeProblem, scan_folder
-from aitne.core.datasets import (
+from aitne.client.checksum_journal import Journal
+from aitne.client.file_hashing import HashedFile, HashTask, hash_files
+from aitne.client.folder_scan import BROKEN, CHANGED, UNREADABLE, Tree, TreeProblem, scan_folder
+from aitne.core.dataset_manifest import (
     Entry,
     ManifestFile,
     ManifestLink,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from aitne.client.hashing import Outcome
+    from aitne.client.file_hashing import Outcome
 
     Listener = Callable[["Progress"], None]
 

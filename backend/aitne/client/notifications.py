@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from aitne.client.api_session import quote_segment
 from aitne.client.deprecation import resolve_limit, warn_renamed
-from aitne.client.record import Record
+from aitne.client.record_base import Record
 from aitne.client.records import Job
-from aitne.client.session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from aitne.client.session import ApiSession
+    from aitne.client.api_session import ApiSession
 
 
 class NotificationRecord(Record):

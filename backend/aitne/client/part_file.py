@@ -7,7 +7,7 @@ import hashlib
 import os
 from contextlib import contextmanager, suppress
 
-from aitne.client.session import quote_segment
+from aitne.client.api_session import quote_segment
 from aitne.core.errors import AitneError
 
 TYPE_CHECKING = False

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from aitne.client.session import quote_segment
+from aitne.client.api_session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from aitne.client.session import ApiSession
+    from aitne.client.api_session import ApiSession
 
 
 class Preferences:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from aitne.client.record import Record
+from aitne.client.record_base import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

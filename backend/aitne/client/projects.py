@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aitne.client.api_session import quote_segment
 from aitne.client.deprecation import resolve_limit, warn_renamed
 from aitne.client.project_records import (
     BalanceRecord,
@@ -16,7 +17,6 @@ from aitne.client.project_records import (
     UsageReportRecord,
     WaitingJobRecord,
 )
-from aitne.client.session import quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from aitne.client.session import ApiSession
+    from aitne.client.api_session import ApiSession
 
 
 class Projects:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from aitne.client.record import GpuBase, JobBase, Record
+from aitne.client.record_base import GpuBase, JobBase, Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

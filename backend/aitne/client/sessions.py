@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from aitne.client.record import LIVE
+from aitne.client.api_session import make_idempotency_key, quote_segment
+from aitne.client.record_base import LIVE
 from aitne.client.records import Job, Plan
-from aitne.client.session import make_idempotency_key, quote_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from aitne.client.api_session import ApiSession
     from aitne.client.jobs import Jobs
-    from aitne.client.session import ApiSession
 
 
 class Sessions:

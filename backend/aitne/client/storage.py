@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from aitne.client.record import Record
+from aitne.client.record_base import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from aitne.client.session import ApiSession
+    from aitne.client.api_session import ApiSession
 
 
 class AreaRecord(Record):

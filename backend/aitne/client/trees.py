@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from aitne.client.record import Record
-from aitne.client.session import quote_segment
+from aitne.client.api_session import quote_segment
+from aitne.client.record_base import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from aitne.client.api_session import ApiSession
     from aitne.client.manifests import Progress
-    from aitne.client.session import ApiSession
     from aitne.client.working_tree import WorkingTree
 
 BATCH_BYTES = 4 << 20
@@ -83,7 +83,7 @@ class Trees:
         from aitne.client.manifests import Progress
         from aitne.client.working_tree import WorkingTree, read_working_tree
         from aitne.core.errors import Conflict
-        from aitne.core.trees import JobTree, compute_tree_digest, serialize_tree
+        from aitne.core.tree_document import JobTree, compute_tree_digest, serialize_tree
 
         working_tree = WorkingTree(b"", JobTree((), (), None, None), files)
         if folder is not None:

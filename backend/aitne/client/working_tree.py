@@ -8,18 +8,18 @@ import os
 import stat
 import subprocess
 
-from aitne.client.hashing import HashedFile, HashTask, hash_files
-from aitne.client.tree import TreeProblem, make_stamp, make_unreadable_problem
-from aitne.core.datasets import check_path, check_target, escape_path
+from aitne.client.file_hashing import HashedFile, HashTask, hash_files
+from aitne.client.folder_scan import TreeProblem, make_stamp, make_unreadable_problem
+from aitne.core.byte_sizes import describe_bytes
+from aitne.core.dataset_manifest import check_path, check_target, escape_path
 from aitne.core.errors import InvalidInput
-from aitne.core.sizes import describe_bytes
-from aitne.core.trees import JobTree, TreeFile, TreeLink
+from aitne.core.tree_document import JobTree, TreeFile, TreeLink
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from aitne.client.tree import Stamp
+    from aitne.client.folder_scan import Stamp
 
 IGNORE_FILE = ".aitneignore"
 GIT_S = 60.0

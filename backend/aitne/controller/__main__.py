@@ -12,15 +12,15 @@ import logging
 import signal
 import sys
 
-from aitne.bootstrap.controller import build_controller
-from aitne.bootstrap.platform import build_platform
-from aitne.controller.lock import hold_lock, make_holder_name
+from aitne.bootstrap.controller_parts import build_controller
+from aitne.bootstrap.platform_services import build_platform
+from aitne.controller.controller_lock import hold_lock, make_holder_name
 from aitne.core.errors import AitneError
 from aitne.core.settings import Settings
 from aitne.local_system import held_start
 from aitne.local_system.heartbeat import send_heartbeats
-from aitne.local_system.settings import load_settings
-from aitne.services.users.isolation import list_isolation_warnings
+from aitne.local_system.settings_loader import load_settings
+from aitne.services.users.isolation_warnings import list_isolation_warnings
 
 DRAIN_TIMEOUT_S = 30.0
 

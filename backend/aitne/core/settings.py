@@ -13,15 +13,15 @@ from pydantic import Field, field_validator, model_validator
 
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.models.base import LARGEST_UID, MemoryBytes, Seconds, Strict, UserName
-from aitne.core.models.topology import TopologyOrigin
+from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.notifications.settings import IdleSettings, MailSettings, WebhookSettings
 from aitne.core.platform.backup_settings import BackupSettings
-from aitne.core.platform.own_accounts import broker_dir
+from aitne.core.platform.broker_folder import broker_dir
 from aitne.core.platform.tls_settings import TlsSettings
 from aitne.core.ports.scheduler import SchedulerCapabilities, get_scheduler_capabilities
 from aitne.core.projects.settings import ProjectSettings
 from aitne.core.retention import RetentionSettings
-from aitne.core.sessions.hosts import WILDCARD, check_wildcard_url
+from aitne.core.sessions.host_names import WILDCARD, check_wildcard_url
 from aitne.core.storage.settings import ContainerSettings, StorageSettings, TreeSettings
 from aitne.core.users.settings import AuditSettings, AuthSettings, RateSettings
 

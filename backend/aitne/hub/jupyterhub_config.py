@@ -101,7 +101,7 @@ hub.cookie_host_prefix_enabled = user_domains
 confine_cookies(host_prefix=user_domains)
 if user_domains:
     hub.subdomain_host = sessions_url
-    hub.subdomain_hook = load_core_module("sessions", "hosts").make_host_name
+    hub.subdomain_hook = load_core_module("sessions", "host_names").make_host_name
     # Over http, which browsers treat as secure on localhost, a server would not set it by itself.
     tornado_settings["cookie_options"] = {"secure": True}
 hub.token_expires_in_max_seconds = login_s

@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from aitne.core.audit import AuditChain
-from aitne.core.cells import escape_cell
+from aitne.core.audit_chain import AuditChain
 from aitne.core.errors import StoreUnavailable
 from aitne.core.models.audit import AuditCheck, AuditDraft, AuditEntry, AuditFilter, Outcome
 from aitne.core.models.user import Actor
+from aitne.core.spreadsheet_cells import escape_cell
 from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.store import Store
 from aitne.store.paging import Page

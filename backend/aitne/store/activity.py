@@ -12,11 +12,11 @@ from sqlalchemy import and_, select, update
 from aitne.core.models.job import Job
 from aitne.core.models.notification import SessionActivity
 from aitne.store import tables
-from aitne.store.base import StorePart, require_epoch
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.notification_tables import activity as _activity
-from aitne.store.portable import insert_if_absent
+from aitne.store.portable_sql import insert_if_absent
 from aitne.store.rows import JOB_COLUMNS, job_of
+from aitne.store.store_part import StorePart, require_epoch
 
 _jobs = tables.jobs
 _FIELDS = [_activity.c[name] for name in SessionActivity.model_fields]

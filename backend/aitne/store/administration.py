@@ -15,11 +15,11 @@ from aitne.store.admin_tables import announcements as _announcements
 from aitne.store.admin_tables import dismissals as _dismissals
 from aitne.store.admin_tables import maintenance as _maintenance
 from aitne.store.admin_tables import node_history as _history
-from aitne.store.base import Check, StorePart
 from aitne.store.cluster import CLUSTER
-from aitne.store.engine import Transaction
+from aitne.store.database import Transaction
 from aitne.store.paging import Page
-from aitne.store.portable import insert_if_absent, upsert
+from aitne.store.portable_sql import insert_if_absent, upsert
+from aitne.store.store_part import Check, StorePart
 
 ANNOUNCED = "announcement.changed"
 MAINTAINED = "maintenance.changed"

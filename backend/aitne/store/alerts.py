@@ -9,9 +9,9 @@ from sqlalchemy import Delete, Update, and_, delete, func, or_, select, update
 
 from aitne.core.models.alert import AlertStatus, PlatformAlert
 from aitne.store.admin_tables import alerts as _alerts
-from aitne.store.base import MOST_IDS, StorePart, batched
-from aitne.store.engine import Transaction
-from aitne.store.portable import upsert
+from aitne.store.database import Transaction
+from aitne.store.portable_sql import upsert
+from aitne.store.store_part import MOST_IDS, StorePart, batched
 
 ALERT_CHANGED = "alert.changed"
 # Twice the interval at which Alertmanager repeats an alert that fires (repeat_interval in

@@ -12,8 +12,8 @@ from sqlalchemy import and_, or_, select
 from aitne.core.jobs.arrays import task_group_id, task_id
 from aitne.core.models.job import Job
 from aitne.store import tables
-from aitne.store.base import StorePart
 from aitne.store.rows import JOB_COLUMNS, job_of
+from aitne.store.store_part import StorePart
 from aitne.store.task_groups import expand_rows, indices_of, lock_jobs
 
 _jobs = tables.jobs

@@ -12,8 +12,8 @@ from aitne.core.models.audit import AuditDraft, AuditEntry, AuditFilter
 from aitne.core.models.preferences import MODELS
 from aitne.store import paging
 from aitne.store.audit_tables import audit as _audit
-from aitne.store.base import StorePart
 from aitne.store.paging import Page
+from aitne.store.store_part import StorePart
 
 _ADD = insert(_audit)
 _LAST = select(_audit.c.id, _audit.c.hash).order_by(_audit.c.id.desc()).limit(1)

@@ -18,13 +18,13 @@ from aitne.store import node_history, tables
 from aitne.store.admin_tables import cluster_load, partition_load
 from aitne.store.admin_tables import node_history as _node_history
 from aitne.store.alerts import make_old_alerts_delete
-from aitne.store.base import StorePart, require_epoch
-from aitne.store.engine import Transaction
-from aitne.store.load import LOAD_KEPT
+from aitne.store.cluster_load import LOAD_KEPT
+from aitne.store.database import Transaction
 from aitne.store.outside_jobs import prune_outside_jobs
-from aitne.store.portable import upsert
+from aitne.store.portable_sql import upsert
 from aitne.store.rows import event_of, node_data, node_of
 from aitne.store.sign_in_tables import attempts, lockouts, secrets
+from aitne.store.store_part import StorePart, require_epoch
 
 _nodes = tables.nodes
 _clusters = tables.clusters

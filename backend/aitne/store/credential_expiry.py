@@ -10,11 +10,11 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, delete, func, or_, select, update
 
 from aitne.core.models.sign_in import HubLogout
-from aitne.core.users.credentials import impersonation_id
+from aitne.core.users.ended_credentials import impersonation_id
 from aitne.store import sign_in_tables, tables
-from aitne.store.base import StorePart
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.sign_ins import valid_at
+from aitne.store.store_part import StorePart
 
 _users = tables.users
 _jobs = tables.jobs

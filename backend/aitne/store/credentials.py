@@ -12,11 +12,11 @@ from sqlalchemy.exc import IntegrityError
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.user import Token, User
 from aitne.store import sign_in_tables, tables
-from aitne.store.base import StorePart
-from aitne.store.portable import upsert
+from aitne.store.portable_sql import upsert
 from aitne.store.rows import token_of, user_of
 from aitne.store.security_events import append_security_event
 from aitne.store.sign_ins import make_hub_logout_update
+from aitne.store.store_part import StorePart
 
 _users = tables.users
 _sessions = sign_in_tables.web_sessions

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, func, select
 
-from aitne.store.engine import Database
-from aitne.store.faults import convert_database_errors
+from aitne.store.database import Database
+from aitne.store.database_address import parse_address
+from aitne.store.database_faults import convert_database_errors
 from aitne.store.migrate import read_revision
 from aitne.store.tables import jobs
-from aitne.store.urls import parse_address
 
 
 @dataclass(frozen=True, slots=True)

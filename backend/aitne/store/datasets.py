@@ -12,9 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.dataset import Dataset
-from aitne.store import catalog_tables, tables
-from aitne.store.base import StorePart
-from aitne.store.catalog_rows import (
+from aitne.store import catalogue_tables, tables
+from aitne.store.catalogue_rows import (
     Reader,
     Version,
     grant_to_projects,
@@ -22,11 +21,12 @@ from aitne.store.catalog_rows import (
     lock_version,
     require_projects,
 )
-from aitne.store.engine import Transaction
-from aitne.store.portable import insert_if_absent
+from aitne.store.database import Transaction
+from aitne.store.portable_sql import insert_if_absent
+from aitne.store.store_part import StorePart
 
-_datasets = catalog_tables.datasets
-_dataset_projects = catalog_tables.dataset_projects
+_datasets = catalogue_tables.datasets
+_dataset_projects = catalogue_tables.dataset_projects
 DATASET_CHANGED = "dataset.changed"
 _DATASET_FIELDS = {column.name for column in _datasets.c}
 

@@ -36,11 +36,11 @@ from aitne.core.models.project import Retention
 from aitne.core.retention import FAILURES, KeepTimes
 from aitne.local_system.state_file import parse_state_document
 from aitne.store import tables
-from aitne.store.base import MOST_IDS, StorePart, batched, require_epoch
-from aitne.store.engine import Transaction
+from aitne.store.database import Transaction
 from aitne.store.group_tables import deleted_runs
 from aitne.store.job_writes import append_job_event, lock_job_rows, update_jobs
 from aitne.store.jobs import LIVE_STATES
+from aitne.store.store_part import MOST_IDS, StorePart, batched, require_epoch
 from aitne.store.task_groups import find_tasks
 
 DELETED = "job.deleted"

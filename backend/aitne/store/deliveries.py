@@ -14,7 +14,9 @@ from sqlalchemy.exc import IntegrityError
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.notification import WEBHOOK, Delivery, DeliveryState, NewDelivery, Webhook
 from aitne.store import notification_tables as tables
-from aitne.store.base import (
+from aitne.store.database import Transaction
+from aitne.store.notifications import delivery_row
+from aitne.store.store_part import (
     MOST_IDS,
     Check,
     DueItems,
@@ -23,8 +25,6 @@ from aitne.store.base import (
     lease_due_rows,
     require_epoch,
 )
-from aitne.store.engine import Transaction
-from aitne.store.notifications import delivery_row
 
 _webhooks = tables.webhooks
 _deliveries = tables.deliveries

@@ -8,8 +8,8 @@ from sqlalchemy import case, delete, func, insert, select, update
 
 from aitne.core.errors import RateLimited
 from aitne.core.models.sign_in import DeviceLoginRequest
-from aitne.store.base import StorePart
 from aitne.store.sign_in_tables import device_logins as _logins
+from aitne.store.store_part import StorePart
 
 _COLUMNS = [_logins.c[name] for name in DeviceLoginRequest.model_fields]
 _RETRY_S = 60.0

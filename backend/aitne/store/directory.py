@@ -8,14 +8,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, literal, or_, select
 
-from aitne.core.models.directory import ProjectSearch, UserListItem, UserSearch, UserSort
+from aitne.core.models.directory_search import ProjectSearch, UserListItem, UserSearch, UserSort
 from aitne.core.models.project import ProjectState
 from aitne.core.models.user import Project
 from aitne.store import paging, tables
-from aitne.store.base import StorePart
 from aitne.store.column_types import UtcDateTime
 from aitne.store.paging import Page
 from aitne.store.project_rows import project_of
+from aitne.store.store_part import StorePart
 
 _users = tables.users
 _projects = tables.projects

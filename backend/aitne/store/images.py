@@ -12,9 +12,8 @@ from sqlalchemy import Column, RowMapping, Select, and_, delete, func, insert, s
 
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.image import Artifact, Image, ImageState
-from aitne.store import catalog_tables, tables
-from aitne.store.base import StorePart
-from aitne.store.catalog_rows import (
+from aitne.store import catalogue_tables, tables
+from aitne.store.catalogue_rows import (
     Reader,
     Version,
     columns_of_table,
@@ -23,13 +22,14 @@ from aitne.store.catalog_rows import (
     lock_version,
     require_projects,
 )
-from aitne.store.engine import Transaction
+from aitne.store.database import Transaction
 from aitne.store.jobs import LIVE_STATES
-from aitne.store.portable import insert_if_absent
+from aitne.store.portable_sql import insert_if_absent
+from aitne.store.store_part import StorePart
 
-_images = catalog_tables.images
-_artifacts = catalog_tables.image_artifacts
-_image_projects = catalog_tables.image_projects
+_images = catalogue_tables.images
+_artifacts = catalogue_tables.image_artifacts
+_image_projects = catalogue_tables.image_projects
 _jobs = tables.jobs
 
 IMAGE_CHANGED = "image.changed"

@@ -19,12 +19,12 @@ from aitne.core.models.job import Job
 from aitne.core.models.sample import Sample
 from aitne.core.units import parse_array
 from aitne.store import tables
-from aitne.store.base import StorePart
 from aitne.store.job_folders import FOLDER
 from aitne.store.jobs import LIVE_STATES
-from aitne.store.portable import insert_if_absent, upsert
+from aitne.store.portable_sql import insert_if_absent, upsert
 from aitne.store.rows import JOB_COLUMNS, event_of, job_of, sample_of
 from aitne.store.snapshots import PLACEMENT, SNAPSHOT, SWEEP
+from aitne.store.store_part import StorePart
 from aitne.store.task_groups import SPLIT
 
 _jobs = tables.jobs

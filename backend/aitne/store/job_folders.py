@@ -12,11 +12,11 @@ from sqlalchemy import func, select, update
 
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job
-from aitne.core.ports.files import FolderSize
+from aitne.core.ports.job_files import FolderSize
 from aitne.store import tables
-from aitne.store.base import StorePart, require_epoch
 from aitne.store.job_writes import append_job_event, lock_job_rows, update_jobs
 from aitne.store.rows import JOB_COLUMNS, job_of
+from aitne.store.store_part import StorePart, require_epoch
 
 FOLDER = "job.folder"
 """Kind of the event that a job's folder was measured; it is not shown in the job's history."""

@@ -15,7 +15,7 @@ from aitne.core.models.job import Job
 from aitne.core.models.job_search import JobSort
 from aitne.store import paging, tables
 from aitne.store.column_types import UtcDateTime
-from aitne.store.portable import make_unix_seconds
+from aitne.store.portable_sql import make_unix_seconds
 from aitne.store.rows import fold_case, job_of
 from aitne.store.task_groups import indices_of
 

@@ -18,8 +18,7 @@ from aitne.core.jobs.states import WAITING, JobState, TerminationReason
 from aitne.core.models.job import Job
 from aitne.core.units import parse_array
 from aitne.store import tables
-from aitne.store.base import StorePart, require_epoch
-from aitne.store.engine import Transaction
+from aitne.store.database import Transaction
 from aitne.store.job_writes import (
     check_attempt_and_version,
     lock_job,
@@ -35,6 +34,7 @@ from aitne.store.outbox import (
     find_longest_requested_limit,
     find_queued_jobs,
 )
+from aitne.store.store_part import StorePart, require_epoch
 from aitne.store.task_groups import indices_of, split_tasks
 
 _jobs = tables.jobs

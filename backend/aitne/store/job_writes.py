@@ -15,11 +15,11 @@ from aitne.core.jobs.arrays import array_state, task_group_id
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job
 from aitne.store import tables
-from aitne.store.base import MOST_IDS, batched
-from aitne.store.engine import Transaction
+from aitne.store.database import Transaction
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.outbox import release_outbox_items
 from aitne.store.rows import JOB_COLUMNS, columns_of, event_data, job_of
+from aitne.store.store_part import MOST_IDS, batched
 from aitne.store.task_groups import lock_jobs
 
 _jobs = tables.jobs

@@ -15,10 +15,10 @@ from aitne.core.jobs.states import ACTIVE, LIVE, JobState
 from aitne.core.models.job import Job, JobFilter, JobOrigin
 from aitne.core.models.job_search import JobSort
 from aitne.store import tables
-from aitne.store.base import MOST_IDS, StorePart, batched
 from aitne.store.job_order import Order
 from aitne.store.paging import Page
 from aitne.store.rows import JOB_COLUMNS, fold_case, job_of
+from aitne.store.store_part import MOST_IDS, StorePart, batched
 from aitne.store.task_groups import find_tasks
 
 _jobs = tables.jobs

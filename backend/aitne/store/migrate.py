@@ -10,8 +10,8 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aitne.core.errors import SetupError
-from aitne.store.engine import MIGRATION_LOCK, Database
-from aitne.store.faults import convert_startup_errors
+from aitne.store.database import MIGRATION_LOCK, Database
+from aitne.store.database_faults import convert_startup_errors
 from aitne.store.migrations import HEAD
 
 SCRIPTS = Path(__file__).with_name("migrations")

@@ -14,7 +14,7 @@ from sqlalchemy import insert
 
 from aitne.core.models.node import NodeState
 from aitne.store.admin_tables import node_history
-from aitne.store.engine import Transaction
+from aitne.store.database import Transaction
 
 UP = "up"
 GONE = "gone"

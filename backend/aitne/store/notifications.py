@@ -22,10 +22,10 @@ from aitne.core.models.user import Role
 from aitne.local_system.state_file import parse_state_document
 from aitne.store import notification_tables as tables
 from aitne.store import paging
-from aitne.store.base import MOST_IDS, Check, StorePart, batched, require_epoch
-from aitne.store.engine import Transaction
+from aitne.store.database import Transaction
 from aitne.store.paging import Page
-from aitne.store.portable import insert_if_absent, upsert
+from aitne.store.portable_sql import insert_if_absent, upsert
+from aitne.store.store_part import MOST_IDS, Check, StorePart, batched, require_epoch
 from aitne.store.tables import members, users
 
 _notifications = tables.notifications

@@ -11,10 +11,10 @@ from sqlalchemy import delete, func, insert, or_, select
 
 from aitne.core.models.job import Job, JobOrigin
 from aitne.store import tables
-from aitne.store.base import MOST_IDS, StorePart, batched, require_epoch
-from aitne.store.engine import Transaction
+from aitne.store.database import Transaction
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.rows import JOB_COLUMNS, event_data, job_of, row_of
+from aitne.store.store_part import MOST_IDS, StorePart, batched, require_epoch
 
 MOST_ENDED = 2_000
 """Maximum number of ended jobs that are kept of each user, among those not submitted through the

@@ -8,9 +8,9 @@ from sqlalchemy import Select, select
 from sqlalchemy.exc import IntegrityError
 
 from aitne.core.errors import NotFound
-from aitne.store.base import Check, StorePart
-from aitne.store.portable import upsert
+from aitne.store.portable_sql import upsert
 from aitne.store.preference_tables import preferences
+from aitne.store.store_part import Check, StorePart
 
 
 class PreferenceStore(StorePart):

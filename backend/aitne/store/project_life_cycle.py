@@ -22,10 +22,9 @@ from aitne.core.models.project import (
 )
 from aitne.core.models.user import Project
 from aitne.store import tables
-from aitne.store.base import Check, StorePart, require_epoch
-from aitne.store.engine import Transaction
+from aitne.store.database import Transaction
 from aitne.store.invitations import revoke_invitations_by
-from aitne.store.portable import upsert
+from aitne.store.portable_sql import upsert
 from aitne.store.project_rows import (
     MANAGERS,
     REQUESTED,
@@ -37,6 +36,7 @@ from aitne.store.project_rows import (
     read_limits,
     read_project,
 )
+from aitne.store.store_part import Check, StorePart, require_epoch
 
 _projects = tables.projects
 _members = tables.members

@@ -16,7 +16,7 @@ from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Project
 from aitne.local_system.state_file import parse_state_document
 from aitne.store import tables
-from aitne.store.engine import Transaction
+from aitne.store.database import Transaction
 
 _projects = tables.projects
 _members = tables.members

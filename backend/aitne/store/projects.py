@@ -14,10 +14,9 @@ from aitne.core.models.limits import Limits, LimitUsage, Membership, ProjectLaye
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Project
 from aitne.store import tables
-from aitne.store.base import Check, StorePart, require_epoch
-from aitne.store.engine import Transaction
+from aitne.store.database import Transaction
 from aitne.store.invitations import revoke_invitations_by
-from aitne.store.portable import insert_if_absent, upsert
+from aitne.store.portable_sql import insert_if_absent, upsert
 from aitne.store.project_life_cycle import INVITED, check_manager_remains
 from aitne.store.project_rows import (
     MANAGERS,
@@ -29,6 +28,7 @@ from aitne.store.project_rows import (
     project_row,
     read_limits,
 )
+from aitne.store.store_part import Check, StorePart, require_epoch
 
 _users = tables.users
 _projects = tables.projects

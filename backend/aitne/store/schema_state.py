@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, inspect, text
 
-from aitne.store.engine import Database
-from aitne.store.faults import convert_startup_errors
+from aitne.store.database import Database
+from aitne.store.database_faults import convert_startup_errors
 from aitne.store.migrate import SCRIPTS, read_revision
 from aitne.store.migrations import HEAD
 

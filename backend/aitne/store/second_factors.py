@@ -10,11 +10,11 @@ from sqlalchemy.exc import IntegrityError
 
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.sign_in import LoginAttempt, SecondFactor
-from aitne.store.base import StorePart
-from aitne.store.engine import Transaction
-from aitne.store.portable import insert_if_absent
+from aitne.store.database import Transaction
+from aitne.store.portable_sql import insert_if_absent
 from aitne.store.security_events import append_security_event
 from aitne.store.sign_in_tables import lockouts, recovery_codes, second_factors
+from aitne.store.store_part import StorePart
 
 _MOST_DOUBLINGS = 32
 """Number of failed logins after which the lockout, whose duration doubles each time, certainly has

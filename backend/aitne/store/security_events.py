@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aitne.store.engine import Transaction
+from aitne.store.database import Transaction
 
 ACCOUNT_SECURITY = "account.security"
 

@@ -27,11 +27,11 @@ from aitne.core.models.job import JobType
 from aitne.core.models.sign_in import OpenSignIn, SignIn
 from aitne.core.models.user import Role, User
 from aitne.store import sign_in_tables, tables
-from aitne.store.base import StorePart
 from aitne.store.jobs import LIVE_STATES
-from aitne.store.portable import upsert_selected
+from aitne.store.portable_sql import upsert_selected
 from aitne.store.rows import user_of
 from aitne.store.security_events import append_security_event
+from aitne.store.store_part import StorePart
 
 _users = tables.users
 _sessions = sign_in_tables.web_sessions

@@ -13,10 +13,10 @@ from sqlalchemy import Select, Table, delete, or_, select
 
 from aitne.core.errors import NotFound
 from aitne.store import tables
-from aitne.store.base import StorePart
-from aitne.store.engine import Transaction
-from aitne.store.portable import insert_if_absent, upsert
+from aitne.store.database import Transaction
+from aitne.store.portable_sql import insert_if_absent, upsert
 from aitne.store.snapshot_tables import job_documents, snapshot_parts, snapshots
+from aitne.store.store_part import StorePart
 
 SNAPSHOT, PLACEMENT, SWEEP = "job.snapshot", "job.placement", "sweep.changed"
 """Kinds of events that only report that newer data were stored; they are not shown in a job's

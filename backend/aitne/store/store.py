@@ -13,22 +13,23 @@ from aitne.store.alerts import AlertStore
 from aitne.store.array_tasks import ArrayTaskStore
 from aitne.store.audit import AuditStore
 from aitne.store.cluster import ClusterStore
+from aitne.store.cluster_load import LoadStore
 from aitne.store.credential_expiry import CredentialExpiryStore
 from aitne.store.credentials import CredentialStore
+from aitne.store.database import Clock, Database
+from aitne.store.database_address import parse_address
 from aitne.store.datasets import DatasetStore
 from aitne.store.deletion import DeletionStore
 from aitne.store.deliveries import DeliveryStore
 from aitne.store.device_logins import DeviceLoginStore
 from aitne.store.directory import DirectoryStore
-from aitne.store.engine import Clock, Database
-from aitne.store.gpus import GpuStore
+from aitne.store.gpu_use import GpuStore
 from aitne.store.images import ImageStore
 from aitne.store.invitations import InvitationStore
 from aitne.store.job_data import JobDataStore
 from aitne.store.job_folders import JobFolderStore
 from aitne.store.job_requests import JobRequestStore
 from aitne.store.jobs import JobStore
-from aitne.store.load import LoadStore
 from aitne.store.migrate import migrate
 from aitne.store.new_jobs import NewJobStore
 from aitne.store.notifications import NotificationStore
@@ -43,7 +44,6 @@ from aitne.store.sign_ins import SignInStore
 from aitne.store.snapshots import SnapshotStore
 from aitne.store.topologies import TopologyStore
 from aitne.store.transitions import TransitionStore
-from aitne.store.urls import parse_address
 from aitne.store.usage import UsageStore
 from aitne.store.user_secrets import UserSecretStore
 from aitne.store.users import UserStore

@@ -19,9 +19,9 @@ from aitne.core.jobs.arrays import array_id, task_group_id, task_index
 from aitne.core.models.job import Job
 from aitne.core.units import ArrayRange, parse_array
 from aitne.store import tables
-from aitne.store.base import MOST_IDS, batched
-from aitne.store.engine import Transaction
+from aitne.store.database import Transaction
 from aitne.store.rows import JOB_COLUMNS, event_data, job_of, row_of
+from aitne.store.store_part import MOST_IDS, batched
 
 _jobs = tables.jobs
 _IDS: BindParameter[Any] = bindparam("ids", expanding=True)

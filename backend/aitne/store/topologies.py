@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from aitne.core.models.topology import StoredTopology, TopologyOrigin
+from aitne.core.models.cluster_topology import StoredTopology, TopologyOrigin
 from aitne.store.admin_tables import topologies as _topologies
-from aitne.store.base import StorePart, require_epoch
-from aitne.store.portable import upsert
+from aitne.store.portable_sql import upsert
+from aitne.store.store_part import StorePart, require_epoch
 
 TOPOLOGY_CHANGED = "topology.changed"
 

@@ -17,8 +17,7 @@ from aitne.core.errors import Conflict, IllegalTransition
 from aitne.core.jobs.states import JobState, check_transition
 from aitne.core.models.job import Job, JobChanges
 from aitne.store import tables
-from aitne.store.base import MOST_IDS, StorePart, batched, require_epoch
-from aitne.store.engine import Transaction
+from aitne.store.database import Transaction
 from aitne.store.job_writes import (
     check_attempt_and_version,
     lock_job,
@@ -27,8 +26,9 @@ from aitne.store.job_writes import (
     update_jobs,
 )
 from aitne.store.outbox import OutboxKind, add_outbox_items, delete_outbox_items
-from aitne.store.portable import upsert_many
+from aitne.store.portable_sql import upsert_many
 from aitne.store.rows import JOB_COLUMNS, job_of
+from aitne.store.store_part import MOST_IDS, StorePart, batched, require_epoch
 from aitne.store.task_groups import lock_jobs
 
 _jobs = tables.jobs

@@ -13,12 +13,12 @@ from aitne.core.models.job import Job
 from aitne.core.models.limits import Usage
 from aitne.core.ports.accounting import JobEnergy
 from aitne.store import tables
-from aitne.store.base import MOST_IDS, StorePart, batched, require_epoch
 from aitne.store.group_tables import deleted_runs, usage_months
 from aitne.store.job_writes import update_jobs
 from aitne.store.jobs import LIVE_STATES
-from aitne.store.portable import upsert
+from aitne.store.portable_sql import upsert
 from aitne.store.rows import JOB_COLUMNS, job_of
+from aitne.store.store_part import MOST_IDS, StorePart, batched, require_epoch
 
 _jobs = tables.jobs
 _TIMES = ("project", "owner", "nodes", "cpus", "gpus", "gpu_type", "began", "ended_at")

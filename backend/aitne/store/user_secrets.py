@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.user_secret import UserSecret
-from aitne.store.base import StorePart
+from aitne.store.store_part import StorePart
 from aitne.store.user_secret_tables import user_secrets
 
 _COLUMNS = [user_secrets.c[name] for name in UserSecret.model_fields]

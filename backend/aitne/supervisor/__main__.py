@@ -46,11 +46,11 @@ def main(arguments: list[str]) -> int:
     sys.modules["ssl"] = None  # type: ignore[assignment]
     import asyncio
 
-    from aitne.supervisor.child import set_parent_death_signal
+    from aitne.supervisor.child_process import set_parent_death_signal
     from aitne.supervisor.errors import PlatformStartError
-    from aitne.supervisor.identity import acting_as
-    from aitne.supervisor.plan import SupervisorPlan
-    from aitne.supervisor.service import Supervisor
+    from aitne.supervisor.process_account import acting_as
+    from aitne.supervisor.supervisor import Supervisor
+    from aitne.supervisor.supervisor_plan import SupervisorPlan
 
     plan = SupervisorPlan.read(folder)
     try:

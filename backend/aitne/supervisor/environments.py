@@ -24,13 +24,13 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
-from aitne.adapters.once import lock_folder_creation
+from aitne.adapters.folder_lock import lock_folder_creation
+from aitne.core.byte_sizes import describe_bytes
 from aitne.core.errors import SetupError
-from aitne.core.sizes import describe_bytes
 from aitne.local_system.folders import cache_dir
-from aitne.supervisor import bundles, uv
+from aitne.supervisor import bundle_use, uv
 from aitne.supervisor.changed_packages import list_changed_packages
-from aitne.supervisor.node import find_nodejs
+from aitne.supervisor.nodejs_installation import find_nodejs
 
 LOCKS = Path(__file__).parent / "envs"
 NAMES = ("session", "hub", "proxy")
@@ -259,7 +259,7 @@ def _install_with_uv(
 
 def install_proxy(folder: Path) -> None:
     """Install the packages of the proxy in ``folder``, which may exist. Raises ``SetupError``."""
-    packed = bundles.find_proxy_packages()
+    packed = bundle_use.find_proxy_packages()
     if packed is not None:
         shutil.copytree(packed, folder, dirs_exist_ok=True)
         return
@@ -310,7 +310,7 @@ def _describe_sources(names: Sequence[str]) -> str:
     """Return a description of the places from which the packages of these environments are
     downloaded.
     """
-    packed = bundles.find_proxy_packages()
+    packed = bundle_use.find_proxy_packages()
     if packed is not None:
         return f"the bundle {packed.parent}"
     sources = uv.package_sources() if set(names) - {"proxy"} else []

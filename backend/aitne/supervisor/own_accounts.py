@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import aitne
-from aitne.adapters.accounts import UnixUser, permitted_user, unix_user
+from aitne.adapters.unix_accounts import UnixUser, permitted_user, unix_user
 from aitne.core.errors import NotAllowed, SetupError
 from aitne.core.settings import Settings
-from aitne.core.toml import render_toml
-from aitne.local_system.settings import find_config_path
-from aitne.supervisor.identity import ProcessAccount, acting_as, become_account
+from aitne.core.toml_writer import render_toml
+from aitne.local_system.settings_loader import find_config_path
+from aitne.supervisor.process_account import ProcessAccount, acting_as, become_account
 
 CONFIG = "broker.toml"
 AUDIT = "broker.jsonl"

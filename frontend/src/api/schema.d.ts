@@ -2457,8 +2457,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * Store the list of a working tree's files (JSON as `core/trees.py` describes it), and return the contents that are missing
-         * @description Store the list of a working tree's files (JSON as `core/trees.py` describes it), and return
+         * Store the list of a working tree's files (JSON as `core/tree_document.py` describes it), and return the contents that are missing
+         * @description Store the list of a working tree's files (JSON as `core/tree_document.py` describes it), and return
          *     the contents that are missing. After uploading those, send the list again; once nothing is
          *     missing, a job can name the tree in `tree`.
          */
@@ -8810,7 +8810,7 @@ export interface components {
          * @description Content of ``slurm`` in a job file: options that exist only in Slurm.
          *
          *     A field is passed as the option of sbatch with the same name, unless
-         *     ``adapters/schedulers/_slurm/options.py`` defines another one.
+         *     ``adapters/schedulers/_slurm/sbatch_arguments.py`` defines another one.
          */
         "SlurmOptions-Input": {
             /** @description One partition, or several separated by commas: the first that can start the job is used. */
@@ -8859,7 +8859,7 @@ export interface components {
          * @description Content of ``slurm`` in a job file: options that exist only in Slurm.
          *
          *     A field is passed as the option of sbatch with the same name, unless
-         *     ``adapters/schedulers/_slurm/options.py`` defines another one.
+         *     ``adapters/schedulers/_slurm/sbatch_arguments.py`` defines another one.
          */
         "SlurmOptions-Output": {
             /** @description One partition, or several separated by commas: the first that can start the job is used. */
@@ -9128,7 +9128,7 @@ export interface components {
          * @description A sweep with all defaults filled in: which parameter settings its tasks try, and when it
          *     stops.
          *
-         *     It is made from the ``SweepFile`` of a job file; ``core.sweeps.expand`` derives one parameter
+         *     It is made from the ``SweepFile`` of a job file; ``core.sweeps.expand_sweep`` derives one parameter
          *     setting for each task from it.
          */
         SweepSpec: {

@@ -23,7 +23,7 @@ import psutil
 from aitne.adapters.node_software import agent_archive
 from aitne.core.jobs.agent_protocol import AgentSpec
 from aitne.core.models.image import ImageUse
-from aitne.core.ports.files import ProgramOutcome
+from aitne.core.ports.job_files import ProgramOutcome
 from aitne.core.ports.runtime import Bind, ContainerSpec, Runtime
 from tests.support.images import USR
 from tests.support.waiting import eventually

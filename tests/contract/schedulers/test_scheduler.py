@@ -15,8 +15,8 @@ import pytest
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.node import NodeState
-from aitne.services.controller.actions import OutboxActions
 from aitne.services.controller.leader import Leader
+from aitne.services.controller.outbox_actions import OutboxActions
 from aitne.store import Store
 from aitne_train.topology.hostlist import expand_hostlist
 from tests.support import realtime

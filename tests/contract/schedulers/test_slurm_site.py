@@ -21,7 +21,7 @@ from aitne.core.models.node import NodeState
 from aitne.core.models.resources import Resources
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.units import parse_duration
-from aitne.local_system.settings import load_settings
+from aitne.local_system.settings_loader import load_settings
 from tests.support import realtime
 from tests.support.schedulers import Bench, slurm_tools
 from tests.support.slurm import both_releases, job_submit_plugin, run_as, sbatch

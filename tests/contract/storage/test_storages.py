@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from aitne.bootstrap.adapters import STORAGES
-from aitne.core.models.storage import Area, AreaFacts, AreaKind
-from aitne.core.ports.storage import Storage
+from aitne.core.models.storage_area import Area, AreaFacts, AreaKind
+from aitne.core.ports.storage_system import Storage
 from tests.support.broker import as_uid
 from tests.support.slurm import root_or_skip
 

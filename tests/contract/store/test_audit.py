@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from aitne.core.audit import FIRST, AuditChain
+from aitne.core.audit_chain import FIRST, AuditChain
 from aitne.core.errors import InvalidInput
 from aitne.core.models.audit import AuditDraft, AuditEntry, AuditFilter, Outcome
 from aitne.store import Store

@@ -10,7 +10,7 @@ from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.states import JobState
 from aitne.core.models.image import Image, ImageApp, ImageNeeds, ImageState, Package
 from aitne.core.models.user import Actor, Role, Scope
-from aitne.services.platform.events import visible
+from aitne.services.platform.event_hub import visible
 from aitne.store import Store
 from tests.contract.store.test_users import add, user
 from tests.support.catalog import make_artifact, make_dataset, make_image

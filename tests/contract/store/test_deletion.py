@@ -16,7 +16,7 @@ from aitne.core.models.job import Job, JobChanges, JobFilter
 from aitne.core.models.project import Retention
 from aitne.core.models.resources import GpuRequest
 from aitne.core.models.sample import Sample
-from aitne.core.ports.files import FolderSize
+from aitne.core.ports.job_files import FolderSize
 from aitne.core.retention import KeepTimes, RetentionSettings, keep_times
 from aitne.services.projects.job_usage import JobUsage
 from aitne.store import Store, tables

@@ -10,7 +10,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from aitne.core.errors import InvalidInput, SetupError, StoreUnavailable
 from aitne.core.jobs.states import JobState
 from aitne.store import Store
-from aitne.store.probe import probe_postgres
+from aitne.store.postgres_probe import probe_postgres
 from tests.support.jobs import make_job
 from tests.support.postgres import PostgresServer
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from aitne.core.errors import Conflict, InvalidInput, NotFound
-from aitne.core.models.directory import ProjectSearch, UserSearch, UserSort
+from aitne.core.models.directory_search import ProjectSearch, UserSearch, UserSort
 from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Project, Role, Scope, Token, User
 from aitne.store import Store

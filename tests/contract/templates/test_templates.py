@@ -13,7 +13,7 @@ import pytest
 from aitne.core.models.job import JobType, Scalar
 from aitne.core.models.parameter import ParameterType
 from aitne.core.models.template import Template
-from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
+from aitne.services.jobs.template_catalog import TemplateCatalog, builtin_folder
 
 ICONS = {"notebook", "terminal", "brain", "chart"}
 CATALOG = TemplateCatalog([builtin_folder()])

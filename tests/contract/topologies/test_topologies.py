@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aitne.bootstrap.topologies import TOPOLOGIES, read_topology
-from aitne.core.ports.topology import TopologySource
+from aitne.bootstrap.topology_files import TOPOLOGIES, read_topology
+from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.node import weigh_link
 from tests.support.topologies import ASSETS, sysfs

@@ -28,7 +28,7 @@ from aitne.core.ports.accounting import (
     SetQos,
 )
 from aitne.core.projects.slurm_accounts import AccountingTarget, list_changes
-from aitne.local_system.settings import load_settings
+from aitne.local_system.settings_loader import load_settings
 from tests.support import realtime
 from tests.support.broker import BrokerBench, broker_on
 from tests.support.slurm import both_releases, run_as, sbatch, wait_ended

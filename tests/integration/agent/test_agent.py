@@ -23,8 +23,8 @@ from aitne.core.jobs.agent_protocol import (
     Handover,
     ProgramPhase,
 )
-from aitne.core.jobs.layout import UNNEEDED
-from aitne.core.jobs.log_pattern import to_format_string
+from aitne.core.jobs.job_folder_layout import UNNEEDED
+from aitne.core.jobs.log_path_pattern import to_format_string
 from tests.support import realtime
 from tests.support.agents import Job, Platform
 from tests.support.mounts import mounted

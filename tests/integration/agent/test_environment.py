@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from aitne.core.jobs.agent_protocol import EXIT_ENVIRONMENT, ProgramPhase
-from aitne.core.jobs.environment import wrap_in_environment
+from aitne.core.jobs.environment_command import wrap_in_environment
 from aitne.core.jobs.shell_functions import FUNCTIONS
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job_options import EnvironmentOptions
-from aitne.core.ports.files import ProgramOutcome
+from aitne.core.ports.job_files import ProgramOutcome
 from tests.support import realtime
 from tests.support.agents import Job, Platform
 from tests.support.requirements import lacking

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from aitne.agent import cgroup, needs
+from aitne.agent import cgroup, requirements
 from aitne.agent.spec import Need
 from aitne.core.jobs.agent_protocol import EXIT_NOT_READY, EXIT_OUT_OF_MEMORY, ProgramPhase
 from aitne.core.jobs.states import TerminationReason
-from aitne.core.ports.files import ProgramOutcome
+from aitne.core.ports.job_files import ProgramOutcome
 from tests.support import realtime
 from tests.support.agents import Job, Platform
 from tests.support.mounts import hanging, mounted
@@ -138,8 +138,8 @@ def test_an_unreadable_dataset_is_refused(tmp_path: Path) -> None:
     folder.mkdir(mode=0o700)
     with world_readable(tmp_path):
         needed = Need({"what": "the dataset d:1", "path": str(folder), "kind": "folder"})
-        with pytest.raises(needs.MissingRequirementError) as refused, acting_as(NOBODY):
-            needs.check_needs([needed], "n1", lambda: False)
+        with pytest.raises(requirements.MissingRequirementError) as refused, acting_as(NOBODY):
+            requirements.check_needs([needed], "n1", lambda: False)
     assert f"{folder} is not readable by user id {NOBODY}" in str(refused.value)
 
 
@@ -162,11 +162,11 @@ def test_a_link_out_of_the_allowed_folders_is_refused(
 def test_a_file_system_that_hangs_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(needs, "LOOK_S", 0.5)
+    monkeypatch.setattr(requirements, "LOOK_S", 0.5)
     with hanging(tmp_path / "mount") as place:
         needed = Need({"what": "the dataset d:1", "path": str(place / "d"), "kind": "folder"})
-        with pytest.raises(needs.MissingRequirementError, match="did not answer for"):
-            needs.check_needs([needed], "n1", lambda: False)
+        with pytest.raises(requirements.MissingRequirementError, match="did not answer for"):
+            requirements.check_needs([needed], "n1", lambda: False)
 
 
 def test_a_look_at_a_large_file_ends_when_the_job_is_ended(tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ def test_a_look_at_a_large_file_ends_when_the_job_is_ended(tmp_path: Path) -> No
     file.write_bytes(b"x" * (3 << 20))
     asked = iter([False, True])
     needed = Need(need(file, size_bytes=1))
-    with pytest.raises(needs.StopRequested):
-        needs.check_needs([needed], "n1", lambda: next(asked))
+    with pytest.raises(requirements.StopRequested):
+        requirements.check_needs([needed], "n1", lambda: next(asked))
 
 
 # --- the launching program -----------------------------------------------------------------------

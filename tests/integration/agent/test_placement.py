@@ -10,7 +10,7 @@ from typing import Any
 
 from aitne.core.jobs.agent_protocol import EXIT_NOT_READY
 from aitne.core.models.job_placement import ReportedPlacement
-from aitne.core.ports.files import ProgramOutcome
+from aitne.core.ports.job_files import ProgramOutcome
 from tests.support import realtime
 from tests.support.agents import JOB, Job, Platform
 

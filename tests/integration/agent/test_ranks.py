@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aitne.core.jobs.agent_protocol import EXIT_PREEMPTED, ProgramPhase
-from aitne.core.ports.files import ProgramOutcome
+from aitne.core.ports.job_files import ProgramOutcome
 from tests.support import realtime
 from tests.support.agents import Job, Platform
 

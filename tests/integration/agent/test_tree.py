@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from aitne.agent import main as agent
-from aitne.core import trees
-from aitne.core.trees import JobTree, TreeFile, TreeLink
+from aitne.core import tree_document
+from aitne.core.tree_document import JobTree, TreeFile, TreeLink
 from tests.support import realtime
 from tests.support.agents import Job, Platform
 from tests.support.waiting import eventually
@@ -36,9 +36,11 @@ def answer(contents: dict[str, bytes] = CONTENTS) -> tuple[str, bytes]:
         TreeFile(name, len(content), hashlib.sha256(content).hexdigest(), "bin" in name)
         for name, content in sorted(contents.items())
     )
-    document = trees.serialize_tree(JobTree(files, (TreeLink("link", "data/empty"),), None, None))
+    document = tree_document.serialize_tree(
+        JobTree(files, (TreeLink("link", "data/empty"),), None, None)
+    )
     body = b"".join(contents[file.path] for file in files)
-    return trees.compute_tree_digest(document), document + b"\n" + body
+    return tree_document.compute_tree_digest(document), document + b"\n" + body
 
 
 def facts(job: Job, **more: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aitne.client import Client
-from aitne.core.datasets import ManifestFile, compress_manifest, serialize_manifest
+from aitne.core.dataset_manifest import ManifestFile, compress_manifest, serialize_manifest
 from aitne.core.errors import Conflict, InvalidInput, NotAuthenticated
 from tests.integration.api.test_server import Server
 

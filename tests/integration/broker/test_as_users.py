@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.broker import BrokerFiles, BrokerScheduler
+from aitne.adapters.broker_client import BrokerFiles, BrokerScheduler
 from aitne.core.errors import NotAllowed, SchedulerRejected, Unavailable
-from aitne.core.ports.files import Fence, JobLocation
+from aitne.core.ports.job_files import Fence, JobLocation
 from aitne.core.ports.scheduler import Run
 from tests.support import realtime
 from tests.support.broker import BrokerBench, as_uid, processes_of

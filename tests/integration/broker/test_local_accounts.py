@@ -14,11 +14,11 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.broker import BrokerScheduler
-from aitne.adapters.folders import check_only_root_writes
-from aitne.adapters.schedulers._local import launcher
+from aitne.adapters.area_folders import check_only_root_writes
+from aitne.adapters.broker_client import BrokerScheduler
+from aitne.adapters.schedulers._local import runner_launcher
 from aitne.core.errors import NotAllowed, SchedulerRejected, SetupError
-from aitne.core.jobs.layout import log_file_name
+from aitne.core.jobs.job_folder_layout import log_file_name
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.limits import HeldLimit, HeldLimits, Limits
 from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
@@ -87,8 +87,8 @@ async def log_says(request: SubmitRequest, text: str) -> str:
     return path.read_text()
 
 
-def runner_of(bench: AccountsBench, number: str, run: int = 0) -> launcher.ProcessIdentity:
-    identity = launcher.read_identity(bench.run_dir(number, run))
+def runner_of(bench: AccountsBench, number: str, run: int = 0) -> runner_launcher.ProcessIdentity:
+    identity = runner_launcher.read_identity(bench.run_dir(number, run))
     assert identity is not None
     return identity
 

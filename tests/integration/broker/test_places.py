@@ -16,11 +16,11 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.accounts import permitted_user
-from aitne.adapters.places import BrokerUserFolders
-from aitne.core.broker.storage import MAX_AREAS
+from aitne.adapters.unix_accounts import permitted_user
+from aitne.adapters.user_folders import BrokerUserFolders
+from aitne.core.broker.storage_verbs import MAX_AREAS
 from aitne.core.errors import InvalidInput, NotAllowed
-from aitne.core.models.storage import Area, AreaFacts
+from aitne.core.models.storage_area import Area, AreaFacts
 from aitne.core.storage.areas import AreaOwner, list_areas
 from aitne.core.storage.settings import StorageSettings
 from tests.support.broker import REPOSITORY, BrokerBench
@@ -323,9 +323,9 @@ def test_making_needs_no_right_but_the_one_to_give_away(
     os.chown(below, 0, broker.uid("ben"))
     below.chmod(0o2755)  # what is made here belongs to another group at first
     program = (
-        "import sys; from aitne.adapters.accounts import unix_user\n"
-        "from aitne.adapters.folders import create_area_folder\n"
-        "from aitne.core.models.storage import Area\n"
+        "import sys; from aitne.adapters.unix_accounts import unix_user\n"
+        "from aitne.adapters.area_folders import create_area_folder\n"
+        "from aitne.core.models.storage_area import Area\n"
         "path, project, user = sys.argv[1:]\n"
         "for kind in ('user', 'project'):\n"
         "    area = Area(name='x', kind=kind, path=f'{path}/{kind}', project=project)\n"

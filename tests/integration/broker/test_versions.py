@@ -13,17 +13,17 @@ from uuid import UUID
 import jsonschema
 import pytest
 
-from aitne.adapters.broker import BrokerClient, BrokerFiles, BrokerScheduler
-from aitne.adapters.broker_attach import BrokerAttacher
-from aitne.adapters.broker_outside import BrokerOutside
-from aitne.core.broker.storage import AreasResult
+from aitne.adapters.broker_attacher import BrokerAttacher
+from aitne.adapters.broker_client import BrokerClient, BrokerFiles, BrokerScheduler
+from aitne.adapters.broker_outside_jobs import BrokerOutside
+from aitne.core.broker.storage_verbs import AreasResult
 from aitne.core.errors import NotSupported, SchedulerRejected, Unavailable
 from aitne.core.models.resources import Resources
-from aitne.core.ports.attach import AttachTarget
-from aitne.core.ports.files import JobLocation
+from aitne.core.ports.attacher import AttachTarget
+from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.scheduler import Run, SubmitRequest
 from aitne.core.settings import Settings
-from aitne.local_system.settings import load_settings
+from aitne.local_system.settings_loader import load_settings
 from tests.support import realtime
 from tests.support.broker import REPOSITORY, BrokerBench
 from tests.support.older_broker import recording

@@ -10,8 +10,12 @@ from pathlib import Path
 
 from aitne.core.models.notification import DeliveryState, NewDelivery, Webhook
 from aitne.core.models.user import Project, User
-from aitne.services.controller.deliverer import MAX_PER_USER, MOST_AT_ONCE, NotificationDispatcher
 from aitne.services.controller.leader import Leader
+from aitne.services.controller.notification_dispatcher import (
+    MAX_PER_USER,
+    MOST_AT_ONCE,
+    NotificationDispatcher,
+)
 from aitne.store import Store
 from tests.integration.channels.test_webhook import LOOPBACK, Receiver, channel
 from tests.support.database import migrated

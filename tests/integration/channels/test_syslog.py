@@ -13,7 +13,7 @@ from aitne.adapters.syslog import SyslogReceiver
 from aitne.core.errors import DeliveryFailed
 from aitne.services.audit import AuditService
 from aitne.services.controller.audit_forwarder import AuditForwarder
-from aitne.services.controller.counts import ControllerCounters
+from aitne.services.controller.controller_counters import ControllerCounters
 from aitne.services.controller.leader import Leader
 from aitne.store import Store
 from tests.support.ports import reserve_ports

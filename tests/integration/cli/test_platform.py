@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from aitne.local_system.settings import load_settings
-from aitne.operations.doctor import node_jobs
-from aitne.operations.doctor.host import CheckedHost
-from aitne.operations.doctor.registry import CHECKS
-from aitne.operations.doctor.run import run_checks
+from aitne.local_system.settings_loader import load_settings
+from aitne.operations.doctor import node_test_jobs
+from aitne.operations.doctor.check_execution import run_checks
+from aitne.operations.doctor.check_registry import CHECKS
+from aitne.operations.doctor.checked_host import CheckedHost
 from tests.support import realtime
 from tests.support.documents import typed_commands
 from tests.support.platform import RunningPlatform
@@ -134,7 +134,7 @@ def test_doctor_leaves_neither_jobs_nor_a_token_of_the_user_if_the_queue_is_full
     filling = json.loads(aitne("apply", "-f", path, "--yes", "--json").stdout)["id"]
     running = ("ps", "--state", "RUNNING", "--json")
     eventually("the queue is full", lambda: filling in aitne(*running).stdout)
-    monkeypatch.setattr(node_jobs, "WITHIN_S", 1.0)
+    monkeypatch.setattr(node_test_jobs, "WITHIN_S", 1.0)
     host = CheckedHost(load_settings(platform.data_dir), {"processes": []}, user)
     try:
         (result,) = asyncio.run(run_checks(host, [CHECKS["test-job"]])).report()

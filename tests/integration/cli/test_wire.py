@@ -15,7 +15,7 @@ import pytest
 from aitne.cli.main import main
 from aitne.client import Client, credentials
 from aitne.client.errors import CertificateInvalid, Unreachable
-from aitne.client.http import ASK_FROM, ConnectionFailed, HttpTransport
+from aitne.client.http_transport import ASK_FROM, ConnectionFailed, HttpTransport
 from tests.support import realtime
 from tests.support.certificates import Authority
 from tests.support.fake_api import JOB_ID, Answer, FakeApi, job, page, problem, serve
@@ -174,7 +174,7 @@ def test_a_long_body_is_sent_when_it_is_wanted(
     begin: Sequence[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not begin:
-        monkeypatch.setattr("aitne.client.http.CONTINUE_S", 0.05)
+        monkeypatch.setattr("aitne.client.http_transport.CONTINUE_S", 0.05)
     done = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok"
     status, answer, sent = exchange(begin, done)
     assert (status, answer) == (201, b"ok")

@@ -12,14 +12,14 @@ import httpx
 import pytest
 
 import aitne
-from aitne.adapters.hub import HubClient
-from aitne.core.sessions.names import session_url
+from aitne.adapters.hub_client import HubClient
+from aitne.core.sessions.entry_points import session_url
 from aitne.core.settings import Settings
 from aitne.supervisor import environments
-from aitne.supervisor.pages import write_pages
-from aitne.supervisor.plan import ChildPlan
-from aitne.supervisor.planning import make_hub_child, make_proxy_child
+from aitne.supervisor.error_pages import write_pages
+from aitne.supervisor.plan_creation import make_hub_child, make_proxy_child
 from aitne.supervisor.secret_files import ensure_secrets
+from aitne.supervisor.supervisor_plan import ChildPlan
 from tests.integration.hub.standin import StandInJob, StandInPortal
 from tests.support.platform import environments_or_skip
 from tests.support.ports import reserve_ports

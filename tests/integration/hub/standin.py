@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 from uuid import UUID, uuid4
 
-from aitne.core.sessions.names import server_name
+from aitne.core.sessions.entry_points import server_name
 from tests.support.ports import reserve_ports
 
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import httpx
 
 from aitne.supervisor import environments
-from aitne.supervisor.planning import HUB
+from aitne.supervisor.plan_creation import HUB
 from tests.support import realtime
 from tests.support.platform import environments_or_skip
 from tests.support.ports import reserve_ports

@@ -11,7 +11,7 @@ import pytest
 
 from aitne.core.errors import Unavailable
 from aitne.core.models.user import Role
-from aitne.core.ports.identity import LoginDenied
+from aitne.core.ports.identity_source import LoginDenied
 from aitne.core.settings import Settings
 from tests.support import realtime
 from tests.support.requirements import need_package

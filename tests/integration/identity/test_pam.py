@@ -12,7 +12,7 @@ import pytest
 
 from aitne.core.errors import NotSupported
 from aitne.core.models.user import Role
-from aitne.core.ports.identity import LoginDenied
+from aitne.core.ports.identity_source import LoginDenied
 from aitne.core.settings import Settings
 from tests.support import realtime
 from tests.support.broker import BrokerBench, unix_users

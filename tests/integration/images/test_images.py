@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.images.store import digest_of
+from aitne.adapters.images.image_folder import digest_of
 from aitne.cli.image_catalogue import load_platform_settings
 from aitne.client import Client
 from tests.support import realtime

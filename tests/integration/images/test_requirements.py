@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.images import requirements
+from aitne.adapters.images import prerequisites
 from aitne.core.errors import SetupError
 from tests.support.slurm import root_or_skip
 
 
 def test_a_closed_device_is_opened_and_an_open_one_is_left(tmp_path: Path) -> None:
     device, said = tmp_path / "fuse", []
-    requirements.permit_fuse(said.append, device)
+    prerequisites.permit_fuse(said.append, device)
     assert "modprobe fuse" in said.pop()
     device.touch(0o600)
-    requirements.permit_fuse(said.append, device)
+    prerequisites.permit_fuse(said.append, device)
     assert device.stat().st_mode & 0o777 == 0o666
     assert "to all users" in said.pop()
-    requirements.permit_fuse(said.append, device)
+    prerequisites.permit_fuse(said.append, device)
     assert said == []
 
 
@@ -34,11 +34,11 @@ def test_root_runs_no_program_that_others_could_replace(tmp_path: Path) -> None:
         os.chown(path, uid, 0)
         path.chmod(mode)
         with pytest.raises(SetupError, match="root does not run it"):
-            requirements.check_program_protected(str(tmp_path / "link"))
+            prerequisites.check_program_protected(str(tmp_path / "link"))
         os.chown(path, 0, 0)
         path.chmod(0o755)
-    requirements.check_program_protected(str(tmp_path / "link"))
-    requirements.check_program_protected("apptainer")
+    prerequisites.check_program_protected(str(tmp_path / "link"))
+    prerequisites.check_program_protected("apptainer")
 
 
 def test_program_of_the_settings_is_used_and_not_replaced(
@@ -47,11 +47,11 @@ def test_program_of_the_settings_is_used_and_not_replaced(
     monkeypatch.setenv("PATH", str(tmp_path))
     program = tmp_path / "apptainer-1.4"
     with pytest.raises(SetupError, match=r"\[containers\] apptainer is .*there is no such program"):
-        requirements.require_apptainer(print, str(program))
+        prerequisites.require_apptainer(print, str(program))
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    monkeypatch.setattr(requirements, "permit_fuse", lambda progress: None)
-    requirements.require_apptainer(print, str(program))
+    monkeypatch.setattr(prerequisites, "permit_fuse", lambda progress: None)
+    prerequisites.require_apptainer(print, str(program))
 
 
 def test_missing_apptainer_is_reported_with_how_to_install_it(
@@ -59,4 +59,4 @@ def test_missing_apptainer_is_reported_with_how_to_install_it(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SetupError, match=r"Apptainer is not installed\..*make apptainer"):
-        requirements.require_apptainer(print)
+        prerequisites.require_apptainer(print)

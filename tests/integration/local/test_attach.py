@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.schedulers._local import runner
-from aitne.adapters.schedulers._local.attach import LocalAttacher
-from aitne.adapters.schedulers._local.records import LocalJobRecord, Records
+from aitne.adapters.schedulers._local.job_records import LocalJobRecord, Records
+from aitne.adapters.schedulers._local.local_attacher import LocalAttacher
 from aitne.core.errors import SchedulerRejected
-from aitne.core.ports.attach import AttachTarget
-from aitne.core.ports.files import JobLocation
+from aitne.core.ports.attacher import AttachTarget
+from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.scheduler import Run
-from aitne.local_system.settings import load_settings
+from aitne.local_system.settings_loader import load_settings
 from tests.support import realtime
 from tests.support.jobs import make_request
 
@@ -61,7 +61,7 @@ async def test_a_door_that_is_opened_in_a_moment_is_waited_for(
 async def test_terminal_of_ended_attempt_is_rejected_without_waiting(
     tmp_path: Path, started: AttachTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aitne.adapters.schedulers._local.attach._CONNECT_WITHIN_S", 3_600)
+    monkeypatch.setattr("aitne.adapters.schedulers._local.local_attacher._CONNECT_WITHIN_S", 3_600)
     (run_of(tmp_path) / runner.EXIT).write_text("{}")
     async with asyncio.timeout(60):
         with pytest.raises(SchedulerRejected, match="no longer runs"):

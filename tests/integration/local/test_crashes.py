@@ -17,12 +17,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from aitne.adapters.schedulers._local import launcher, procfs, records
+from aitne.adapters.schedulers._local import job_records, procfs, runner_launcher
 from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SetupError
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.settings import LocalSettings
-from aitne.local_system.settings import load_settings
+from aitne.local_system.settings_loader import load_settings
 from tests.support import realtime
 from tests.support.alive import alive
 from tests.support.schedulers import Bench, local, opened
@@ -42,8 +42,8 @@ def run_dir(bench: Bench, number: str, run: int = 0) -> Path:
     return bench.data_dir / "local" / "jobs" / number / "task" / f"run-{run}"
 
 
-def runner_of(bench: Bench, number: str, run: int = 0) -> launcher.ProcessIdentity:
-    identity = launcher.read_identity(run_dir(bench, number, run))
+def runner_of(bench: Bench, number: str, run: int = 0) -> runner_launcher.ProcessIdentity:
+    identity = runner_launcher.read_identity(run_dir(bench, number, run))
     assert identity is not None
     return identity
 
@@ -132,15 +132,17 @@ async def test_a_reused_pid_is_not_taken_for_a_runner(bench: Bench) -> None:
     try:
         start = procfs.start_time(stranger.pid)
         assert start is not None
-        right = launcher.ProcessIdentity(stranger.pid, start, procfs.boot_id(), stranger.pid, start)
+        right = runner_launcher.ProcessIdentity(
+            stranger.pid, start, procfs.boot_id(), stranger.pid, start
+        )
         handle = right.open_pidfd()
         assert handle is not None
         os.close(handle)
-        wrong = launcher.ProcessIdentity(
+        wrong = runner_launcher.ProcessIdentity(
             stranger.pid, start - 1, procfs.boot_id(), stranger.pid, start - 1
         )
         assert wrong.open_pidfd() is None
-        await asyncio.to_thread(launcher.terminate_orphans, bench.data_dir / "run-0", wrong)
+        await asyncio.to_thread(runner_launcher.terminate_orphans, bench.data_dir / "run-0", wrong)
         assert stranger.poll() is None
     finally:
         stranger.kill()
@@ -223,19 +225,19 @@ CONTROLLER = """
 import asyncio, sys
 from pathlib import Path
 from uuid import UUID
-from aitne.adapters.schedulers._local import records
+from aitne.adapters.schedulers._local import job_records
 from tests.support.schedulers import local, Bench
 
 async def main():
     bench = Bench(local, Path(sys.argv[1]))
     await bench.scheduler.start()
     if sys.argv[3] == "recorded":
-        create = records.Records.create
+        create = job_records.Records.create
         def stop(self, record):
             create(self, record)
             print("recorded", flush=True)
             sys.stdin.read()
-        records.Records.create = stop
+        job_records.Records.create = stop
     await bench.submit(sys.argv[4], job_id=UUID(sys.argv[2]))
     await asyncio.sleep(60)
 
@@ -312,20 +314,20 @@ async def test_cancelled_submission_call_still_starts_job(
 async def test_a_full_disk_is_no_answer_and_leaves_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = records.write_atomically
+    real = job_records.write_atomically
 
     def full(path: Path, content: bytes, **options: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     request = bench.request("echo ran")
     with monkeypatch.context() as patch:
-        patch.setattr(records, "write_atomically", full)
+        patch.setattr(job_records, "write_atomically", full)
         with pytest.raises(SchedulerUnavailable, match=r"No space left.*The job was not queued"):
             await bench.scheduler.submit(request)
     assert not await bench.find(request.job_id, 1)
 
     # Room for the record, none for the start: it waits, says why, and starts when there is room.
-    monkeypatch.setattr("aitne.adapters.schedulers._local.engine.RETRY_S", 0.2)
+    monkeypatch.setattr("aitne.adapters.schedulers._local.scheduling_engine.RETRY_S", 0.2)
 
     def no_run(path: Path, content: bytes, **options: Any) -> None:
         if path.name == "launch.json":
@@ -333,7 +335,7 @@ async def test_a_full_disk_is_no_answer_and_leaves_nothing(
         real(path, content, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(records, "write_atomically", no_run)
+        patch.setattr(job_records, "write_atomically", no_run)
         number = await bench.scheduler.submit(request)
         rows = await bench.until(number, lambda rows: "No space" in (rows[0].pending_reason or ""))
         assert rows[0].state is JobState.QUEUED

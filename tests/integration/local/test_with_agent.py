@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.files import OwnFiles
-from aitne.adapters.schedulers._local import launcher
+from aitne.adapters.job_files import OwnFiles
+from aitne.adapters.schedulers._local import runner_launcher
 from aitne.agent.main import DUPLICATE
 from aitne.core.errors import Unavailable
 from aitne.core.jobs.agent_protocol import AgentSpec
-from aitne.core.jobs.layout import log_file_name
+from aitne.core.jobs.job_folder_layout import log_file_name
 from aitne.core.jobs.states import JobState
 from aitne.core.models.resources import Resources
-from aitne.core.ports.files import JobLocation
+from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.scheduler import SubmitRequest
 from tests.support import realtime
 from tests.support.attaching import with_agent
@@ -99,7 +99,7 @@ async def test_a_requeued_job_passes_its_own_fence(bench: Bench) -> None:
     await bench.running(number)
     await bench.log_says(request, "start 0")
     run = bench.data_dir / "local" / "jobs" / number / "task" / "run-0"
-    identity = launcher.read_identity(run)
+    identity = runner_launcher.read_identity(run)
     assert identity is not None
     os.kill(identity.pid, signal.SIGKILL)
     await bench.log_says(request, "start 1")

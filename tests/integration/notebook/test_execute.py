@@ -22,9 +22,7 @@ from tests.support.waiting import eventually
 pytestmark = realtime.PROCESSES
 
 BACKEND = Path(environments.__file__).parents[2]
-RUN = (
-    "import sys; sys.path.append(sys.argv.pop(1)); from aitne.notebook.execute import main; main()"
-)
+RUN = "import sys; sys.path.append(sys.argv.pop(1)); from aitne.notebook.notebook_run import main; main()"
 PYTHON3 = {"name": "python3", "display_name": "Python 3"}
 CONDA = {"name": "conda-env-own-py", "display_name": "own", "language": "python"}
 JULIA = {"name": "julia-9", "display_name": "Julia", "language": "julia"}

@@ -16,11 +16,11 @@ import pytest
 
 from aitne.core.errors import Conflict, InvalidInput, SetupError
 from aitne.core.settings import Settings
-from aitne.operations.backup import create
-from aitne.operations.backup.encryption import create_key_pair
+from aitne.operations.backup import creation
+from aitne.operations.backup.backup_encryption import create_key_pair
 from aitne.services.platform.backup_record import read_backup_record
 from aitne.store import Store
-from aitne.store import backup as database
+from aitne.store import database_backup as database
 from tests.support.backups import add_job, contents, create_in, fill, restore_to, source, stored
 from tests.support.database import migrated
 from tests.support.jobs import make_job
@@ -188,7 +188,7 @@ def test_files_from_elsewhere_are_restored_beside_the_platform(
     for path in (broker, templates / "mine.yaml"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(path.name)
-    monkeypatch.setattr(create, "BROKER_CONFIG", broker)
+    monkeypatch.setattr(creation, "BROKER_CONFIG", broker)
     made = create_in(source.model_copy(update={"templates": [templates]}), tmp_path / "backups")
     restored = restore_to(made, tmp_path / "new")
     assert [path.read_text() for path in restored.elsewhere] == ["broker.toml", "mine.yaml"]

@@ -21,10 +21,10 @@ import pytest
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import AccountSettings, Settings
-from aitne.operations.backup import create, restore
-from aitne.operations.backup.encryption import create_key_pair
-from aitne.services.platform.restoration import check_no_interrupted_restoration
-from aitne.supervisor import preflight
+from aitne.operations.backup import creation, restoration
+from aitne.operations.backup.backup_encryption import create_key_pair
+from aitne.services.platform.restoration_marker import check_no_interrupted_restoration
+from aitne.supervisor import start_checks
 from tests.support.backups import contents, create_in, restore_to, source, stored
 from tests.support.database import migrated
 from tests.support.platform import AITNE
@@ -50,7 +50,7 @@ def test_root_restores_as_the_owner_of_the_data_directory(
     """The owner replaces a folder of the stage by a link, as soon as it exists."""
     source = source.model_copy(update={"accounts": AccountSettings(mode="own")})
     made = create_in(source, tmp_path / "backups")
-    monkeypatch.setattr(restore, "machine_hash", lambda: "another machine")
+    monkeypatch.setattr(restoration, "machine_hash", lambda: "another machine")
     parent, nobody = of_nobody
     data_dir, outside = parent / "data", parent / "outside"
     data_dir.mkdir(mode=0o700)
@@ -69,7 +69,7 @@ def test_root_restores_as_the_owner_of_the_data_directory(
     stage.mkdir(mode=0o777)
     os.chown(stage, nobody, -1)
     stage.joinpath("secrets").symlink_to(outside)
-    monkeypatch.setattr(restore, "mkdtemp", lambda **_: str(stage))
+    monkeypatch.setattr(restoration, "mkdtemp", lambda **_: str(stage))
     with pytest.raises(SetupError, match="Permission denied"):
         restore_to(made, data_dir, replace=True)
     assert list(outside.iterdir()) == []
@@ -117,16 +117,16 @@ def test_platform_that_is_half_restored_does_not_start(source: Settings, tmp_pat
     script = f"""
 import os
 from pathlib import Path
-from aitne.operations.backup import restore
+from aitne.operations.backup import restoration
 from aitne.operations.backup.archive import Archive
-restore._link = lambda plan: os.kill(os.getpid(), 9)
+restoration._link_job_folders = lambda plan: os.kill(os.getpid(), 9)
 with Archive(Path({made.path!r})) as archive:
-    restore.restore_backup(archive, Path({str(source.data_dir)!r}), key=None, replace=True)
+    restoration.restore_backup(archive, Path({str(source.data_dir)!r}), key=None, replace=True)
 """
     done = subprocess.run([sys.executable, "-c", script], check=False)
     assert done.returncode == -signal.SIGKILL
     with pytest.raises(SetupError, match=rf"aitne admin restore {re.escape(made.path)} --data-dir"):
-        preflight.check_requirements(source)
+        start_checks.check_requirements(source)
     again = re.search(r"`aitne (.*)`", _refusal(source))
     assert again is not None
     done_again = subprocess.run(
@@ -154,8 +154,8 @@ def test_restore_that_a_signal_ends_is_undone(
     script = f"""
 import os
 from aitne.cli.main import main
-from aitne.operations.backup import restore
-restore._link = lambda plan: os.kill(os.getpid(), {int(signum)})
+from aitne.operations.backup import restoration
+restoration._link_job_folders = lambda plan: os.kill(os.getpid(), {int(signum)})
 main(["admin", "restore", {made.path!r}, "--data-dir", {str(source.data_dir)!r}, "--replace", "--yes"])
 """
     done = subprocess.run([sys.executable, "-c", script], check=False)
@@ -181,7 +181,7 @@ def test_copies_that_are_not_encrypted_stay_in_the_data_directory(
         return ()
 
     # The databases are copied by now, and the archive is open.
-    monkeypatch.setattr(create, "_files", look)
+    monkeypatch.setattr(creation, "_files", look)
     create_in(source, backups, key=public)
     assert seen == [["archive"]]
     assert not list(source.data_dir.glob(".aitne-backup-*"))

@@ -16,7 +16,7 @@ import pytest
 
 from aitne.client import Client
 from aitne.core.jobs.states import JobState
-from aitne.supervisor import control
+from aitne.supervisor import platform_control
 from tests.support import realtime
 from tests.support.documents import typed_lines
 from tests.support.notebook import Notebook
@@ -93,7 +93,7 @@ def test_a_second_up_finds_the_first(work: Work) -> None:
 
 def test_a_killed_supervisor_leaves_the_work_and_up_takes_it_up_again(work: Work) -> None:
     work.platform.kill("supervisor")
-    eventually("it is gone", lambda: control.get_status(work.platform.data_dir) is None)
+    eventually("it is gone", lambda: platform_control.get_status(work.platform.data_dir) is None)
     status = work.platform.aitne("status", "--json", "--data-dir", str(work.platform.data_dir))
     assert status.returncode == 1
     assert json.loads(status.stdout)["processes"] == []
@@ -128,7 +128,7 @@ def test_output_of_kernel_cannot_be_read_by_who_finds_its_port(work: Work) -> No
 
 def test_down_may_keep_the_work_for_the_next_up(work: Work) -> None:
     work.platform.stop(keep_jobs=True)
-    assert control.get_status(work.platform.data_dir) is None
+    assert platform_control.get_status(work.platform.data_dir) is None
     command = work.platform.start_in_foreground()
     work.goes_on()
     command.send_signal(signal.SIGTERM)
@@ -190,7 +190,7 @@ def test_platform_restored_in_another_directory_finds_its_work(work: Work) -> No
     assert f"A platform runs in {old}" in aitne(*restore, status=1)
     assert not new.exists()
     platform.kill("supervisor")
-    eventually("it is gone", lambda: control.get_status(old) is None)
+    eventually("it is gone", lambda: platform_control.get_status(old) is None)
     aitne(*restore)
     aitne(*drill("up", new, port=platform.port))
     platform.data_dir = new

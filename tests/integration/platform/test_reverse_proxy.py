@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from aitne.client import Client
-from aitne.core.datasets import HEADER, MOST_BYTES
+from aitne.core.dataset_manifest import HEADER, MOST_BYTES
 from tests.support import realtime, reverse_proxies
 from tests.support.platform import RunningPlatform, run_platform
 from tests.support.reverse_proxies import CLIENT, PORTAL, SESSIONS, Front, Site

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.schedulers._slurm.errors import (
+from aitne.adapters.schedulers._slurm.rest import rest_session
+from aitne.adapters.schedulers._slurm.submission_failure import (
     SubmissionFailure,
     classify_error_number,
     classify_error_text,
 )
-from aitne.adapters.schedulers._slurm.rest import session
 from aitne.adapters.schedulers.slurm import SlurmScheduler
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SetupError, SubmitUncertain
@@ -25,8 +25,8 @@ from aitne.core.jobs.states import JobState
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.command import Command, Completed
 from aitne.core.ports.scheduler import Run
-from aitne.core.ports.tools import Tools
-from aitne.local_system.settings import load_settings
+from aitne.core.ports.scheduler_tools import Tools
+from aitne.local_system.settings_loader import load_settings
 from aitne_devcluster import faults
 from tests.integration.slurm_rest.conftest import Open, saying
 from tests.support import realtime
@@ -56,8 +56,8 @@ async def test_a_lost_answer_is_uncertain_and_the_job_is_found(
 async def test_a_stopped_slurmrestd_holds_up_nobody_else(
     cluster: DevCluster, bench: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "SUBMIT_S", 1.0)
-    monkeypatch.setattr(session, "PROBE_S", 1.0)
+    monkeypatch.setattr(rest_session, "SUBMIT_S", 1.0)
+    monkeypatch.setattr(rest_session, "PROBE_S", 1.0)
     pid = int((cluster.run_dir / "slurmrestd.pid").read_text())
     async with bench() as it:
         os.kill(pid, signal.SIGSTOP)

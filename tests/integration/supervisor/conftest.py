@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from aitne.supervisor import control
-from aitne.supervisor.child import open_log
-from aitne.supervisor.identity import ProcessAccount, acting_as
-from aitne.supervisor.plan import ChildPlan, SupervisorPlan, plan_dir
+from aitne.supervisor import platform_control
+from aitne.supervisor.child_process import open_log
+from aitne.supervisor.process_account import ProcessAccount, acting_as
 from aitne.supervisor.secret_files import ensure_secrets
+from aitne.supervisor.supervisor_plan import ChildPlan, SupervisorPlan, plan_dir
 from tests.support.alive import alive
 from tests.support.ports import reserve_ports
 from tests.support.waiting import eventually
@@ -111,7 +111,7 @@ class Supervised:
         return done.returncode
 
     def status(self) -> dict[str, Any]:
-        found = eventually("it answers", lambda: control.get_status(self.data_dir))
+        found = eventually("it answers", lambda: platform_control.get_status(self.data_dir))
         assert isinstance(found, dict)
         self.pids |= {found["supervisor_pid"], *(process["pid"] for process in found["processes"])}
         return found
@@ -144,7 +144,7 @@ def supervised(tmp_path: Path) -> Iterator[Supervised]:
     # Deeper than a socket's path may be.
     one = Supervised(tmp_path / ("deep-" * 20) / "data")
     yield one
-    control.stop_platform(one.data_dir, keep_jobs=True)
+    platform_control.stop_platform(one.data_dir, keep_jobs=True)
     for pid in one.pids:
         if alive(pid):
             os.kill(pid, signal.SIGKILL)

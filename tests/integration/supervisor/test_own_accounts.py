@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from aitne.local_system import hung_processes
-from aitne.supervisor import control
-from aitne.supervisor.plan import LIVE, ChildPlan, plan_dir
+from aitne.supervisor import platform_control
+from aitne.supervisor.supervisor_plan import LIVE, ChildPlan, plan_dir
 from tests.integration.supervisor.conftest import Supervised
 from tests.support import realtime
 from tests.support.alive import alive
@@ -57,7 +57,7 @@ def supervised() -> Iterator[Supervised]:
         )
         one = Supervised(data_dir, account, python, [broker])
         yield one
-        control.stop_platform(data_dir, keep_jobs=True)
+        platform_control.stop_platform(data_dir, keep_jobs=True)
         for pid in one.pids:
             if alive(pid):
                 os.kill(pid, signal.SIGKILL)
@@ -106,16 +106,16 @@ def test_jobs_that_were_left_are_ended_through_a_broker(supervised: Supervised) 
     supervised.more = [ChildPlan("broker", [*beats.argv[:2], code], as_root=True)]
     supervised.start()
     supervised.until_ready()
-    control.stop_platform(supervised.data_dir, keep_jobs=True)
+    platform_control.stop_platform(supervised.data_dir, keep_jobs=True)
     marker.unlink(missing_ok=True)
     waits = f"import os, time\nwhile not os.path.exists({str(marker)!r}): time.sleep(0.02)"
     supervised.drain = [supervised.python, "-c", waits]
     os.chmod(marker.parent, 0o711)
     supervised.start("--detach")
     supervised.until_ready()
-    control.stop_platform(supervised.data_dir, keep_jobs=True)
+    platform_control.stop_platform(supervised.data_dir, keep_jobs=True)
     marker.unlink()
-    assert control.stop_platform(supervised.data_dir, keep_jobs=False)
+    assert platform_control.stop_platform(supervised.data_dir, keep_jobs=False)
     assert marker.exists()
     assert not (supervised.data_dir / "run" / LIVE).exists()
 

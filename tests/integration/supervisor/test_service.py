@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from aitne.cli.main import main
-from aitne.supervisor import control
+from aitne.supervisor import platform_control
 from tests.integration.supervisor.conftest import SLEEPER, Supervised
 from tests.support import realtime
 from tests.support.alive import alive
@@ -206,7 +206,7 @@ def test_children_die_with_their_supervisor(supervised: Supervised) -> None:
     os.kill(status["supervisor_pid"], signal.SIGKILL)
     pids = [process["pid"] for process in status["processes"]]
     eventually("all are gone", lambda: not any(map(alive, pids)))
-    assert control.get_status(supervised.data_dir) is None
+    assert platform_control.get_status(supervised.data_dir) is None
     # What it left behind is no obstacle, and jobs that it left can still be ended.
     assert supervised.start() == 0
     supervised.until_ready()
@@ -254,7 +254,7 @@ def test_reload_makes_the_new_supervisor_the_main_process_before_the_old_one_end
     main = supervised.status()["supervisor_pid"]
     # Without READY=1 at the end, systemd would end the unit because of STOPPING=1.
     assert states == [f"MAINPID={main}", "STOPPING=1", "READY=1"]
-    assert not control.is_detached(main)
+    assert not platform_control.is_detached(main)
 
 
 def test_down_ends_the_jobs_first_and_then_everything(supervised: Supervised) -> None:
@@ -262,22 +262,24 @@ def test_down_ends_the_jobs_first_and_then_everything(supervised: Supervised) ->
     supervised.until_ready()
     status = supervised.status()
     steps: list[str] = []
-    assert control.stop_platform(supervised.data_dir, keep_jobs=False, progress=steps.append)
+    assert platform_control.stop_platform(
+        supervised.data_dir, keep_jobs=False, progress=steps.append
+    )
     assert (supervised.data_dir / "drained").read_text() == "x"
     assert not any(alive(process["pid"]) for process in status["processes"])
     assert steps == ["Ending the platform.", "Ending sessions and jobs.", "The platform has ended."]
-    assert not control.stop_platform(supervised.data_dir, keep_jobs=False)
+    assert not platform_control.stop_platform(supervised.data_dir, keep_jobs=False)
     assert (supervised.data_dir / "drained").read_text() == "x"
 
 
 def test_jobs_can_be_kept_and_ended_later(supervised: Supervised) -> None:
     supervised.start()
     supervised.until_ready()
-    assert control.stop_platform(supervised.data_dir, keep_jobs=True)
+    assert platform_control.stop_platform(supervised.data_dir, keep_jobs=True)
     assert not (supervised.data_dir / "drained").exists()
-    assert control.stop_platform(supervised.data_dir, keep_jobs=False)
+    assert platform_control.stop_platform(supervised.data_dir, keep_jobs=False)
     assert (supervised.data_dir / "drained").read_text() == "x"
-    assert not control.stop_platform(supervised.data_dir, keep_jobs=False)
+    assert not platform_control.stop_platform(supervised.data_dir, keep_jobs=False)
 
 
 def test_sigterm_keeps_the_jobs(supervised: Supervised) -> None:
@@ -298,9 +300,11 @@ def test_a_child_that_does_not_go_is_killed(
     status = supervised.status()
     for process in status["processes"]:
         os.kill(process["pid"], signal.SIGSTOP)
-    talk = control._send_request(supervised.data_dir, {"verb": "down", "keep_jobs": False})
+    talk = platform_control._send_request(supervised.data_dir, {"verb": "down", "keep_jobs": False})
     assert next(talk)["progress"] == "Ending the platform."
-    assert list(control._send_request(supervised.data_dir, {"verb": "hurry"})) == [{"done": True}]
+    assert list(platform_control._send_request(supervised.data_dir, {"verb": "hurry"})) == [
+        {"done": True}
+    ]
     assert list(talk)[-1] == {"done": True}
     assert not any(alive(process["pid"]) for process in status["processes"])
 
@@ -312,7 +316,7 @@ def test_a_start_that_fails_says_why(supervised: Supervised) -> None:
     assert eventually("it says why", lambda: failure.exists() and failure.read_text()).strip() == (
         "The database is damaged."
     )
-    eventually("it is gone", lambda: control.get_status(supervised.data_dir) is None)
+    eventually("it is gone", lambda: platform_control.get_status(supervised.data_dir) is None)
 
 
 def test_supervisor_is_detached_from_its_caller(supervised: Supervised, tmp_path: Path) -> None:
@@ -332,6 +336,6 @@ def test_nonsense_on_the_socket_harms_nobody(supervised: Supervised) -> None:
     supervised.start()
     supervised.until_ready()
     for nonsense in ({"verb": "dance"}, ["not", "an", "object"], "x" * 100_000):
-        for answer in control._send_request(supervised.data_dir, nonsense):  # type: ignore[arg-type]
+        for answer in platform_control._send_request(supervised.data_dir, nonsense):  # type: ignore[arg-type]
             assert answer["error"].startswith("verb is one of status, ")
     assert supervised.status()["state"] == "ready"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.broker import BrokerScheduler
-from aitne.adapters.places import BrokerUserFolders
+from aitne.adapters.broker_client import BrokerScheduler
+from aitne.adapters.user_folders import BrokerUserFolders
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.storage.areas import AreaOwner, list_areas
-from aitne.local_system.dev_cluster import DESCRIPTORS, find_dev_cluster
-from aitne.local_system.settings import load_settings
+from aitne.local_system.dev_cluster_records import DESCRIPTORS, find_dev_cluster
+from aitne.local_system.settings_loader import load_settings
 from aitne_devcluster import faults, processes, roots, state
 from aitne_devcluster.locks import ALL, locked
 from aitne_devcluster.plan import HOME, DevClusterPlan, read_plan
@@ -296,7 +296,7 @@ def test_user_without_root_is_told_that_dev_cluster_needs_root() -> None:
     root_or_skip()
     program = (
         "import os, sys; import aitne_devcluster.cluster, aitne.cli.app, aitne.cli.commands.dev, "
-        "aitne.cli.failure; from aitne.cli.main import main; os.setgroups([]); os.setuid(65534); "
+        "aitne.cli.error_report; from aitne.cli.main import main; os.setgroups([]); os.setuid(65534); "
         "sys.exit(main(['dev', 'cluster', 'up', '--name', 'nobodys']))"
     )
     done = subprocess.run(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from aitne.core.jobs.commands import interpreter
+from aitne.core.jobs.command_arguments import interpreter
 from aitne.core.jobs.sbatch_import import is_batch_script
 
 ENVIRONMENTS = ".environment"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.accounting._in_use import parse_association_use, parse_qos_use
-from aitne.adapters.accounting._slurm import (
+from aitne.adapters.accounting._assoc_mgr import parse_association_use, parse_qos_use
+from aitne.adapters.accounting._sacctmgr import (
     ASSOCIATION_FIELDS,
     USAGE_FIELDS,
     make_sacctmgr_arguments,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.accounts import OwnAccount, UnixAccounts
+from aitne.adapters.unix_accounts import OwnAccount, UnixAccounts
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.settings import Settings
-from aitne.local_system.settings import load_settings
+from aitne.local_system.settings_loader import load_settings
 
 ACCOUNTS = {
     "ada": (1_500, 100, "/home/ada"),

@@ -9,10 +9,10 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters import ended_folders, files
+from aitne.adapters import ended_folders, job_files
 from aitne.agent import fence
 from aitne.core.errors import InvalidInput, StorageFull, Unavailable
-from aitne.core.ports.files import FolderRemoval, FolderSize, JobLocation
+from aitne.core.ports.job_files import FolderRemoval, FolderSize, JobLocation
 from tests.support.mounts import mounted
 
 
@@ -25,7 +25,7 @@ def place(tmp_path: Path) -> JobLocation:
 
 def ended(place: JobLocation, tasks: int = 0) -> Path:
     """Create the folder of an attempt as an ended job leaves it."""
-    files.create_attempt_folder(
+    job_files.create_attempt_folder(
         place,
         {
             "script.sh": b"x",
@@ -62,8 +62,8 @@ def test_four_inodes_remain_of_an_ended_job(place: JobLocation) -> None:
     assert size is not None
     assert size.files == inodes(place.folder) == 4
     assert size.size_bytes >= 2 * 4_096
-    assert files.read_log(place, None, offset=0, limit=9).data == b"said\n"
-    held = files.read_fence(place, None)
+    assert job_files.read_log(place, None, offset=0, limit=9).data == b"said\n"
+    held = job_files.read_fence(place, None)
     assert held is not None
     assert held.owner == "7"
     with pytest.raises(fence.DuplicateRunError):
@@ -161,15 +161,15 @@ def test_file_of_a_job_is_read_in_parts_without_following_links(place: JobLocati
     (folder / "result.0").write_bytes(b"0123456789")
     (folder / "link").symlink_to(folder / "result.0")
     os.mkfifo(folder / "pipe")
-    part = files.read_file(place, "result.0", offset=4, limit=3)
+    part = job_files.read_file(place, "result.0", offset=4, limit=3)
     assert part is not None
     assert (part.data, part.offset, part.size) == (b"456", 4, 10)
     for name in ("missing", "pipe", "run"):
-        assert files.read_file(place, name, offset=0, limit=9) is None
+        assert job_files.read_file(place, name, offset=0, limit=9) is None
     with pytest.raises(Unavailable):
-        files.read_file(place, "link", offset=0, limit=9)
+        job_files.read_file(place, "link", offset=0, limit=9)
     with pytest.raises(InvalidInput):
-        files.read_file(place, "../result.0", offset=0, limit=9)
+        job_files.read_file(place, "../result.0", offset=0, limit=9)
 
 
 def test_user_of_a_full_file_system_is_told_its_use_and_what_to_delete(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_user_of_a_full_file_system_is_told_its_use_and_what_to_delete(tmp_path:
         (home / "data").write_bytes(b"x" * (64 << 10))
         place = JobLocation(job_id=job_id, attempt=1, folder=f"{home}/.aitne/jobs/{job_id}")
         with pytest.raises(StorageFull) as full:
-            files.create_attempt_folder(place, {"script.sh": b"x" * (256 << 10)})
+            job_files.create_attempt_folder(place, {"script.sh": b"x" * (256 << 10)})
     message = full.value.message
     assert "cannot be written: too little space is left (" in message
     assert f" of 128 KiB on the file system of {home}" in message

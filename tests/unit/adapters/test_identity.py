@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from aitne.bootstrap.adapters import IDENTITIES, make_identity_sources, utc_now
 from aitne.core.errors import SetupError
-from aitne.core.ports.identity import FormSource, RedirectSource
+from aitne.core.ports.identity_source import FormSource, RedirectSource
 from aitne.core.settings import Settings
-from aitne.local_system.settings import load_settings
-from aitne.services.users.devices import describe_browser
+from aitne.local_system.settings_loader import load_settings
+from aitne.services.users.browser_descriptions import describe_browser
 from tests.support.requirements import need_package
 
 LDAP = {"url": "ldaps://ldap.example.org", "search_base": "dc=example,dc=org"}

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from aitne.adapters.programs import delay_signals
-from aitne.cli.ending import exit_on_signals
+from aitne.cli.signal_cleanup import exit_on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

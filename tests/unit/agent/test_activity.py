@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aitne.agent import activity, wire
+from aitne.agent import activity, http_client
 
 
 class Server:
@@ -39,7 +39,7 @@ class Server:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     made = Server()
-    monkeypatch.setattr(wire, "request", made.request)
+    monkeypatch.setattr(http_client, "request", made.request)
     return made
 
 
@@ -95,7 +95,7 @@ def test_an_open_document_that_is_saved_is_work(server: Server, tmp_path: Path) 
     [
         None,
         OSError("gone"),
-        wire.InvalidResponseError("x"),
+        http_client.InvalidResponseError("x"),
         {"a": 1},
         [1, None],
         [{"last_activity": "soon"}],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aitne.agent import left, ranks
+from aitne.agent import ranks, untrusted_files
 from tests.unit.agent.test_parts import spec_in
 
 
@@ -17,18 +17,18 @@ from tests.unit.agent.test_parts import spec_in
 def test_unusable_file_of_program_is_ignored(tmp_path: Path, content: str) -> None:
     path = tmp_path / "profile.json"
     path.write_text(content, encoding="latin-1")
-    assert left.read_json_object(str(path), 1 << 20) is None
+    assert untrusted_files.read_json_object(str(path), 1 << 20) is None
 
 
 def test_files_of_program_are_read_without_waiting_or_following_links(tmp_path: Path) -> None:
     (tmp_path / "there.json").write_text("{}")
     (tmp_path / "link").symlink_to(tmp_path / "there.json")
     os.mkfifo(tmp_path / "pipe")
-    assert [left.read_json_object(str(tmp_path / name), 10) for name in ("link", "pipe", ".")] == [
-        None
-    ] * 3
-    assert left.read_json_object(str(tmp_path / "there.json"), 1) is None
-    assert left.read_json_object(str(tmp_path / "there.json"), 2) is not None
+    assert [
+        untrusted_files.read_json_object(str(tmp_path / name), 10) for name in ("link", "pipe", ".")
+    ] == [None] * 3
+    assert untrusted_files.read_json_object(str(tmp_path / "there.json"), 1) is None
+    assert untrusted_files.read_json_object(str(tmp_path / "there.json"), 2) is not None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne.agent.metrics import MOST_POINTS, ProgramMetrics
+from aitne.agent.program_metrics import MOST_POINTS, ProgramMetrics
 
 
 @pytest.mark.parametrize("count", [1, MOST_POINTS - 1, MOST_POINTS, MOST_POINTS + 1, 1_501])

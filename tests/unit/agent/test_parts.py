@@ -15,11 +15,11 @@ from uuid import UUID
 
 import pytest
 
-from aitne.adapters import files
-from aitne.agent import endings, fence, launch, main, master_port, reporter, wire
+from aitne.adapters import job_files
+from aitne.agent import fence, http_client, main, master_port, outcome, program_launcher, reporter
 from aitne.agent.spec import Spec
 from aitne.core.errors import Unavailable
-from aitne.core.jobs import environment
+from aitne.core.jobs import environment_command
 from aitne.core.jobs.agent_protocol import (
     EXIT_DUPLICATE,
     EXIT_ENVIRONMENT,
@@ -35,7 +35,7 @@ from aitne.core.jobs.agent_protocol import (
 )
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job_options import EnvironmentOptions
-from aitne.core.ports.files import CLOSED, Fence, JobLocation
+from aitne.core.ports.job_files import CLOSED, Fence, JobLocation
 from aitne.core.ports.runtime import RuntimeLaunch
 
 
@@ -58,7 +58,12 @@ def test_importing_the_agent_is_cheap() -> None:
     assert "aitne.agent.main" in modules
     dear = {"typing", "dataclasses", "subprocess", "http", "urllib", "ssl", "ctypes", "asyncio"}
     # Only a job in a container, with datasets or with limits needs these.
-    dear |= {"aitne.agent.launch", "aitne.agent.needs", "aitne.agent.cgroup", "fcntl"}
+    dear |= {
+        "aitne.agent.program_launcher",
+        "aitne.agent.requirements",
+        "aitne.agent.cgroup",
+        "fcntl",
+    }
     assert not modules & {*dear, "pydantic", "aitne.core", "logging", "inspect", "email"}
 
 
@@ -141,21 +146,21 @@ def test_launches_and_needs_are_what_the_platform_wrote(tmp_path: Path) -> None:
 
 
 def test_the_vendor_is_told_by_what_its_driver_makes(tmp_path: Path) -> None:
-    assert launch.gpu_vendor(str(tmp_path)) is None
+    assert program_launcher.gpu_vendor(str(tmp_path)) is None
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "kfd").touch()
-    assert launch.gpu_vendor(str(tmp_path)) == "amd"
+    assert program_launcher.gpu_vendor(str(tmp_path)) == "amd"
     (tmp_path / "dev" / "nvidiactl").touch()
-    assert launch.gpu_vendor(str(tmp_path)) == "nvidia"
+    assert program_launcher.gpu_vendor(str(tmp_path)) == "nvidia"
 
 
 def test_exit_codes_mean_the_same_on_both_sides() -> None:
-    assert {main.NOT_READY, launch.NOT_READY, master_port.NOT_READY} == {EXIT_NOT_READY}
-    assert (main.OUT_OF_MEMORY, endings.ENVIRONMENT) == (EXIT_OUT_OF_MEMORY, EXIT_ENVIRONMENT)
-    assert environment.NAME in environment.wrap_in_environment(
+    assert {main.NOT_READY, program_launcher.NOT_READY, master_port.NOT_READY} == {EXIT_NOT_READY}
+    assert (main.OUT_OF_MEMORY, outcome.ENVIRONMENT) == (EXIT_OUT_OF_MEMORY, EXIT_ENVIRONMENT)
+    assert environment_command.NAME in environment_command.wrap_in_environment(
         EnvironmentOptions(venv="/x"), ("a",)
     )
-    assert endings._PREAMBLE == environment.NAME
+    assert outcome._PREAMBLE == environment_command.NAME
     assert main.NEVER_ANSWERED == EXIT_NEVER_ANSWERED
     assert (main.DUPLICATE, main.FENCE_FAILED) == (EXIT_DUPLICATE, EXIT_NO_FENCE)
 
@@ -183,13 +188,13 @@ def test_agent_outcome_is_read_by_platform(tmp_path: Path) -> None:
     fence.take_fence(str(folder), 7, "12_7", 1)
     told: dict[str, Any] = {"reason": "start_failed", "message": "it is not there"}
     fence.write_outcome(str(folder), 7, "12_7", 1, 3, interrupted=True, **told)
-    found = files.read_outcome(place, 7)
+    found = job_files.read_outcome(place, 7)
     assert found is not None
     assert (found.owner, found.restart_count, found.exit_code) == ("12_7", 1, 3)
     assert found.interrupted
     assert (found.reason, found.message) == (TerminationReason.START_FAILED, "it is not there")
-    assert files.read_outcome(place, None) is None
-    assert files.close_fence(place, 7) == Fence(owner="12_7", restart_count=1)
+    assert job_files.read_outcome(place, None) is None
+    assert job_files.close_fence(place, 7) == Fence(owner="12_7", restart_count=1)
     assert len(list(folder.iterdir())) == 2
 
 
@@ -210,13 +215,13 @@ def test_a_run_that_has_ended_is_not_begun_again(tmp_path: Path) -> None:
 
 def test_an_attempt_that_the_platform_has_given_up_never_begins(tmp_path: Path) -> None:
     place = JobLocation(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "job"))
-    assert files.close_fence(place, None).owner == CLOSED, "also where no folder was made yet"
-    assert files.close_fence(place, None).owner == CLOSED
+    assert job_files.close_fence(place, None).owner == CLOSED, "also where no folder was made yet"
+    assert job_files.close_fence(place, None).owner == CLOSED
     with pytest.raises(fence.DuplicateRunError):
         fence.take_fence(str(place.directory), None, "12", 0)
     elsewhere = JobLocation(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "gone" / "job"))
     with pytest.raises(Unavailable):
-        files.close_fence(elsewhere, None)
+        job_files.close_fence(elsewhere, None)
 
 
 def test_fence_is_taken_by_one_of_many_threads(tmp_path: Path) -> None:
@@ -251,11 +256,11 @@ def test_the_fence_works_without_hard_links(
     with pytest.raises(fence.DuplicateRunError):
         fence.take_fence(str(tmp_path), None, "13", 0)
     place = JobLocation(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "job"))
-    assert files.close_fence(place, None).owner == CLOSED
+    assert job_files.close_fence(place, None).owner == CLOSED
     with pytest.raises(fence.DuplicateRunError):
         fence.take_fence(str(place.directory), None, "12", 0)
     fence.take_fence(str(place.directory), 3, "12_3", 0)
-    assert files.close_fence(place, 3).owner == "12_3"
+    assert job_files.close_fence(place, 3).owner == "12_3"
     assert sorted(path.name for path in Path(place.directory).iterdir()) == ["fence", "fence-3"]
 
 
@@ -300,7 +305,7 @@ def test_a_fence_that_cannot_be_read_is_not_taken(tmp_path: Path) -> None:
     ],
 )
 def test_urls(url: str, parts: tuple[bool, str, int, str]) -> None:
-    assert wire.split_url(url) == parts
+    assert http_client.split_url(url) == parts
 
 
 # --- reports -------------------------------------------------------------------------------------
@@ -314,7 +319,7 @@ class Platform:
         self.answers: list[int | Exception] = []
         self.first = threading.Event()
         self.takes_s = 0.0
-        monkeypatch.setattr(wire, "request", self.request)
+        monkeypatch.setattr(http_client, "request", self.request)
 
     def request(self, method: str, url: str, *, body: bytes, **_: Any) -> tuple[int, bytes]:
         answer = self.answers.pop(0) if self.answers else 200
@@ -365,7 +370,7 @@ def test_a_failed_report_is_said_again_and_a_refused_one_is_not(
 ) -> None:
     monkeypatch.setattr(reporter, "_LONGEST_PAUSE_S", 0.01)
     platform = Platform(monkeypatch)
-    platform.answers = [ConnectionRefusedError(), 503, wire.InvalidResponseError(), 401, 200]
+    platform.answers = [ConnectionRefusedError(), 503, http_client.InvalidResponseError(), 401, 200]
     told = reporter.Reporter(spec_in(tmp_path))
     for phase in ("started", "ready"):
         told.queue_phase(phase)

@@ -14,14 +14,14 @@ from typing import Any
 from cryptography import x509
 
 from aitne.adapters.probes import LocalProbes
-from aitne.core.models.check import CheckResult, CheckState
+from aitne.core.models.check_result import CheckResult, CheckState
 from aitne.core.models.node import Cluster, Node, NodeState, SchedulerStatus
 from aitne.core.models.user import Role
 from aitne.core.settings import Settings
-from aitne.local_system.account import own_account_name
+from aitne.local_system.own_account import own_account_name
 from aitne.services.platform.certificates import LIFETIME, ensure_certificates
 from aitne.services.platform.doctor_report import DoctorReport, write_report
-from aitne.services.users.isolation import SHARED_ORIGIN
+from aitne.services.users.isolation_warnings import SHARED_ORIGIN
 from tests.support.certificates import Authority
 from tests.support.ports import reserve_ports
 from tests.support.stage import SCRAPER, Stage, open_stage

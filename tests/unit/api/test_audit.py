@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from aitne.api.audited import READS
-from aitne.core.audit import AuditChain
+from aitne.api.audit_middleware import READS
+from aitne.core.audit_chain import AuditChain
 from aitne.core.models.audit import AuditFilter
 from aitne.core.models.user import Role, Scope
 from tests.support.jobs import make_job

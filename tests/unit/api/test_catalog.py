@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from aitne.core.datasets import decompress_manifest, summarize_manifest
+from aitne.core.dataset_manifest import decompress_manifest, summarize_manifest
 from aitne.core.models.audit import AuditFilter
 from tests.support.catalog_stage import PHOTO, Catalogue, manifest_of
 

@@ -26,7 +26,7 @@ from aitne.api.connections import (
     OpenConnections,
     identify_connection,
 )
-from aitne.api.http_protocol import (
+from aitne.api.http_connection import (
     BODY_BYTES,
     BODY_S,
     CLOSED_S,

@@ -11,7 +11,7 @@ import pytest
 
 from aitne.api import streaming
 from aitne.core.models.user import Actor, Role
-from aitne.services.platform.events import EventHub
+from aitne.services.platform.event_hub import EventHub
 from tests.support.asgi import SOON_S, OpenAnswer, open_answer
 from tests.support.jobs import make_job
 from tests.support.openapi import openapi_document

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aitne.api.edge_middleware import MAX_BODY_BYTES
 from aitne.api.fair_share import (
     ACTIVE_S,
     HEAVY_S,
@@ -23,7 +24,6 @@ from aitne.api.fair_share import (
     RequestQueue,
     RunningRequest,
 )
-from aitne.api.middleware import MAX_BODY_BYTES
 from aitne.core.errors import RateLimited
 from tests.support.stage import Stage
 

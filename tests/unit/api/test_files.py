@@ -11,7 +11,7 @@ import pytest
 
 from aitne.core.models.job import Job
 from aitne.core.models.user import Scope
-from aitne.services import files as file_service
+from aitne.services import user_files as file_service
 from tests.support.jobs import make_array, make_job
 from tests.support.stage import Stage
 

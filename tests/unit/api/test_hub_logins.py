@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from aitne.core.errors import HubUnavailable
-from aitne.services.users.hub_logins import HubLogouts
+from aitne.services.users.hub_logouts import HubLogouts
 from tests.support.hub import RecordingLogins
 from tests.support.stage import Stage
 

@@ -254,7 +254,7 @@ async def test_followed_log_stops_when_user_loses_access(
     await stage.store.save_member("bob", "ada", actor="bob")
     await move(stage, job.id, *RUNNING)
     stage.files.logs[key_of(job)] = b"first\n"
-    monkeypatch.setattr("aitne.api.sse.RECHECK_S", 0.05)
+    monkeypatch.setattr("aitne.api.event_stream.RECHECK_S", 0.05)
     headers = {"Authorization": f"Bearer {await stage.token(stage.actor('ada'))}"}
     async with open_answer(stage.app, f"/api/v1/jobs/{job.id}/logs?follow=true", headers) as answer:
         await answer.until(b"first\n")

@@ -10,10 +10,10 @@ from uuid import uuid4
 import pytest
 
 from aitne.core.jobs.states import JobState
+from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor, Role
-from aitne.services.platform.secrets import hash_secret
+from aitne.services.platform.platform_secrets import hash_secret
 from aitne_train.topology.node import Device, NodeTopology
 from aitne_train.topology.parts import TopologyPart
 from aitne_train.topology.record import part_to_record

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from aitne.core.jobs.states import JobState
+from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.models.topology import TopologyOrigin
-from aitne.services.platform.secrets import hash_secret
+from aitne.services.platform.platform_secrets import hash_secret
 from aitne_train.topology.parts import TopologyPart
 from aitne_train.topology.record import part_to_record
 from aitne_train.topology.slurm import parse_conf

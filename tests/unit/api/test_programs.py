@@ -9,9 +9,9 @@ from aitne.core.jobs.agent_protocol import MAX_MESSAGE
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.notification import Level, NotificationKind
-from aitne.services.notifications import notices
-from aitne.services.notifications.notices import MESSAGE
-from aitne.services.platform.secrets import hash_secret
+from aitne.services.notifications import notification_texts
+from aitne.services.notifications.notification_texts import MESSAGE
+from aitne.services.platform.platform_secrets import hash_secret
 from tests.support.jobs import make_array, make_job, store_job_token
 from tests.support.stage import Stage
 
@@ -57,9 +57,9 @@ async def test_message_notifies_the_owner_at_a_bounded_rate(stage: Stage) -> Non
     assert codes == [204] * BURST + [429]
     events = [each for each in await stage.store.list_job_events(job.id) if each.kind == MESSAGE]
     assert [event.data for event in events] == [{"text": f"step {n}"} for n in range(BURST)]
-    notice = notices.make_job_notification(events[0], job, stage.clock.now)
+    notice = notification_texts.make_job_notification(events[0], job, stage.clock.now)
     assert notice is not None
-    assert notices.may_notify_owner(events[0])
+    assert notification_texts.may_notify_owner(events[0])
     assert (notice.kind, notice.level) == (NotificationKind.JOB_MESSAGE, Level.INFO)
     assert (notice.title, notice.text) == ("train has a message for you", "step 0")
 

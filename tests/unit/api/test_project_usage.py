@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from aitne.core.jobs.states import JobState
 from aitne.core.models.limits import Usage
-from aitne.services.projects.balance import months_between
+from aitne.services.projects.project_balance import months_between
 from tests.support.jobs import make_job
 from tests.support.project_stage import API, ada_leads, ok, watch
 from tests.support.stage import Stage, open_stage

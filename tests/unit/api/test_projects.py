@@ -26,8 +26,8 @@ from aitne.core.ports.accounting import (
     SlurmUser,
 )
 from aitne.core.ports.scheduler import get_scheduler_capabilities
-from aitne.services.projects.import_accounts import AccountImport
-from aitne.services.projects.limits import LimitSupport
+from aitne.services.projects.account_import import AccountImport
+from aitne.services.projects.limit_checks import LimitSupport
 from tests.support.stage import Stage, unix_name
 
 WHO = ("member", "manager", "stranger", "administrator")
@@ -269,7 +269,7 @@ async def test_slurm_user_that_cannot_be_member_is_left_in_slurm(stage: Stage) -
 
 
 async def test_events_of_a_project_are_for_its_members(stage: Stage) -> None:
-    from aitne.services.platform.events import visible
+    from aitne.services.platform.event_hub import visible
 
     await people(stage)
     await stage.store.set_limits("vision", Limits(max_gpus=8), actor="root")

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 
 from aitne.core.jobs.states import JobState
+from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.node import Cluster, Node, NodeState
-from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Actor, Role
 from aitne_train.topology.parts import TopologyPart
 from aitne_train.topology.record import part_to_record

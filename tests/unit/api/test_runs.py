@@ -10,13 +10,13 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from aitne.agent.metrics import ProgramMetrics
-from aitne.cli.views.run import write_csv
+from aitne.agent.program_metrics import ProgramMetrics
+from aitne.cli.views.runs import write_csv
 from aitne.client.runs import SweepRecord
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.user import Scope
-from aitne.services.platform.secrets import hash_secret
+from aitne.services.platform.platform_secrets import hash_secret
 from tests.support.jobs import make_job, make_session, store_job_token
 from tests.support.stage import Stage
 

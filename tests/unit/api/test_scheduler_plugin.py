@@ -12,9 +12,9 @@ from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SetupError
 from aitne.core.ports.scheduler import SCHEDULERS, get_scheduler_capabilities
 from aitne.core.settings import Settings
-from aitne.services.sessions.addresses import NodeAddresses
-from aitne.supervisor import preflight
-from aitne.supervisor.planning import make_plan
+from aitne.services.sessions.node_addresses import NodeAddresses
+from aitne.supervisor import start_checks
+from aitne.supervisor.plan_creation import make_plan
 from tests.support import memory_scheduler
 from tests.support.jobs import make_session
 from tests.support.stage import Stage, open_stage
@@ -49,7 +49,7 @@ def test_nodes_reach_the_platform_over_the_network(tmp_path: Path, plugin: None)
     assert settings.session_listen_address == settings.slurm.agent_host != "127.0.0.1"
     assert not make_plan(settings).drain, "its jobs outlive the platform"
     assert make_plan(Settings(data_dir=tmp_path)).drain
-    assert preflight.list_notes(settings.model_copy(update={"public_url": None})), (
+    assert start_checks.list_notes(settings.model_copy(update={"public_url": None})), (
         "nodes reach loopback?"
     )
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from aitne.core.jobs.states import JobState
+from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.job import JobChanges
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
-from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Role
 from aitne_train.topology.node import Device, NodeTopology, NumaNode
 from aitne_train.topology.parts import TopologyPart

@@ -4,8 +4,8 @@ import json
 from datetime import UTC, datetime
 from uuid import UUID
 
+from aitne.api.job_view_cache import JobViewCache
 from aitne.api.job_views import JobPage, JobView
-from aitne.api.written import JobViewCache
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobSpec, JobType
 from aitne.core.models.user import Actor, User

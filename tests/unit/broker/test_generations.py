@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.broker import polls
-from aitne.broker.polls import Generations, SharedQuery
+from aitne.broker import shared_query
+from aitne.broker.shared_query import Generations, SharedQuery
 from aitne.core.broker.protocol import PollResult
 from aitne.core.errors import SchedulerUnavailable
 from aitne.core.jobs.states import JobState
@@ -53,7 +53,7 @@ def test_every_caller_holds_the_latest_poll(
     remembered: int, steps: list[dict[int, JobState] | int]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(polls, "_MAX_GONE", remembered)
+        patch.setattr(shared_query, "_MAX_GONE", remembered)
         generations, callers = Generations(), [Caller(), Caller(), Caller()]
         latest: dict[int, SchedulerJob] = {}
         for step in steps:

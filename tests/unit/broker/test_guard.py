@@ -10,7 +10,7 @@ import pytest
 from aitne.broker.config import BrokerConfig
 from aitne.broker.guard import Guard
 from aitne.core.errors import NotAllowed
-from aitne.core.ports.files import JobLocation
+from aitne.core.ports.job_files import JobLocation
 
 
 def test_a_job_has_its_folder_in_jobs_dir_or_in_the_spare_one(tmp_path: Path) -> None:

@@ -11,9 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.core.broker import versions
+from aitne.core.broker import protocol_versions
 from aitne.core.broker.protocol import VERBS
-from aitne.core.broker.versions import Hello, Welcome, downgrade_arguments, find_common_version
+from aitne.core.broker.protocol_versions import (
+    Hello,
+    Welcome,
+    downgrade_arguments,
+    find_common_version,
+)
 from aitne.core.errors import NotSupported, SchedulerRejected
 from tests.support.older_broker import recording
 
@@ -31,8 +36,8 @@ def test_version_is_the_newest_that_both_sides_speak(a: int, b: int, c: int, d: 
     (oldest, newest), (from_, to) = sorted((a, b)), sorted((c, d))
     spoken = set(range(oldest, newest + 1)) & set(range(from_, to + 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(versions, "OLDEST_PROTOCOL", oldest)
-        patch.setattr(versions, "PROTOCOL", newest)
+        patch.setattr(protocol_versions, "OLDEST_PROTOCOL", oldest)
+        patch.setattr(protocol_versions, "PROTOCOL", newest)
         hello = Hello(protocol=to, oldest=from_, release="x")
         assert find_common_version(hello) == max(spoken, default=None)
         assert find_common_version(Hello(protocol=to, release="x")) == (
@@ -70,8 +75,8 @@ ADDED = {
 
 
 def test_table_of_versions_has_what_the_recorded_release_knows() -> None:
-    assert set(VERBS) - set(RECORDED) == set(versions.VERBS_SINCE)
-    known = versions.KNOWN_FIELDS[1]
+    assert set(VERBS) - set(RECORDED) == set(protocol_versions.VERBS_SINCE)
+    known = protocol_versions.KNOWN_FIELDS[1]
     for name, added in ADDED.items():
         assert not added or name in known, f"list the fields of version 1 in KNOWN_FIELDS: {name}"
     for name, fields in known.items():
@@ -92,7 +97,7 @@ def test_older_broker_requests_what_the_scheduler_was_to_decide() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    sorted(ADDED["submit"] - set(versions.LEFT_TO_SCHEDULER)),
+    sorted(ADDED["submit"] - set(protocol_versions.LEFT_TO_SCHEDULER)),
     ids=".".join,
 )
 def test_field_unknown_to_the_broker_is_left_out_or_refused(path: tuple[str, ...]) -> None:
@@ -110,17 +115,17 @@ def test_field_unknown_to_the_broker_is_left_out_or_refused(path: tuple[str, ...
     for unset in (None, False, []):
         jsonschema.validate(downgrade_arguments("submit", with_value(unset), OLDER), schema)
     for value in (0, 1, True, "x", ["1"]):
-        if path in versions.DISPLAYED:
+        if path in protocol_versions.DISPLAYED:
             jsonschema.validate(downgrade_arguments("submit", with_value(value), OLDER), schema)
             continue
         with pytest.raises(SchedulerRejected, match=r"release 0\.1\.0") as caught:
             downgrade_arguments("submit", with_value(value), OLDER)
         assert caught.value.field == path[-1]
-        present = OLDER.model_copy(update={"protocol": versions.PROTOCOL})
+        present = OLDER.model_copy(update={"protocol": protocol_versions.PROTOCOL})
         assert downgrade_arguments("submit", with_value(value), present) == with_value(value)
 
 
-@pytest.mark.parametrize("verb", sorted(versions.VERBS_SINCE))
+@pytest.mark.parametrize("verb", sorted(protocol_versions.VERBS_SINCE))
 def test_verb_unknown_to_the_broker_is_not_sent(verb: str) -> None:
     with pytest.raises(NotSupported, match=r"0\.1\.0.*Update the broker"):
         downgrade_arguments(verb, {}, OLDER)

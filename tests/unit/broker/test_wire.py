@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from aitne.broker.handlers import check_handlers
+from aitne.broker.verb_handlers import check_handlers
 from aitne.core import errors
-from aitne.core.broker.errors import error_from_wire, error_to_wire
+from aitne.core.broker.error_conversion import error_from_wire, error_to_wire
 
 SPECIAL = [
     errors.InvalidInput.field("slurm.qos", "unknown", value="x", allowed="normal"),
@@ -59,8 +59,8 @@ def test_an_adapters_own_error_arrives_as_the_one_that_the_port_names() -> None:
 def test_a_code_means_its_own_class_whatever_was_imported_before() -> None:
     # A class of services that has no code of its own, imported before the codes are listed.
     program = (
-        "from aitne.services.users.arrivals import IdentityUnavailable\n"
-        "from aitne.core.broker.errors import error_from_wire\n"
+        "from aitne.services.users.login_service import IdentityUnavailable\n"
+        "from aitne.core.broker.error_conversion import error_from_wire\n"
         "print(type(error_from_wire({'code': IdentityUnavailable.code})).__name__)"
     )
     done = subprocess.run(

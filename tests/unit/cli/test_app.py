@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aitne.cli.app import LazyCommand, make_command
-from aitne.cli.registry import ORDER
+from aitne.cli.command_registry import ORDER
 from aitne.cli.table import COMMANDS, GROUPS
 from tests.unit.cli.conftest import Aitne
 
@@ -61,8 +61,8 @@ def test_order_of_the_help_names_existing_commands() -> None:
 
 HELLO = '''
 from aitne.cli import output
-from aitne.cli.options import JobArgument
-from aitne.cli.registry import LOOK, command
+from aitne.cli.shared_options import JobArgument
+from aitne.cli.command_registry import LOOK, command
 
 @command("hello", LOOK, example="aitne hello my-job")
 def hello(job: JobArgument) -> int:

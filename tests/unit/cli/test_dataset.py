@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from aitne.core import datasets as manifest
-from aitne.core.datasets import Entry, ManifestFile
+from aitne.core import dataset_manifest as manifest
+from aitne.core.dataset_manifest import Entry, ManifestFile
 from tests.support.fake_api import Answer, FakeApi, problem
 from tests.unit.cli.conftest import Aitne
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aitne.adapters.images import layers
-from aitne.adapters.images.build import BuildResult
+from aitne.adapters.images.image_builder import BuildResult
 from aitne.cli import image_catalogue, image_maintenance
 from aitne.client import Client
 from aitne.client.discovery import Platform

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aitne.client.working_tree import read_working_tree
-from aitne.core import trees
+from aitne.core import tree_document
 from tests.support.fake_api import JOB_ID, FakeApi, job, problem
 from tests.unit.cli.conftest import Aitne
 from tests.unit.cli.test_commands import plan
@@ -29,8 +29,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def tree_of(folder: Path, api: FakeApi) -> str:
     """Return the digest of the folder's upload, which the platform takes."""
-    digest = trees.compute_tree_digest(
-        trees.serialize_tree(read_working_tree(folder, max_files=9, max_bytes=9_999).tree)
+    digest = tree_document.compute_tree_digest(
+        tree_document.serialize_tree(read_working_tree(folder, max_files=9, max_bytes=9_999).tree)
     )
     limits = {"max_files": 9, "max_bytes": 9_999, "quota_bytes": 99_999}
     api.on("GET", "/trees:limits", limits)

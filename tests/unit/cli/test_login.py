@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aitne.client import credentials
-from aitne.client.session import ApiSession
+from aitne.client.api_session import ApiSession
 from tests.support.fake_api import Answer, FakeApi, problem
 from tests.unit.cli.conftest import Aitne
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.cli.terminal_text import TerminalFilter
+from aitne.cli.terminal_filter import TerminalFilter
 
 SHOWN = re.compile(r"\x1b\[[0-9;:]*[ABCDGKm]")
 PIECES = st.sampled_from(

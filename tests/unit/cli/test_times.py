@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from aitne.cli.times import parse_time
+from aitne.cli.time_options import parse_time
 from aitne.core.errors import InvalidInput
 
 

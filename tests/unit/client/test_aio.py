@@ -11,7 +11,7 @@ import pytest
 
 from aitne import AsyncClient
 from aitne.client import Client, Platform
-from aitne.client.threads import call_in_thread, iterate_in_thread
+from aitne.client.thread_calls import call_in_thread, iterate_in_thread
 from aitne.core.errors import NotFound
 from tests.support.fake_api import JOB_ID, FakeApi, job, page, problem
 

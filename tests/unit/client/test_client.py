@@ -4,7 +4,7 @@ import pytest
 
 from aitne.client import Client, Job
 from aitne.client.errors import JobEnded, Unreachable, WaitTimeout
-from aitne.client.record import LIVE
+from aitne.client.record_base import LIVE
 from aitne.core import errors
 from tests.support.fake_api import (
     JOB_ID,

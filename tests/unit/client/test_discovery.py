@@ -10,10 +10,10 @@ import pytest
 
 from aitne.client import credentials, discovery, find_platform
 from aitne.client.errors import NotRunning
-from aitne.client.record import LIVE, TERMINAL
+from aitne.client.record_base import LIVE, TERMINAL
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.jobs import states
-from aitne.core.sessions import session_tokens
+from aitne.core.sessions import session_variables
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def test_the_last_login_comes_last(home: Path) -> None:
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> str:
     """The environment of a session's programs; returns the session token."""
-    token = f"{session_tokens.PREFIX}secret"
+    token = f"{session_variables.PREFIX}secret"
     monkeypatch.setenv("AITNE_URL", "https://nodes.test:8000/")
     monkeypatch.setenv("AITNE_TOKEN", token)
     monkeypatch.setenv("AITNE_CA_FILE", "/job/ca.pem")

@@ -20,7 +20,7 @@ from aitne.client.function_jobs import FOLDER, FunctionCall
 from aitne.client.function_runner import RAISED, REFUSED
 from aitne.client.job_errors import FunctionRefused, RemoteError, RemoteTraceback, ResultUnusable
 from aitne.client.records import Job
-from aitne.core.jobs.layout import result_error_file_name, result_file_name
+from aitne.core.jobs.job_folder_layout import result_error_file_name, result_file_name
 from tests.support.fake_api import job
 
 SELF = sys.modules[__name__]

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aitne.client import hashing, journal
+from aitne.client import checksum_journal, file_hashing
 from aitne.client.manifests import Progress, Verification, make, verify
-from aitne.core.datasets import (
+from aitne.core.dataset_manifest import (
     ManifestError,
     ManifestFile,
     ManifestLink,
@@ -96,9 +96,9 @@ def test_sums_do_not_depend_on_how_the_work_is_cut(
     for number, size in enumerate(sizes):
         (root / str(number)).write_bytes(os.urandom(size))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hashing, "LARGE", large)
-        patch.setattr(hashing, "BUFFER", buffer)
-        patch.setattr(hashing, "BATCH_FILES", batch)
+        patch.setattr(file_hashing, "LARGE", large)
+        patch.setattr(file_hashing, "BUFFER", buffer)
+        patch.setattr(file_hashing, "BATCH_FILES", batch)
         made = make(root, workers=3)
     assert {each.path: each.sha256 for each in made.files} == {
         str(number).encode(): hashlib.sha256((root / str(number)).read_bytes()).hexdigest()
@@ -255,7 +255,7 @@ def test_a_file_that_is_written_while_it_is_read_is_noticed(tmp_path: Path) -> N
 def many(tmp_path: Path) -> Path:
     root = tmp_path / "many"
     root.mkdir()
-    for number in range(3 * hashing.BATCH_FILES):
+    for number in range(3 * file_hashing.BATCH_FILES):
         (root / f"{number:04}").write_bytes(b"%d" % number)
     return root
 
@@ -276,7 +276,7 @@ def killed_half_way(root: Path, text: str, journals: Path) -> int:
 def test_a_killed_run_goes_on_where_it_stopped(many: Path, tmp_path: Path) -> None:
     journals = tmp_path / "journals"
     read = killed_half_way(many, "", journals)
-    assert 0 < read < 3 * hashing.BATCH_FILES
+    assert 0 < read < 3 * file_hashing.BATCH_FILES
     (many / "0000").write_bytes(b"1")
     kept = list[int]()
     made = make(many, journal_dir=journals, heard=lambda now: kept.append(now.kept_files))
@@ -284,7 +284,7 @@ def test_a_killed_run_goes_on_where_it_stopped(many: Path, tmp_path: Path) -> No
     assert kept[-1] in (read, read - 1)
     assert made.text == make(many).text
     make(many, journal_dir=journals, heard=lambda now: kept.append(now.kept_files))
-    assert kept[-1] == 3 * hashing.BATCH_FILES
+    assert kept[-1] == 3 * file_hashing.BATCH_FILES
     made.delete_journal()
     assert list(journals.iterdir()) == []
 
@@ -313,7 +313,7 @@ def test_a_kept_sum_holds_only_while_the_file_is_the_same(many: Path, tmp_path: 
         file.write_bytes(old[:-1] + b"x")
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     found = verify(many, [text.read_bytes()], journal_dir=journals)
-    assert len(found.differences) == 3 * hashing.BATCH_FILES
+    assert len(found.differences) == 3 * file_hashing.BATCH_FILES
 
 
 @pytest.mark.parametrize("damage", ["cut", "rubbish", "old", "folder", "missing"])
@@ -328,7 +328,7 @@ def test_a_damaged_journal_is_no_harm(
     elif damage == "rubbish":
         file.write_bytes(os.urandom(5_000) + b"\n" + file.read_bytes())
     elif damage == "old":
-        monkeypatch.setattr(journal, "LONGEST_AGE_S", -1)
+        monkeypatch.setattr(checksum_journal, "LONGEST_AGE_S", -1)
     elif damage == "folder":
         file.unlink()
         file.mkdir()
@@ -345,7 +345,7 @@ def test_old_journals_do_not_pile_up(many: Path, tmp_path: Path) -> None:
     journals = tmp_path / "journals"
     killed_half_way(many, "", journals)
     [left] = journals.iterdir()
-    week_ago = left.stat().st_mtime - journal.LONGEST_AGE_S - 1
+    week_ago = left.stat().st_mtime - checksum_journal.LONGEST_AGE_S - 1
     os.utime(left, (week_ago, week_ago))
     (many / "below").mkdir()
     (many / "below" / "file").write_bytes(b"x")
@@ -364,7 +364,7 @@ def test_an_interruption_stops_soon_and_keeps_what_was_read(many: Path, tmp_path
     eventually("the threads' end", lambda: not _hashing())
     kept = list[int]()
     make(many, journal_dir=journals, heard=lambda now: kept.append(now.kept_files))
-    assert kept[-1] >= hashing.BATCH_FILES
+    assert kept[-1] >= file_hashing.BATCH_FILES
 
 
 def _hashing() -> list[threading.Thread]:

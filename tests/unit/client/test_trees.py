@@ -11,7 +11,7 @@ import pytest
 from aitne.client import Client
 from aitne.client import trees as uploads
 from aitne.client.manifests import Progress
-from aitne.core import trees
+from aitne.core import tree_document
 from aitne.core.errors import Conflict, InvalidInput
 from tests.support.fake_api import ConnectionLost, FakeApi, job, problem
 
@@ -26,9 +26,9 @@ def path_of(folder: Path, **contents: bytes) -> str:
     """Write the files; the path of their tree."""
     for name, content in contents.items():
         (folder / name).write_bytes(content)
-    files = tuple(trees.TreeFile(n, len(c), sha(c), False) for n, c in contents.items())
-    document = trees.serialize_tree(trees.JobTree(files, (), None, None))
-    return f"/trees/{trees.compute_tree_digest(document)}"
+    files = tuple(tree_document.TreeFile(n, len(c), sha(c), False) for n, c in contents.items())
+    document = tree_document.serialize_tree(tree_document.JobTree(files, (), None, None))
+    return f"/trees/{tree_document.compute_tree_digest(document)}"
 
 
 def status(path: str, *missing: bytes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from aitne.client.working_tree import read_working_tree
 from aitne.core.errors import InvalidInput
-from aitne.core.trees import JobTree
+from aitne.core.tree_document import JobTree
 
 GIT = {
     "GIT_AUTHOR_NAME": "Ada",

@@ -16,17 +16,17 @@ from aitne.adapters.node_software import own_software
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.ports.files import Fence, ProgramOutcome
+from aitne.core.ports.job_files import Fence, ProgramOutcome
 from aitne.core.settings import Settings
-from aitne.services.controller.actions import OutboxActions
-from aitne.services.controller.connector import SessionConnector
-from aitne.services.controller.counts import ControllerCounters
+from aitne.services.controller.controller_counters import ControllerCounters
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.live import LiveJobs
-from aitne.services.controller.poll import Poller
-from aitne.services.controller.restored import RestoredJobs
-from aitne.services.controller.submit import Submitter
-from aitne.services.jobs.render import Renderer
+from aitne.services.controller.live_jobs import LiveJobs
+from aitne.services.controller.outbox_actions import OutboxActions
+from aitne.services.controller.poller import Poller
+from aitne.services.controller.restored_jobs import RestoredJobs
+from aitne.services.controller.session_connector import SessionConnector
+from aitne.services.controller.submitter import Submitter
+from aitne.services.jobs.job_renderer import Renderer
 from aitne.store import Store
 from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler

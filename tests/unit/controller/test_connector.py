@@ -9,7 +9,7 @@ from aitne.core.errors import Conflict, HubUnavailable, SchedulerUnavailable
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges
 from aitne.core.ports.scheduler import Run
-from aitne.core.sessions.names import server_name
+from aitne.core.sessions.entry_points import server_name
 from tests.support.jobs import make_job, make_session
 
 

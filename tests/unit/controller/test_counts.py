@@ -14,7 +14,7 @@ from aitne.core.platform.metric_names import (
     SCHEDULER_RPC_SECONDS,
 )
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.services.controller.counts import ControllerCounters, CountedScheduler
+from aitne.services.controller.controller_counters import ControllerCounters, CountedScheduler
 from aitne.services.controller.leader import LEASE, Leader
 from tests.support.fakes import FakeScheduler
 

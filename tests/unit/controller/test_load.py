@@ -13,7 +13,7 @@ from aitne.core.models.cluster_load import LoadPeriod
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition
 from aitne.core.settings import Settings
 from aitne.services.cluster.cluster import ClusterService
-from aitne.services.controller.load import LoadSampler
+from aitne.services.controller.load_sampler import LoadSampler
 from tests.support.jobs import make_job
 from tests.unit.controller.conftest import Bench
 

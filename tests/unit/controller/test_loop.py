@@ -17,7 +17,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.services.controller import Controller
-from aitne.services.jobs.render import Renderer
+from aitne.services.jobs.job_renderer import Renderer
 from tests.support.fakes import FakeScheduler
 from tests.support.jobs import make_job, make_session
 
@@ -117,7 +117,7 @@ async def test_a_session_is_connected_though_the_database_was_away_for_a_moment(
 async def test_cancelled_job_does_not_wait_for_the_next_poll(
     bench: Any, monkeypatch: pytest.MonkeyPatch, pause_s: float
 ) -> None:
-    monkeypatch.setattr("aitne.services.controller.loop.FOLLOW_PAUSE_S", pause_s)
+    monkeypatch.setattr("aitne.services.controller.main_loop.FOLLOW_PAUSE_S", pause_s)
     b = await bench(Speechless())
     job = make_job()
     async with living(b, poll_interval_s=3_600):

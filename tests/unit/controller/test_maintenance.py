@@ -9,9 +9,9 @@ from aitne.core.errors import NotSupported
 from aitne.core.jobs.states import JobState
 from aitne.core.models.administration import Announcement, Maintenance, Severity
 from aitne.core.models.node import Cluster, NodeState
-from aitne.services.controller.answer import RETRY_S
-from aitne.services.controller.hold import MARK, NodeHold
-from aitne.services.controller.timetable import ScheduleWatch
+from aitne.services.controller.maintenance_holds import MARK, NodeHold
+from aitne.services.controller.schedule_watch import ScheduleWatch
+from aitne.services.controller.submission_outcome import RETRY_S
 from tests.support.fakes import AmbiguousSubmit, FakeScheduler
 from tests.support.jobs import make_job
 

@@ -14,8 +14,8 @@ from aitne.core.models.job import JobChanges, RetryPolicy
 from aitne.core.models.node import NodeState
 from aitne.core.models.sample import Sample
 from aitne.core.platform.metric_names import SCHEDULER_STATE_LOST
-from aitne.core.ports.files import CLOSED, Fence, ProgramOutcome
-from aitne.services.controller.missing import (
+from aitne.core.ports.job_files import CLOSED, Fence, ProgramOutcome
+from aitne.services.controller.missing_runs import (
     MOST_ATTEMPTS,
     SILENCE_AFTER_RESTART_S,
     SILENCE_S,

@@ -19,11 +19,11 @@ from aitne.core.errors import (
 )
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges, RetryPolicy
-from aitne.core.ports.files import CLOSED
+from aitne.core.ports.job_files import CLOSED
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.services.controller.answer import RETRY_S
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.submit import BATCH
+from aitne.services.controller.submission_outcome import RETRY_S
+from aitne.services.controller.submitter import BATCH
 from tests.support.fakes import AmbiguousSubmit, ControllerDown, FakeScheduler, SlowStart
 from tests.support.files import key_of
 from tests.support.jobs import make_array, make_job, make_session

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.schedulers._slurm import outside_records
+from aitne.adapters.schedulers._slurm import outside_job_records
 from aitne.core.errors import InvalidInput, SchedulerUnavailable
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobFilter, JobOrigin
 from aitne.core.models.user import Project, User
-from aitne.core.ports.outside import MOST_OF_ACCOUNT, OutsideAction, OutsideLog, OutsideRun
-from aitne.services.controller import outside as module
-from aitne.services.controller.actions import OutboxActions
-from aitne.services.controller.outside import OutsideConfig, OutsideWatch
+from aitne.core.ports.outside_jobs import MOST_OF_ACCOUNT, OutsideAction, OutsideLog, OutsideRun
+from aitne.services.controller import outside_job_watch as module
+from aitne.services.controller.outbox_actions import OutboxActions
+from aitne.services.controller.outside_job_watch import OutsideConfig, OutsideWatch
 from tests.support.outside import SUBMITTED_AT, MemoryOutside, make_record
 from tests.unit.controller.conftest import Bench
 from tests.unit.slurm_cli.test_outside import MARK, line
@@ -254,11 +254,11 @@ async def test_work_is_bounded_whatever_other_users_submit(
     lines = [line(1, "0", UserName="stranger", **running)] * 100_000
     lines += [line(2, "0", **running)] * 10_000
     lines += [line(number, State="PENDING") for number in range(10, 10 + 2 * MOST_OF_ACCOUNT)]
-    reader = outside_records.OutsideReader(outside_records.FIELDS)
+    reader = outside_job_records.OutsideReader(outside_job_records.FIELDS)
     parsed: list[str] = []
-    parse = outside_records.parse_squeue_record
+    parse = outside_job_records.parse_squeue_record
     monkeypatch.setattr(
-        outside_records,
+        outside_job_records,
         "parse_squeue_record",
         lambda text, fields: parsed.append(text) or parse(text, fields),
     )

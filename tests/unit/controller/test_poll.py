@@ -17,9 +17,9 @@ from aitne.core.jobs.agent_protocol import (
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges, RetryPolicy
 from aitne.core.models.node import NodeState
-from aitne.core.ports.files import Fence
-from aitne.services.controller.answer import RETRY_S
-from aitne.services.controller.missing import SILENCE_S
+from aitne.core.ports.job_files import Fence
+from aitne.services.controller.missing_runs import SILENCE_S
+from aitne.services.controller.submission_outcome import RETRY_S
 from tests.support.fakes import ControllerDown, NeverStarts, SlowStart, Vanishes
 from tests.support.files import key_of
 from tests.support.jobs import make_array, make_job, make_session

@@ -7,7 +7,7 @@ from typing import Any
 
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.services.controller.judge import make_progress_changes
+from aitne.services.controller.changes_from_records import make_progress_changes
 from tests.support.jobs import CREATED_AT, make_rank_group, make_session
 
 HOUR = timedelta(hours=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
-from aitne.services.controller.reminder import ENDING, SessionReminderWatch
+from aitne.services.controller.session_reminders import ENDING, SessionReminderWatch
 from tests.support.jobs import make_job, make_session
 from tests.unit.controller.conftest import Bench
 

@@ -10,7 +10,7 @@ import pytest
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.audit import RESTORE, AuditDraft, Outcome
 from aitne.core.models.job import Job, RetryPolicy
-from aitne.store.backup import copy_sqlite
+from aitne.store.database_backup import copy_sqlite
 from tests.support.fakes import NeverStarts, SlowStart, Vanishes
 from tests.support.files import MemoryFiles
 from tests.support.jobs import make_job

@@ -11,7 +11,7 @@ from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.units import ArrayRange
-from aitne.services.controller.poll import SETTLING_S
+from aitne.services.controller.poller import SETTLING_S
 from tests.support.fakes import SlowStart
 from tests.support.jobs import make_array, make_task_group
 

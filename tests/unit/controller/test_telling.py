@@ -24,10 +24,13 @@ from aitne.core.models.notification import (
 )
 from aitne.core.models.user import Project, Role, User
 from aitne.core.ports.channel import ChannelRecipient
-from aitne.services.controller.deliverer import GIVEN_UP_IN_A_ROW, NotificationDispatcher
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.notifier import CURSOR, NotificationCreator
-from aitne.services.notifications import notices
+from aitne.services.controller.notification_creator import CURSOR, NotificationCreator
+from aitne.services.controller.notification_dispatcher import (
+    GIVEN_UP_IN_A_ROW,
+    NotificationDispatcher,
+)
+from aitne.services.notifications import notification_texts
 from tests.support.jobs import CREATED_AT, make_array, make_job, make_session
 from tests.unit.controller.conftest import Bench
 
@@ -77,7 +80,7 @@ def notifier(
 
 
 def place(b: Bench, job: Job) -> Any:
-    from aitne.core.ports.files import JobLocation
+    from aitne.core.ports.job_files import JobLocation
 
     return JobLocation(job_id=job.array_job_id or job.id, attempt=job.attempt, folder="/jobs/x")
 
@@ -132,7 +135,7 @@ class TestJobs:
         assert found.data["log"] == ["line 48", "line 49", "boom"]
         (delivery,) = await b.store.lease_deliveries(epoch=b.leader.epoch, limit=9, lease_s=1)
         assert delivery.message["log"][-2:] == ["line 49", "boom"]
-        assert len(delivery.message["log"]) == notices.MOST_LINES
+        assert len(delivery.message["log"]) == notification_texts.MOST_LINES
         assert delivery.message["url"] == f"https://portal.test/jobs/{job.id}"
 
     async def test_a_file_server_that_is_away_is_asked_for_one_log_of_many(
@@ -147,7 +150,7 @@ class TestJobs:
                 asked.append("")
                 await asyncio.Event().wait()
 
-        monkeypatch.setattr("aitne.services.controller.notifier.LOG_WITHIN_S", 0.01)
+        monkeypatch.setattr("aitne.services.controller.notification_creator.LOG_WITHIN_S", 0.01)
         told = notifier(b, files=Away())
         for _ in range(3):
             job = await runs(b, make_job())
@@ -464,9 +467,9 @@ class TestWords:
         event = Event(
             id=1, time=CREATED_AT, kind="job.state", job_id=job.id, data={"state": job.state}
         )
-        notice = notices.make_job_notification(event, job, CREATED_AT)
+        notice = notification_texts.make_job_notification(event, job, CREATED_AT)
         assert notice is not None
-        told_once = notices.with_log(notice, job, split_log_lines(log, 0))
+        told_once = notification_texts.with_log(notice, job, split_log_lines(log, 0))
         assert told_once.text == "It used more memory than the 1 GiB that it had requested."
         assert told_once.log == ("epoch 1",)
 
@@ -479,7 +482,7 @@ class TestWords:
         )
         notice = NotificationContent(kind=K.JOB_FAILED, title="x failed", path="/jobs/x")
         log = b"Traceback (most recent call last):\nModuleNotFoundError: No module named 'torch'\n"
-        told = notices.with_log(notice, job, split_log_lines(log, 0))
+        told = notification_texts.with_log(notice, job, split_log_lines(log, 0))
         assert (told.text or "").startswith(
             "The Python module torch is not installed in the job's env"
         )

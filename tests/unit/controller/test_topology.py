@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from aitne.bootstrap.topologies import read_part
+from aitne.bootstrap.topology_files import read_part
 from aitne.core.errors import NotSupported, SchedulerUnavailable
+from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.node import Cluster, Node, NodeState
-from aitne.core.models.topology import TopologyOrigin
 from aitne.core.settings import Settings, TopologySettings
 from aitne.services.cluster.cluster import ClusterService
-from aitne.services.cluster.topology import ClusterTopologies
-from aitne.services.controller.topology import TopologyConfig, TopologyWatch
+from aitne.services.cluster.cluster_topologies import ClusterTopologies
+from aitne.services.controller.topology_watch import TopologyConfig, TopologyWatch
 from tests.support.fakes import FakeScheduler
 from tests.unit.controller.conftest import Bench
 

@@ -8,10 +8,10 @@ import pytest
 
 from aitne.core.errors import SchedulerUnavailable, SubmitUncertain, SubmitUnclear
 from aitne.core.jobs.states import JobState, TerminationReason
-from aitne.core.ports.files import CLOSED, Fence
+from aitne.core.ports.job_files import CLOSED, Fence
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.services.controller.answer import RETRY_S
-from aitne.services.controller.search import MOST_UNCLEAR
+from aitne.services.controller.submission_outcome import RETRY_S
+from aitne.services.controller.submission_search import MOST_UNCLEAR
 from tests.support.fakes import AmbiguousSubmit, ControllerDown
 from tests.support.files import key_of
 from tests.support.jobs import make_array, make_job

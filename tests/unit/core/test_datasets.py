@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.core import datasets as manifest
-from aitne.core.datasets import Entry, ManifestError, ManifestFile, ManifestLink
+from aitne.core import dataset_manifest as manifest
+from aitne.core.dataset_manifest import Entry, ManifestError, ManifestFile, ManifestLink
 
 SUM = "ab" * 32
 NAMES = st.one_of(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.core.images import (
+from aitne.core.driver_match import (
     describe_driver_problem,
     find_supported_cuda,
     format_cuda_feature,

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from aitne.core import trees
+from aitne.core import tree_document
 from aitne.core.models.tree import RepoOptions
-from aitne.core.trees import JobTree, TreeError, TreeFile, TreeLink
+from aitne.core.tree_document import JobTree, TreeError, TreeFile, TreeLink
 
 SHA = "ab" * 32
 COMMIT = "c" * 40
@@ -52,12 +52,15 @@ def test_tree_is_read_as_written(tree: JobTree, random: Random) -> None:
     sizes: dict[str, int] = {}
     if any(sizes.setdefault(file.sha256, file.size) != file.size for file in tree.files):
         return
-    document = trees.serialize_tree(tree)
+    document = tree_document.serialize_tree(tree)
     files, links = list(tree.files), list(tree.links)
     random.shuffle(files)
     random.shuffle(links)
-    assert trees.serialize_tree(tree._replace(files=tuple(files), links=tuple(links))) == document
-    read = trees.parse_tree(document)
+    assert (
+        tree_document.serialize_tree(tree._replace(files=tuple(files), links=tuple(links)))
+        == document
+    )
+    read = tree_document.parse_tree(document)
     assert (set(read.files), set(read.links)) == (set(files), set(links))
     assert (read.commit, read.dirty, read.size_bytes) == (tree.commit, tree.dirty, tree.size_bytes)
     assert b"\n" not in document
@@ -86,7 +89,7 @@ def test_only_the_document_of_a_tree_is_read(content: Any) -> None:
     """Serializing a parsed tree gives the same bytes; other documents are refused."""
     document = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
     with contextlib.suppress(TreeError):
-        assert trees.serialize_tree(trees.parse_tree(document)) == document
+        assert tree_document.serialize_tree(tree_document.parse_tree(document)) == document
 
 
 def text(**more: Any) -> bytes:
@@ -128,18 +131,21 @@ def text(**more: Any) -> bytes:
         (text(commit="main", dirty=False), "not a hash"),
         (text(commit=COMMIT), "dirty"),
         (text(dirty=True), "dirty"),
-        (text(links=[[f"{n:05}", "b"] for n in range(trees.MOST_ENTRIES + 1)]), "at most 20000"),
+        (
+            text(links=[[f"{n:05}", "b"] for n in range(tree_document.MOST_ENTRIES + 1)]),
+            "at most 20000",
+        ),
         (text(files=[["a" * 200, 1, SHA, False]] * 20_000), "more than 4194304 bytes"),
     ],
 )
 def test_hostile_document_is_refused_with_a_reason(document: bytes, reason: str) -> None:
     with pytest.raises(TreeError, match=reason):
-        trees.parse_tree(document)
+        tree_document.parse_tree(document)
 
 
 def test_names_that_differ_in_case_are_different_files() -> None:
     tree = JobTree((TreeFile("A", 1, SHA, False), TreeFile("a", 1, SHA, True)), (), None, None)
-    assert trees.parse_tree(trees.serialize_tree(tree)) == tree
+    assert tree_document.parse_tree(tree_document.serialize_tree(tree)) == tree
 
 
 @pytest.mark.parametrize(

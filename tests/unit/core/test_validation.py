@@ -10,7 +10,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, Validati
 from pydantic_core import core_schema
 
 from aitne.core.models.base import KeepTime, MemoryBytes, Seconds
-from aitne.core.validation import describe_error, explain_error
+from aitne.core.validation_messages import describe_error, explain_error
 
 
 def _odd(value: int) -> int:

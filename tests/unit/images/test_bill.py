@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.images import bill
+from aitne.adapters.images import software_bill
 from aitne.core.models.image import Package
 
 STATUS = """Package: bash
@@ -36,7 +36,7 @@ def write(root: Path, name: str, text: str) -> None:
 
 
 def test_only_what_is_installed_is_on_the_bill() -> None:
-    assert bill.parse_debian_packages(STATUS) == [
+    assert software_bill.parse_debian_packages(STATUS) == [
         Package(name="bash", version="5.2.15-2+b7", source="debian")
     ]
 
@@ -46,7 +46,7 @@ def test_a_root_file_system_has_a_bill_of_both_kinds(tmp_path: Path) -> None:
     write(tmp_path, "opt/x/lib/python3.11/site-packages/numpy-2.4.6.dist-info/METADATA", METADATA)
     # Debian's own Python packages are on the bill as Debian's.
     write(tmp_path, "usr/lib/python3/dist-packages/six-1.dist-info/METADATA", METADATA)
-    assert [(each.source, each.name) for each in bill.read_software_bill(tmp_path)] == [
+    assert [(each.source, each.name) for each in software_bill.read_software_bill(tmp_path)] == [
         ("debian", "bash"),
         ("python", "numpy"),
     ]
@@ -61,7 +61,7 @@ def test_files_outside_image_root_are_not_read(tmp_path: Path) -> None:
     info = root / "opt/x-1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").symlink_to(outside / "METADATA")
-    assert bill.read_software_bill(root) == ()
+    assert software_bill.read_software_bill(root) == ()
 
 
 def test_a_pipe_in_the_place_of_the_list_holds_nobody_up(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_pipe_in_the_place_of_the_list_holds_nobody_up(tmp_path: Path) -> None
 
     (tmp_path / "var/lib/dpkg").mkdir(parents=True)
     os.mkfifo(tmp_path / "var/lib/dpkg/status")
-    assert bill.read_software_bill(tmp_path) == ()
+    assert software_bill.read_software_bill(tmp_path) == ()
 
 
 @given(st.dictionaries(NAMES, NAMES, max_size=20))
@@ -78,13 +78,16 @@ def test_every_installed_package_is_found_with_its_version(packages: dict[str, s
         f"Package: {name}\nStatus: install ok installed\nVersion: {version}"
         for name, version in packages.items()
     )
-    found = {each.name: each.version for each in bill.parse_debian_packages(text)}
+    found = {each.name: each.version for each in software_bill.parse_debian_packages(text)}
     assert found == packages
 
 
 @given(st.text())
 def test_any_text_is_a_bill_or_none(text: str) -> None:
-    for package in [*bill.parse_debian_packages(text), bill.parse_python_package(text)]:
+    for package in [
+        *software_bill.parse_debian_packages(text),
+        software_bill.parse_python_package(text),
+    ]:
         if package is not None:
             assert package.name.isprintable()
             assert package.version.isprintable()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.images import build, folder, layers
+from aitne.adapters.images import image_builder, layers, recipes
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 
@@ -18,11 +18,11 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_made(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "images").write_text("a file, as a disk that is not mounted would be")
-    plan = build.make_build_plan(
-        folder.read_recipe(folder.find_recipe_folder("base")), ["apptainer"]
+    plan = image_builder.make_build_plan(
+        recipes.read_recipe(recipes.find_recipe_folder("base")), ["apptainer"]
     )
     said: list[str] = []
     with pytest.raises(SetupError, match="cannot be written"):
-        build.build_image(plan, Settings(data_dir=tmp_path), said.append)
+        image_builder.build_image(plan, Settings(data_dir=tmp_path), said.append)
     assert said == []
     assert not layers.get_cache_folder().exists()

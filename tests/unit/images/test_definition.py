@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.images import definition, folder
-from aitne.adapters.images.folder import Recipe
+from aitne.adapters.images import definition, recipes
+from aitne.adapters.images.recipes import Recipe
 from aitne.core.models.image import ImageFile
 
 ROOT = Path(__file__).parents[3]
@@ -63,9 +63,9 @@ def test_docker_fills_nothing_into_a_variable(value: str) -> None:
     assert not re.search(r'(?<!\\)(?:\\\\)*[$"]', quoted[1:-1])
 
 
-@pytest.mark.parametrize("name", folder.list_recipe_names(folder.builtin_folder()))
+@pytest.mark.parametrize("name", recipes.list_recipe_names(recipes.builtin_folder()))
 def test_both_files_name_every_package_of_the_list_and_neither_installs_one(name: str) -> None:
-    found = folder.read_recipe(folder.find_recipe_folder(name))
+    found = recipes.read_recipe(recipes.find_recipe_folder(name))
     for text in (definition.make_apptainer_definition(found), definition.make_dockerfile(found)):
         said = re.sub(r"\n# ", " ", text)
         head, _, instructions = said.partition("\n\n")
@@ -74,8 +74,8 @@ def test_both_files_name_every_package_of_the_list_and_neither_installs_one(name
 
 
 def test_committed_definitions_match_package_lists() -> None:
-    for name in folder.list_recipe_names(folder.builtin_folder()):
-        found = folder.read_recipe(folder.find_recipe_folder(name))
+    for name in recipes.list_recipe_names(recipes.builtin_folder()):
+        found = recipes.read_recipe(recipes.find_recipe_folder(name))
         committed = ROOT / "containers" / name
         assert (committed / "apptainer.def").read_text() == definition.make_apptainer_definition(
             found

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.images import folder
+from aitne.adapters.images import recipes
 from aitne.core.errors import InvalidInput
 
 
@@ -32,17 +32,17 @@ def test_an_image_takes_packages_variables_and_smoke_commands_from_its_base(tmp_
         + "base: low\ndebian: [git, bash]\npython: [numpy]\npython_prefix: /opt/x\n"
         + "env: {A: high}\nsmoke: [high]\n",
     )
-    recipe = folder.read_recipe(high)
+    recipe = recipes.read_recipe(high)
     assert recipe.reference == "high:1"
     assert recipe.bases == ("low",)
     assert recipe.debian == ("bash", "git", "zsh")
     assert recipe.smoke == ("low", "high")
-    assert recipe.env == {"PATH": f"/opt/x/bin:{folder.STANDARD_PATH}", "A": "high", "B": "low"}
+    assert recipe.env == {"PATH": f"/opt/x/bin:{recipes.STANDARD_PATH}", "A": "high", "B": "low"}
 
 
 def test_a_folder_of_ones_own_extends_what_we_ship(tmp_path: Path) -> None:
     own = write(tmp_path, "own", MINIMAL.format("own") + "base: jupyter\npython: [rich]\n")
-    recipe = folder.read_recipe(own)
+    recipe = recipes.read_recipe(own)
     assert recipe.bases == ("jupyter", "base")
     assert recipe.python[-1] == "rich"
     assert recipe.python_prefix == "/opt/jupyter"
@@ -52,7 +52,7 @@ def test_a_folder_of_ones_own_extends_what_we_ship(tmp_path: Path) -> None:
 def test_the_image_with_jupyterlab_has_the_versions_of_the_sessions_without_an_image() -> None:
     from aitne.adapters.node_software import SESSION_LOCK
 
-    jupyter = folder.read_recipe(folder.find_recipe_folder("jupyter"))
+    jupyter = recipes.read_recipe(recipes.find_recipe_folder("jupyter"))
     assert jupyter.constraints == SESSION_LOCK.read_text()
     apps = {name: app.python for name, app in jupyter.file.apps.items()}
     assert apps == dict.fromkeys(("lab", "tensorboard"), "/opt/jupyter/bin/python")
@@ -80,7 +80,7 @@ def test_a_wrong_file_is_refused_with_its_path_and_the_field(
     tmp_path: Path, text: str, said: str
 ) -> None:
     with pytest.raises(InvalidInput) as caught:
-        folder.read_recipe(write(tmp_path, "x", text))
+        recipes.read_recipe(write(tmp_path, "x", text))
     assert said in caught.value.message
     assert str(tmp_path) in caught.value.message
 
@@ -88,10 +88,10 @@ def test_a_wrong_file_is_refused_with_its_path_and_the_field(
 @pytest.mark.parametrize("name", ["nothing", "base; reboot", "$(reboot)", "", "..\x00", "-x"])
 def test_an_unknown_name_lists_those_there_are(name: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        folder.find_recipe_folder(name)
+        recipes.find_recipe_folder(name)
     assert "base, jupyter" in (caught.value.problems[0].allowed or "")
 
 
 def test_a_path_without_an_image_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"no image\.yaml"):
-        folder.find_recipe_folder(str(tmp_path))
+        recipes.find_recipe_folder(str(tmp_path))

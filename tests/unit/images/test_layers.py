@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.images import folder, layers, store
+from aitne.adapters.images import image_folder, layers, recipes
 from aitne.adapters.images.work import Work
 from aitne.core.errors import InvalidInput
 from aitne.core.models.image import Artifact
@@ -22,7 +22,7 @@ VALUE = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1,
 
 def test_images_with_the_same_packages_share_layers_and_others_do_not() -> None:
     base, jupyter = (
-        folder.read_recipe(folder.find_recipe_folder(name)) for name in ("base", "jupyter")
+        recipes.read_recipe(recipes.find_recipe_folder(name)) for name in ("base", "jupyter")
     )
     renamed = base.file.model_copy(update={"name": "other", "version": "7"})
     assert layers.make_layer_names(
@@ -43,7 +43,7 @@ def test_images_with_the_same_packages_share_layers_and_others_do_not() -> None:
 
 def test_a_layer_is_good_for_a_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    base = folder.read_recipe(folder.find_recipe_folder("base"))
+    base = recipes.read_recipe(recipes.find_recipe_folder("base"))
     assert layers.find_missing_layers(base) == ("debian",)
     layer = layers.get_cache_folder() / layers.make_layer_names(base)[0]
     layer.mkdir(parents=True)
@@ -80,7 +80,7 @@ def test_pip_settings_are_parsed_from_any_output(listed: str) -> None:
 def artifact(path: Path) -> Artifact:
     return Artifact(
         runtime="apptainer",
-        digest=store.digest_of(path),
+        digest=image_folder.digest_of(path),
         size_bytes=path.stat().st_size,
         path=str(path),
     )
@@ -90,24 +90,24 @@ def test_damage_is_told_apart(tmp_path: Path) -> None:
     path = tmp_path / "x.sif"
     path.write_bytes(b"content")
     good = artifact(path)
-    assert store.find_damage(good) is None
+    assert image_folder.find_damage(good) is None
     path.write_bytes(b"CONTENT")
-    assert "has changed" in str(store.find_damage(good))
+    assert "has changed" in str(image_folder.find_damage(good))
     path.write_bytes(b"cont")
-    assert "4 bytes instead of 7" in str(store.find_damage(good))
+    assert "4 bytes instead of 7" in str(image_folder.find_damage(good))
     path.unlink()
-    assert "is missing" in str(store.find_damage(good))
+    assert "is missing" in str(image_folder.find_damage(good))
 
 
 def test_a_digest_of_another_file_is_refused(tmp_path: Path) -> None:
-    store.check_digest(None, "sha256:a", tmp_path)
-    store.check_digest("sha256:a", "sha256:a", tmp_path)
+    image_folder.check_digest(None, "sha256:a", tmp_path)
+    image_folder.check_digest("sha256:a", "sha256:a", tmp_path)
     with pytest.raises(InvalidInput, match="not the expected file"):
-        store.check_digest("sha256:b", "sha256:a", tmp_path)
+        image_folder.check_digest("sha256:b", "sha256:a", tmp_path)
 
 
 def test_recent_image_files_are_no_leftovers(tmp_path: Path) -> None:
-    images = store.ImageFolder(tmp_path)
+    images = image_folder.ImageFolder(tmp_path)
     for name in ("known.sif", "young.sif", "old.sif", "note.txt"):
         (tmp_path / name).write_bytes(b"x")
     for name in (".making-old", ".making-young"):
@@ -148,5 +148,5 @@ def test_temporary_folder_of_killed_build_is_found_after_one_day(tmp_path: Path)
     long_ago = time.time() - 2 * 86_400
     for name in ("aitne-image-old", "other", "aitne-image-link"):
         os.utime(tmp_path / name, (long_ago, long_ago), follow_symlinks=False)
-    found = store.find_abandoned(tmp_path)
+    found = image_folder.find_abandoned(tmp_path)
     assert [(each.path.name, each.size_bytes) for each in found] == [("aitne-image-old", 3)]

@@ -14,7 +14,7 @@ from aitne.adapters.schedulers._local.environment import (
     base_environment,
     remove_unusable_characters,
 )
-from aitne.adapters.schedulers._local.machine import capacities, gpu_type
+from aitne.adapters.schedulers._local.machine_resources import capacities, gpu_type
 from aitne.core.errors import SetupError
 from aitne.core.settings import LocalSettings
 

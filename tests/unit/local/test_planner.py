@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aitne.adapters.schedulers._local.planner import forecast, plan
-from aitne.adapters.schedulers._local.resources import (
+from aitne.adapters.schedulers._local.node_resources import (
     Demand,
     FreeResources,
     Gpu,
@@ -18,7 +17,8 @@ from aitne.adapters.schedulers._local.resources import (
     RunningTask,
     WaitingTask,
 )
-from aitne.core.placement.leaves import count_fewest_leaves, make_tree, select_nearest_nodes
+from aitne.adapters.schedulers._local.planner import forecast, plan
+from aitne.core.placement.leaf_selection import count_fewest_leaves, make_tree, select_nearest_nodes
 from aitne_train.topology.tree import TopologyTree
 
 G = 1 << 30

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aitne.adapters.schedulers._local.ledger import (
+from aitne.adapters.schedulers._local.limit_ledger import (
     GPU_SECONDS,
     JOBS,
     Cap,
@@ -17,8 +17,7 @@ from aitne.adapters.schedulers._local.ledger import (
     LimitLedger,
     cap_of,
 )
-from aitne.adapters.schedulers._local.planner import forecast, plan
-from aitne.adapters.schedulers._local.resources import (
+from aitne.adapters.schedulers._local.node_resources import (
     Demand,
     FreeResources,
     Gpu,
@@ -26,6 +25,7 @@ from aitne.adapters.schedulers._local.resources import (
     RunningTask,
     WaitingTask,
 )
+from aitne.adapters.schedulers._local.planner import forecast, plan
 from aitne.core.models.limits import GPU_TRES, Limits
 from tests.unit.local.test_planner import NODE, G, check_allocation, demand, demands, nodes_
 

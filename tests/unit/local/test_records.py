@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.schedulers._local import launcher, records
-from aitne.adapters.schedulers._local.outcome import to_task_outcome
-from aitne.adapters.schedulers._local.records import (
+from aitne.adapters.schedulers._local import job_records, runner_launcher
+from aitne.adapters.schedulers._local.job_records import (
     LaunchFile,
     LocalJobRecord,
     Records,
@@ -20,6 +19,7 @@ from aitne.adapters.schedulers._local.records import (
     TaskState,
     write_job_files,
 )
+from aitne.adapters.schedulers._local.outcome import to_task_outcome
 from aitne.core.jobs.states import TerminationReason
 from tests.support.jobs import make_request
 
@@ -71,14 +71,14 @@ def test_incomplete_job_record_is_deleted_and_unknown_one_kept(
 def test_a_full_disk_leaves_nothing_half_done(
     disk: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    real = records.write_atomically
+    real = job_records.write_atomically
 
     def full(path: Path, content: bytes, **options: Any) -> None:
         if path.name == name:
             raise OSError(errno.ENOSPC, "No space left on device")
         real(path, content, **options)
 
-    monkeypatch.setattr(records, "write_atomically", full)
+    monkeypatch.setattr(job_records, "write_atomically", full)
 
     def submit() -> None:
         submitted = record(tmp_path, 1)
@@ -102,18 +102,18 @@ def test_state_and_launch_come_back(disk: Records) -> None:
 
 
 def test_a_run_is_given_up_once_and_only_if_nobody_has_it(tmp_path: Path) -> None:
-    assert launcher.close_unclaimed_run(tmp_path)
-    assert launcher.read_identity(tmp_path) is None
-    assert not launcher.close_unclaimed_run(tmp_path)
+    assert runner_launcher.close_unclaimed_run(tmp_path)
+    assert runner_launcher.read_identity(tmp_path) is None
+    assert not runner_launcher.close_unclaimed_run(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["runner.json"]
 
 
 def test_half_a_file_is_no_file(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    assert launcher.read_json(path) is None
+    assert runner_launcher.read_json(path) is None
     for text in ("", '{"a": ', "[1]", "\0\0"):
         path.write_text(text)
-        assert launcher.read_json(path) is None
+        assert runner_launcher.read_json(path) is None
 
 
 def test_a_run_without_legible_facts_was_lost() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from aitne.core.models.notebook import NotebookOptions
-from aitne.notebook.parameters import (
+from aitne.notebook.notebook_parameters import (
     NotANotebook,
     find_parameter_cell,
     known_parameters,

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from aitne.core.settings import Settings
-from aitne.local_system.settings import load_settings
+from aitne.local_system.settings_loader import load_settings
 from aitne.operations.doctor import root_files
-from aitne.operations.doctor.host import CheckedHost
-from aitne.operations.doctor.registry import CHECKS
-from aitne.operations.doctor.run import Examination, run_checks
-from aitne.supervisor import preflight
+from aitne.operations.doctor.check_execution import Examination, run_checks
+from aitne.operations.doctor.check_registry import CHECKS
+from aitne.operations.doctor.checked_host import CheckedHost
+from aitne.supervisor import start_checks
 from aitne.supervisor.secret_files import ensure_secrets
 
 
@@ -91,10 +91,10 @@ class Site:
 def site(tmp_path: Path, migrated: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     for variable in [name for name in os.environ if name.startswith("AITNE_")]:
         monkeypatch.delenv(variable)
-    monkeypatch.setattr(preflight, "_try_listen", lambda bind, port: None)
+    monkeypatch.setattr(start_checks, "_try_listen", lambda bind, port: None)
     data_dir = tmp_path / "data"
     settings = Settings(data_dir=data_dir)
-    preflight.check_requirements(settings)
+    start_checks.check_requirements(settings)
     ensure_secrets(settings.secrets_dir)
     shutil.copy(migrated, data_dir / "aitne.db")
     (data_dir / "aitne.db").chmod(0o600)

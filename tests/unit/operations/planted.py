@@ -16,11 +16,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from aitne import __version__
-from aitne.core.broker.versions import PROTOCOL
-from aitne.core.models.check import CheckState
+from aitne.core.broker.protocol_versions import PROTOCOL
+from aitne.core.models.check_result import CheckState
 from aitne.local_system import hung_processes
 from aitne.operations.doctor import root_files
-from aitne.operations.requirements import machine
+from aitne.operations.requirements import machine_requirements
 from aitne.supervisor.environments import session_env_dir
 from tests.support.certificates import Authority
 from tests.support.requirements import need_package
@@ -69,7 +69,7 @@ def setting_has_no_effect(site: Site) -> None:
 
 
 def disk_is_full(site: Site) -> None:
-    site.patch.setattr(machine, "LITTLE_BYTES", 1 << 62)
+    site.patch.setattr(machine_requirements, "LITTLE_BYTES", 1 << 62)
 
 
 def area_is_not_mounted(site: Site) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.node import Cluster, Node, NodeState
-from aitne.core.models.topology import TopologyOrigin
 from aitne.core.models.user import Project, User
 from aitne.core.settings import Settings
 from aitne.store import Store

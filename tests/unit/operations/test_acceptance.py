@@ -10,12 +10,17 @@ import pytest
 
 from aitne.client import Client
 from aitne.core.errors import Unavailable
-from aitne.core.models.check import CheckState
-from aitne.operations.acceptance import run
-from aitne.operations.acceptance.report import StepResult, make_report, render_page, write_report
-from aitne.operations.acceptance.run import run_steps
-from aitne.operations.acceptance.site import AcceptanceSite, StepFailed, StepSkipped
-from aitne.operations.acceptance.steps import STEPS, AcceptanceStep
+from aitne.core.models.check_result import CheckState
+from aitne.operations.acceptance import step_execution
+from aitne.operations.acceptance.acceptance_report import (
+    StepResult,
+    make_report,
+    render_page,
+    write_report,
+)
+from aitne.operations.acceptance.acceptance_site import AcceptanceSite, StepFailed, StepSkipped
+from aitne.operations.acceptance.acceptance_steps import STEPS, AcceptanceStep
+from aitne.operations.acceptance.step_execution import run_steps
 
 
 class NoClient:
@@ -30,7 +35,7 @@ def steps_are(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> None:
     made = {
         name: AcceptanceStep(name, "It works.", function) for name, function in functions.items()
     }
-    monkeypatch.setattr(run, "STEPS", made)
+    monkeypatch.setattr(step_execution, "STEPS", made)
 
 
 def test_each_result_of_a_step_has_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +67,7 @@ def test_hardware_is_tested_only_where_it_was_asked_for() -> None:
     hardware = {name: step.hardware for name, step in STEPS.items() if step.hardware}
     assert hardware == {"gpu": "gpu", "nccl": "gpu", "fabric": "fabric", "beegfs": "beegfs"}
     for name in hardware:
-        state, message, _ = run._run(STEPS[name], site)
+        state, message, _ = step_execution._run(STEPS[name], site)
         assert (state, "pass --" in message) == (CheckState.SKIPPED, True)
 
 

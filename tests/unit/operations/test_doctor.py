@@ -21,22 +21,22 @@ from pathlib import Path
 
 import pytest
 
-from aitne.core.models.check import CheckState
+from aitne.core.models.check_result import CheckState
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.node import Node, NodeState
-from aitne.local_system.settings import load_settings
-from aitne.operations.doctor import run
+from aitne.local_system.settings_loader import load_settings
+from aitne.operations.doctor import check_execution
+from aitne.operations.doctor.check_execution import run_checks, store_report
+from aitne.operations.doctor.check_registry import CHECKS, DoctorCheck, Subject
+from aitne.operations.doctor.checked_host import CheckedHost, open_host
 from aitne.operations.doctor.checks import all_checks, slurm
 from aitne.operations.doctor.checks.machine import list_unit_problems
-from aitne.operations.doctor.host import CheckedHost, open_host
-from aitne.operations.doctor.node_jobs import make_job_file
-from aitne.operations.doctor.registry import CHECKS, DoctorCheck, Subject
+from aitne.operations.doctor.node_test_jobs import make_job_file
 from aitne.operations.doctor.root_files import RootFiles, read_root_files
-from aitne.operations.doctor.run import run_checks, store_report
 from aitne.operations.requirements.findings import Finding, ok
 from aitne.services.platform.certificates import authority_file
 from aitne.services.platform.doctor_report import read_report
-from aitne.supervisor.planning import make_plan
+from aitne.supervisor.plan_creation import make_plan
 from tests.support.certificates import Authority
 from tests.support.slurm import root_or_skip
 from tests.unit.operations.doctor_site import Site, site
@@ -217,7 +217,7 @@ def test_check_that_hangs_or_breaks_does_not_keep_the_others_from_their_results(
     def breaks(host: CheckedHost) -> Finding:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(run, "WITHIN_S", 0.2)
+    monkeypatch.setattr(check_execution, "WITHIN_S", 0.2)
     chosen = [
         DoctorCheck(name, Subject.FILES, "It works.", function, needs_platform=False)
         for name, function in (("hangs", hangs), ("breaks", breaks))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.operations.upgrade.process import Service, select_start_environment
+from aitne.operations.upgrade.platform_service import Service, select_start_environment
 
 
 def test_start_that_is_interrupted_has_ended_before_the_upgrade_goes_on(tmp_path: Path) -> None:

@@ -17,14 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aitne.core.errors import AitneError, Conflict, SetupError
-from aitne.operations.upgrade.journal import (
+from aitne.operations.upgrade.releases import COMPLETE, PROGRAMS, Releases
+from aitne.operations.upgrade.upgrade_journal import (
     ROLLBACK,
     UpgradeJournal,
     UpgradeStep,
     hold_upgrade_lock,
 )
-from aitne.operations.upgrade.releases import COMPLETE, PROGRAMS, Releases
-from aitne.operations.upgrade.steps import Halted, RolledBack, Upgrade, is_continued
+from aitne.operations.upgrade.upgrade_steps import Halted, RolledBack, Upgrade, is_continued
 
 OLD, NEW = "0.1.0", "0.2.0"
 MEMORY = "/dev/shm"

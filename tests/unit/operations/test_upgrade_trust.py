@@ -14,11 +14,14 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import SetupError
-from aitne.operations.upgrade.host import ThisHost
-from aitne.operations.upgrade.process import find_service, require_main_process
+from aitne.operations.upgrade.command_account import (
+    find_command_account,
+    must_install_node_software,
+)
+from aitne.operations.upgrade.platform_service import find_service, require_main_process
 from aitne.operations.upgrade.releases import Releases
-from aitne.operations.upgrade.trust import find_command_account, must_install_node_software
-from aitne.supervisor.identity import ProcessAccount, acting_as
+from aitne.operations.upgrade.this_host import ThisHost
+from aitne.supervisor.process_account import ProcessAccount, acting_as
 from tests.support.slurm import root_or_skip
 
 OWN = '[accounts]\nmode = "own"\n'

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import InvalidInput
-from aitne.operations.upgrade.process import _parse_unit, select_start_environment
+from aitne.operations.upgrade.platform_service import _parse_unit, select_start_environment
 from aitne.operations.upgrade.versions import Version, check_upgrade_path, parse_wheel_version
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.command.local import LocalCommand
-from aitne.adapters.files import OwnFiles
-from aitne.adapters.schedulers._slurm.libslurm.library import Library, WorkerHello
+from aitne.adapters.job_files import OwnFiles
+from aitne.adapters.schedulers._slurm.libslurm.pyslurm_client import Library, WorkerHello
 from aitne.adapters.schedulers._slurm.libslurm.worker import FIELDS
 from aitne.adapters.schedulers.pyslurm import PyslurmScheduler, check_pyslurm
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SchedulerUnavailable, SetupError
-from aitne.core.ports.tools import Tools
-from aitne.local_system.settings import load_settings
+from aitne.core.ports.scheduler_tools import Tools
+from aitne.local_system.settings_loader import load_settings
 
 PATIENCE_S = 60.0
 STAND_IN = """\

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.schedulers._slurm.libslurm import records, worker
+from aitne.adapters.schedulers._slurm.libslurm import pyslurm_records, worker
 from aitne.core.errors import SchedulerUnavailable
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.ports.scheduler import SchedulerJob
@@ -50,7 +50,9 @@ def said(**changes: Any) -> SimpleNamespace:
 
 def rows(**changes: Any) -> list[SchedulerJob]:
     """Return the records of a job that passed the worker's JSON."""
-    return [*records.to_scheduler_jobs(json.loads(json.dumps(worker.record(said(**changes)))))]
+    return [
+        *pyslurm_records.to_scheduler_jobs(json.loads(json.dumps(worker.record(said(**changes)))))
+    ]
 
 
 def row(**changes: Any) -> SchedulerJob:
@@ -128,7 +130,7 @@ def test_job_cancelled_before_start_has_no_start_time() -> None:
     ],
 )
 def test_an_exit_code_that_may_be_128_more_is_looked_up(job: SchedulerJob, doubt: bool) -> None:
-    assert records.has_doubtful_exit_code(job) is doubt
+    assert pyslurm_records.has_doubtful_exit_code(job) is doubt
 
 
 def test_waiting_tasks_of_an_array_have_one_record() -> None:

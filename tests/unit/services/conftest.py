@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.node_software import own_software
+from aitne.adapters.unix_accounts import OwnAccount
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState
 from aitne.core.models.image import Artifact, Image
@@ -23,15 +23,15 @@ from aitne.core.ports.scheduler import Forecast, SubmitRequest
 from aitne.core.settings import LimitSettings, Settings
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.jobs.admission import Admission
-from aitne.services.jobs.extensions import ExtensionService
-from aitne.services.jobs.failures import FailureService
-from aitne.services.jobs.forecast import Forecaster
+from aitne.services.jobs.failure_explanations import FailureService
+from aitne.services.jobs.job_renderer import Renderer
 from aitne.services.jobs.jobs import JobService
-from aitne.services.jobs.render import Renderer
+from aitne.services.jobs.start_forecast import Forecaster
+from aitne.services.jobs.time_limit_extensions import ExtensionService
 from aitne.services.platform.encryption import Cipher
-from aitne.services.projects.limits import LimitCheck
+from aitne.services.projects.limit_checks import LimitCheck
 from aitne.services.sessions.sessions import SessionService
-from aitne.services.users.secrets import UserSecretService
+from aitne.services.users.user_secrets import UserSecretService
 from aitne.store import Store
 from aitne_train.topology.parts import Topology
 from aitne_train.topology.tree import TopologyTree

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.accounts import OwnAccount, UnixAccounts
+from aitne.adapters.unix_accounts import OwnAccount, UnixAccounts
 from aitne.core.errors import InvalidInput, NotFound, Unavailable
-from aitne.core.models.storage import (
+from aitne.core.models.storage_area import (
     Area,
     AreaFacts,
     PathFacts,
     Quota,
     StorageTarget,
 )
-from aitne.core.ports.accounts import UnixAccount
+from aitne.core.ports.unix_accounts import UnixAccount
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import StorageSettings
-from aitne.services.storage import StorageService
+from aitne.services.storage_areas import StorageService
 from tests.unit.services.conftest import ADA, Clock, make_actor
 
 SITE = StorageSettings.model_validate(

@@ -9,12 +9,12 @@ from uuid import UUID
 
 import pytest
 
-from aitne.adapters.files import OwnFiles
-from aitne.adapters.schedulers._slurm import queue
+from aitne.adapters.job_files import OwnFiles
+from aitne.adapters.schedulers._slurm import squeue_parser
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.core.ports.command import Completed
 from aitne.core.ports.scheduler import Run
-from aitne.core.ports.tools import Tools
+from aitne.core.ports.scheduler_tools import Tools
 from aitne.core.settings import Settings
 
 JOB = UUID(int=7)
@@ -36,17 +36,17 @@ class Slurm:
             self.told.append((account, *argv))
             return Completed(0, b"", b"")
         form = next(word for word in argv if word.startswith("--Format="))
-        mark = form.partition(f"{queue.FIELDS[-1]}:0")[2]
+        mark = form.partition(f"{squeue_parser.FIELDS[-1]}:0")[2]
         said = ""
         for number, task, user, state in self.jobs:
-            facts = dict.fromkeys(queue.FIELDS, "") | {
+            facts = dict.fromkeys(squeue_parser.FIELDS, "") | {
                 "Comment": f"aitne:{JOB}:1",
                 "JobArrayID": number,
                 "ArrayTaskID": task,
                 "UserName": user,
                 "State": state,
             }
-            said += queue.SEPARATOR.join(facts.values()) + f"{mark}\n"
+            said += squeue_parser.SEPARATOR.join(facts.values()) + f"{mark}\n"
         return Completed(0, said.encode(), b"")
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.schedulers._slurm.config import SlurmConfig
-from aitne.adapters.schedulers._slurm.nodes import parse_partitions
+from aitne.adapters.schedulers._slurm.scontrol_parser import parse_partitions
+from aitne.adapters.schedulers._slurm.slurm_config import SlurmConfig
 
 RECORDED = Path(__file__).parents[2] / "assets/slurm"
 MIB = 1 << 20

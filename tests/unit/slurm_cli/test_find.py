@@ -10,10 +10,10 @@ from uuid import UUID
 
 import pytest
 
-from aitne.adapters.schedulers._slurm import queue
-from aitne.adapters.schedulers._slurm import site as site_module
-from aitne.adapters.schedulers._slurm.accounting import FIELDS
-from aitne.adapters.schedulers._slurm.site import Site
+from aitne.adapters.schedulers._slurm import slurm_site as site_module
+from aitne.adapters.schedulers._slurm import squeue_parser
+from aitne.adapters.schedulers._slurm.sacct_parser import FIELDS
+from aitne.adapters.schedulers._slurm.slurm_site import Site
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.command import Completed
 from aitne.core.ports.scheduler import Run
@@ -46,8 +46,8 @@ class Slurm:
 
     def _squeue(self, argv: Sequence[str]) -> str:
         form = next(word for word in argv if word.startswith("--Format="))
-        mark = form.partition(f"{queue.FIELDS[-1]}:0")[2]
-        facts = dict.fromkeys(queue.FIELDS, "") | {
+        mark = form.partition(f"{squeue_parser.FIELDS[-1]}:0")[2]
+        facts = dict.fromkeys(squeue_parser.FIELDS, "") | {
             "Comment": f"aitne:{ARRAY}:1",
             "JobArrayID": "12_1",
             "ArrayTaskID": "1",
@@ -55,7 +55,7 @@ class Slurm:
             "State": self.state,
             "NodeList": "n1",
         }
-        return queue.SEPARATOR.join(facts.values()) + f"{mark}\n"
+        return squeue_parser.SEPARATOR.join(facts.values()) + f"{mark}\n"
 
     def _sacct(self, argv: Sequence[str]) -> str:
         lines = []
@@ -69,7 +69,7 @@ class Slurm:
                 "ExitCode": "0:0",
                 "NodeList": "n1",
             }
-            lines.append(queue.SEPARATOR.join(facts.values()))
+            lines.append(squeue_parser.SEPARATOR.join(facts.values()))
         return "\n".join(lines)
 
     def _config(self, argv: Sequence[str]) -> str:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.files import OwnFiles
+from aitne.adapters.job_files import OwnFiles
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.core.errors import SchedulerRejected
 from aitne.core.ports.command import Completed
-from aitne.core.ports.tools import Tools
+from aitne.core.ports.scheduler_tools import Tools
 from aitne.core.settings import Settings
 
 

@@ -7,12 +7,12 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.schedulers._slurm import identity, queue
-from aitne.adapters.schedulers._slurm import outside_records as records
+from aitne.adapters.schedulers._slurm import job_identity, squeue_parser
+from aitne.adapters.schedulers._slurm import outside_job_records as records
 from aitne.cli.views.job_table import format_resources
 from aitne.client.records import ResourcesRecord
 from aitne.core.jobs.states import JobState
-from aitne.core.ports.outside import MOST_OF_ACCOUNT
+from aitne.core.ports.outside_jobs import MOST_OF_ACCOUNT
 
 MARK = "\x1emark"
 SUBMITTED, STARTED, ENDED = 1_795_633_730, 1_795_633_731, 1_795_633_791
@@ -45,7 +45,7 @@ def line(number: int = 7, task: str | None = None, **values: str) -> str:
         "STDOUT": f"/home/ada/slurm-{number}.out",
         **values,
     }
-    return queue.SEPARATOR.join(row[field] for field in records.FIELDS) + f"{MARK}\n"
+    return squeue_parser.SEPARATOR.join(row[field] for field in records.FIELDS) + f"{MARK}\n"
 
 
 def read(*lines: str, accounts: tuple[str, ...] = ("ada",)) -> list[records.OutsideJob]:
@@ -96,7 +96,7 @@ def test_job_with_all_memory_of_its_node_has_no_amount_of_it() -> None:
 
 
 def test_jobs_of_the_platform_and_of_other_accounts_are_not_returned() -> None:
-    ours = line(8, Comment=identity.make_comment(uuid4(), 1))
+    ours = line(8, Comment=job_identity.make_comment(uuid4(), 1))
     assert [job.scheduler_id for job in read(line(7), ours, line(9, UserName="bob"))] == ["7"]
 
 
@@ -182,7 +182,7 @@ def test_array_has_ended_when_no_task_is_live_and_with_the_worst_state() -> None
 
 
 def test_text_of_users_cannot_forge_or_break_records() -> None:
-    forged = line(8, Name=f"x{queue.SEPARATOR}y")
+    forged = line(8, Name=f"x{squeue_parser.SEPARATOR}y")
     odd = line(9, Name="a\x00b\nc" * 200)
     jobs = read(forged, odd, line(10, SubmitTime="N/A"), "rubbish" + MARK + "\n")
     assert [job.scheduler_id for job in jobs] == ["9"]
@@ -225,9 +225,9 @@ def test_accounting_tells_the_end_of_jobs_and_of_whole_arrays() -> None:
             end,
             "None",
         )
-        return queue.SEPARATOR.join(values)
+        return squeue_parser.SEPARATOR.join(values)
 
-    ours = identity.make_job_name(uuid4(), 1)
+    ours = job_identity.make_job_name(uuid4(), 1)
     output = "\n".join(
         [
             *(row("7_0", "COMPLETED"), row("7_1", "TIMEOUT"), row("8", "FAILED")),

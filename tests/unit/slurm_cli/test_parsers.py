@@ -9,18 +9,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.schedulers._slurm import accounting, answers, identity, nodes, queue, times
-from aitne.adapters.schedulers._slurm.config import SlurmConfig
-from aitne.adapters.schedulers._slurm.errors import SubmissionFailure
-from aitne.adapters.schedulers._slurm.options import make_sbatch_arguments
-from aitne.adapters.schedulers._slurm.reasons import format_pending_reason
-from aitne.adapters.schedulers._slurm.states import job_state
-from aitne.core.errors import SchedulerRejected
+from aitne.adapters.schedulers._slurm import (
+    command_output,
+    sacct_parser,
+    scontrol_parser,
+    squeue_parser,
+    times,
+)
+from aitne.adapters.schedulers._slurm.job_identity import (
+    make_comment,
+    make_job_name,
+    parse_comment,
+    parse_job_name,
+)
+from aitne.adapters.schedulers._slurm.job_states import job_state
+from aitne.adapters.schedulers._slurm.pending_reasons import format_pending_reason
+from aitne.adapters.schedulers._slurm.slurm_config import SlurmConfig
+from aitne.adapters.schedulers._slurm.squeue_parser import (
+    FIELDS,
+    SEPARATOR,
+    SqueueReader,
+    parse_record,
+)
+from aitne.adapters.schedulers._slurm.submission_failure import SubmissionFailure
 from aitne.core.jobs.states import JobState, TerminationReason
-from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Holder, NodeState
-from aitne.core.models.resources import GpuRequest, Resources
-from tests.support.jobs import make_request
 
 WORDS = [
     "PENDING",
@@ -48,9 +61,9 @@ WORDS = [
     "SIGNALING",
     "STAGE_OUT",
 ]
-MARK = queue.new_mark()
+MARK = squeue_parser.new_mark()
 text = st.text(max_size=60)
-MARKED = st.text(st.sampled_from(f"aitne:-_1,[]()\n|{queue.SEPARATOR}\x1e0f "), max_size=200)
+MARKED = st.text(st.sampled_from(f"aitne:-_1,[]()\n|{SEPARATOR}\x1e0f "), max_size=200)
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -139,45 +152,45 @@ def test_times_come_back(seconds: int) -> None:
 
 @given(st.uuids(), st.integers(1, 999_999_999))
 def test_identity_comes_back(job_id: UUID, attempt: int) -> None:
-    assert identity.parse_comment(identity.make_comment(job_id, attempt)) == (job_id, attempt)
-    assert identity.parse_job_name(identity.make_job_name(job_id, attempt)) == (job_id, attempt)
+    assert parse_comment(make_comment(job_id, attempt)) == (job_id, attempt)
+    assert parse_job_name(make_job_name(job_id, attempt)) == (job_id, attempt)
 
 
 @given(st.uuids(), text)
 def test_a_comment_with_anything_more_is_not_ours(job_id: UUID, more: str) -> None:
-    comment = identity.make_comment(job_id, 1)
+    comment = make_comment(job_id, 1)
     for other in (f"{comment}{more}", f"{more}{comment}"):
         if more and not (more.isascii() and more.isdigit()):
-            assert identity.parse_comment(other) is None
+            assert parse_comment(other) is None
 
 
 def record(comment: str, **fields: str) -> str:
     values = {
-        **dict.fromkeys(queue.FIELDS, "1"),
+        **dict.fromkeys(FIELDS, "1"),
         "Comment": comment,
         "State": "PENDING",
         "NodeList": "",
         **fields,
     }
-    return queue.SEPARATOR.join(values[field] for field in queue.FIELDS)
+    return SEPARATOR.join(values[field] for field in FIELDS)
 
 
 @given(st.lists(MARKED), st.uuids())
 def test_foreign_text_in_queue_output_is_not_read_as_job(others: list[str], job_id: UUID) -> None:
     """Text of other users stays between the marks, with any separators and newlines."""
-    forged = record(identity.make_comment(job_id, 1))
+    forged = record(make_comment(job_id, 1))
     lines = [record(f"{other}\n{forged}\n") for other in others]
-    lines.insert(len(lines) // 2, record(identity.make_comment(UUID(int=7), 2)))
+    lines.insert(len(lines) // 2, record(make_comment(UUID(int=7), 2)))
     output = "".join(f"{line}{MARK}\n" for line in lines)
-    found = queue.SqueueReader(queue.FIELDS).read(output, MARK)
+    found = SqueueReader(FIELDS).read(output, MARK)
     assert [(job.job_id, job.attempt) for job in found] == [(UUID(int=7), 2)]
 
 
-@given(st.uuids(), st.dictionaries(st.sampled_from(queue.FIELDS[1:]), text))
+@given(st.uuids(), st.dictionaries(st.sampled_from(FIELDS[1:]), text))
 def test_no_field_of_ours_breaks_the_poll(job_id: UUID, fields: dict[str, str]) -> None:
-    line = record(identity.make_comment(job_id, 1), **fields)
-    job = queue.parse_record(line, queue.FIELDS)
-    if queue.SEPARATOR not in "".join(fields.values()):
+    line = record(make_comment(job_id, 1), **fields)
+    job = parse_record(line, FIELDS)
+    if SEPARATOR not in "".join(fields.values()):
         assert job is not None
         assert job.job_id == job_id
 
@@ -194,28 +207,30 @@ def test_no_field_of_ours_breaks_the_poll(job_id: UUID, fields: dict[str, str]) 
 def test_waiting_tasks_of_an_array_have_one_record(
     number: str, tasks: str, scheduler_id: str, one: int | None, several: str | None
 ) -> None:
-    line = record(identity.make_comment(UUID(int=7), 1), JobArrayID=number, ArrayTaskID=tasks)
-    job = queue.parse_record(line, queue.FIELDS)
+    line = record(make_comment(UUID(int=7), 1), JobArrayID=number, ArrayTaskID=tasks)
+    job = parse_record(line, FIELDS)
     assert job is not None
     assert (job.scheduler_id, job.array_task_id, job.array_task_ids) == (scheduler_id, one, several)
 
 
 @given(MARKED)
 def test_answers_of_any_shape_are_read_or_left(output: str) -> None:
-    queue.SqueueReader(queue.FIELDS).read(output, MARK)
-    accounting.parse_ended_jobs(output)
-    nodes.parse_nodes(f"NodeName={output}", "c", datetime.now(UTC))
-    nodes.parse_partitions(f"PartitionName={output}")
-    nodes.parse_reservations(f"ReservationName={output}")
-    nodes.gres_counts(output)
+    SqueueReader(FIELDS).read(output, MARK)
+    sacct_parser.parse_ended_jobs(output)
+    scontrol_parser.parse_nodes(f"NodeName={output}", "c", datetime.now(UTC))
+    scontrol_parser.parse_partitions(f"PartitionName={output}")
+    scontrol_parser.parse_reservations(f"ReservationName={output}")
+    scontrol_parser.gres_counts(output)
     SlurmConfig.parse(output)
-    answers.parse_forecast(output)
+    command_output.parse_forecast(output)
 
 
 @pytest.mark.parametrize("typo", ["", " a"])  # 26.05 writes "at 1795271271 a using"
 def test_the_start_that_a_forecast_tells(typo: str) -> None:
     using = "using 2 processors on nodes n[1-2] in partition gpu"
-    forecast = answers.parse_forecast(f"sbatch: Job 1 to start at 1795271271{typo} {using}\n")
+    forecast = command_output.parse_forecast(
+        f"sbatch: Job 1 to start at 1795271271{typo} {using}\n"
+    )
     assert forecast.starts_at is not None
     assert forecast.starts_at.timestamp() == 1795271271
     assert (forecast.nodes, forecast.partition) == (("n1", "n2"), "gpu")
@@ -233,10 +248,14 @@ def test_accounting_counts_restarts_and_splits_arrays() -> None:
         end: str = "300",
         raw: str = "",
     ) -> str:
-        values = dict.fromkeys(accounting.FIELDS, "") | {"End": end, "JobIDRaw": raw or number}
-        values |= {"JobName": identity.make_job_name(job_id, 1), "JobID": number, "State": state}
+        values = dict.fromkeys(sacct_parser.FIELDS, "") | {"End": end, "JobIDRaw": raw or number}
+        values |= {
+            "JobName": make_job_name(job_id, 1),
+            "JobID": number,
+            "State": state,
+        }
         values |= {"Submit": str(submit), "NodeList": node, "User": "ada", "Reason": reason}
-        return queue.SEPARATOR.join(values[field] for field in accounting.FIELDS)
+        return SEPARATOR.join(values[field] for field in sacct_parser.FIELDS)
 
     output = "\n".join(
         [
@@ -254,7 +273,7 @@ def test_accounting_counts_restarts_and_splits_arrays() -> None:
             line("14_2", "COMPLETED", 100, raw="14"),
         ]
     )
-    found = {job.scheduler_id: job for job in accounting.parse_ended_jobs(output)}
+    found = {job.scheduler_id: job for job in sacct_parser.parse_ended_jobs(output)}
     assert set(found) == {"4", "7_0", "7_1", "7_2", "7_5", "12", "14_1", "14_2", "16"}
     assert {number for number, job in found.items() if job.is_last_task} == {"14_2"}
     assert (found["4"].state, found["4"].restart_count) == (JobState.COMPLETED, 1)
@@ -279,7 +298,7 @@ def test_accounting_counts_restarts_and_splits_arrays() -> None:
     ],
 )  # fmt: skip
 def test_node_states(word: str, state: NodeState) -> None:
-    assert nodes.node_state(word.split("+")) is state
+    assert scontrol_parser.node_state(word.split("+")) is state
 
 
 @pytest.mark.parametrize(
@@ -295,13 +314,13 @@ def test_a_nodes_power_is_known_where_a_plugin_measures_it(
     written: str, power_w: int | None
 ) -> None:
     line = f"NodeName=n1 CPUTot=8 State=IDLE {written} ExtSensorsWatts=7"
-    (node,) = nodes.parse_nodes(line, "c", datetime.now(UTC))
+    (node,) = scontrol_parser.parse_nodes(line, "c", datetime.now(UTC))
     assert node.power_w == power_w
 
 
 def test_a_nodes_reason_does_not_change_its_facts() -> None:
     line = "NodeName=n1 CPUTot=8 State=IDLE+DRAIN Partitions=gpu Reason=State=IDLE CPUTot=99 [x]"
-    (node,) = nodes.parse_nodes(f"{line}\nNodeName", "c", datetime.now(UTC))
+    (node,) = scontrol_parser.parse_nodes(f"{line}\nNodeName", "c", datetime.now(UTC))
     assert (node.cpu_total, node.state) == (8, NodeState.DRAINED)
     assert node.reason == "State=IDLE CPUTot=99 [x]"
 
@@ -311,7 +330,7 @@ def test_types_of_gpus_may_have_spaces() -> None:
         "NodeName=n1 CPUTot=8 State=MIXED Gres=gpu:NVIDIA A100:4(S:0-1) "
         "GresUsed=gpu:NVIDIA A100:1(IDX:2) AllocTRES=cpu=2,mem=8G,gres/gpu:NVIDIA A100=1 Weight=1"
     )
-    (node,) = nodes.parse_nodes(line, "c", datetime.now(UTC))
+    (node,) = scontrol_parser.parse_nodes(line, "c", datetime.now(UTC))
     assert [(gpu.type, gpu.total, gpu.used) for gpu in node.gpus] == [("NVIDIA A100", 4, 1)]
 
 
@@ -328,7 +347,7 @@ def test_types_of_gpus_may_have_spaces() -> None:
     ],
 )
 def test_gres(written: str, counts: dict[tuple[str, str | None], int]) -> None:
-    assert nodes.gres_counts(written) == counts
+    assert scontrol_parser.gres_counts(written) == counts
 
 
 FAILED = "sbatch: error: Batch job submission failed: "
@@ -366,7 +385,7 @@ FAILED = "sbatch: error: Batch job submission failed: "
 def test_failed_submission_message_says_whether_slurm_has_the_job(
     words: str, failure: SubmissionFailure
 ) -> None:
-    assert answers.parse_submission_failure(words) is failure
+    assert command_output.parse_submission_failure(words) is failure
 
 
 @pytest.mark.parametrize(
@@ -374,93 +393,7 @@ def test_failed_submission_message_says_whether_slurm_has_the_job(
     [("12\n", "12"), ("12;dev\n", "12"), ("", None), ("0", None), ("Submitted 12", None), ("1\n2", None)],
 )  # fmt: skip
 def test_ids(output: str, number: str | None) -> None:
-    assert answers.parse_job_id(output) == number
-
-
-def test_a_job_as_options() -> None:
-    asked = make_request(
-        attempt=3,
-        time_limit_s=90_061,
-        resources=Resources(
-            nodes=2,
-            cpu=3,
-            memory_bytes=(1 << 30) + 1,
-            gpu=GpuRequest(count=1, type="1g.10gb"),
-            gres={"shard": 2},
-        ),
-        array="0-3%2",
-        after=("4", "5_1"),
-        max_requeues=1,
-        slurm=SlurmOptions(qos="high", signal="USR1@120", extra=("--mail-type",)),
-        job_dir="/home/100%/j/1",
-    )
-    words = list(make_sbatch_arguments(asked, accounting=True, allowed=["--mail-type"]))
-    assert words[:2] == ["--mail-type", "--parsable"]  # nothing of ours can become its value
-    assert {
-        f"--job-name=aitne-{asked.job_id}-3",
-        f"--comment=aitne:{asked.job_id}:3",
-        "--output=/home/100%%/j/1/output-%a.log",
-        "--chdir=/home/100%/j/1",
-        "--mem=1025M",
-        "--time=1-01:01:01",
-        "--gres=gpu:1g.10gb:1,shard:2",
-        "--account=ml",
-        "--qos=high",
-        "--array=0-3%2",
-        "--dependency=afterok:4:5_1",
-        "--kill-on-invalid-dep=yes",
-        "--signal=B:USR1@120",
-        "--requeue",
-    } <= set(words)
-    assert not [word for word in words if word.startswith(("--partition", "--exclusive"))]
-
-
-@pytest.mark.parametrize(
-    ("signal", "option"), [("B:10@60", "B:10@60"), ("steps:USR1@60", "USR1@60")]
-)
-def test_signal_reaches_the_agent_or_the_steps(signal: str, option: str) -> None:
-    request = make_request(slurm=SlurmOptions(signal=signal))
-    assert f"--signal={option}" in set(make_sbatch_arguments(request, accounting=False))
-
-
-def test_session_on_several_nodes_outlives_all_but_the_first() -> None:
-    two = Resources(nodes=2)
-    session = make_request(session=True, resources=two)
-    assert "--no-kill" in set(make_sbatch_arguments(session, accounting=False))
-    for other in (make_request(session=True), make_request(resources=two)):
-        assert "--no-kill" not in set(make_sbatch_arguments(other, accounting=False))
-
-
-def test_sessions_are_never_requeued_and_projects_are_accounts_where_there_are_any() -> None:
-    asked = make_request(
-        session=True, max_requeues=5, slurm=SlurmOptions(requeue=True, account="other")
-    )
-    words = set(make_sbatch_arguments(asked, accounting=False))
-    assert "--no-requeue" in words
-    assert not [word for word in words if word.startswith("--account")]
-    assert "--account=other" in set(make_sbatch_arguments(asked, accounting=True))
-
-
-@pytest.mark.parametrize(
-    "option", ["--uid=0", "--wrap=id", "--export=ALL", "--comment=x", "--switches=1"]
-)
-def test_extra_options_must_be_open(option: str) -> None:
-    allowed = ["--uid", "--wrap", "--export", "--comment", "--wckey"]
-    with pytest.raises(SchedulerRejected) as caught:
-        list(
-            make_sbatch_arguments(
-                make_request(slurm=SlurmOptions(extra=(option,))), accounting=True, allowed=allowed
-            )
-        )
-    assert caught.value.field == "slurm.extra"
-    assert "permitted are --wckey" in str(caught.value)
-
-
-@given(st.text(max_size=300))
-def test_a_jobs_name_never_gets_there(name: str) -> None:
-    asked = make_request(name=f"<{name}>")
-    words = make_sbatch_arguments(asked, accounting=True)
-    assert not [word for word in words if f"<{name}>" in word]
+    assert command_output.parse_job_id(output) == number
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,15 @@ from uuid import UUID
 
 import pytest
 
-from aitne.adapters.schedulers._slurm import accounting, answers, nodes, queue
-from aitne.adapters.schedulers._slurm.config import SlurmConfig
-from aitne.adapters.schedulers._slurm.errors import SubmissionFailure
-from aitne.adapters.schedulers._slurm.limits import ClusterLimits
+from aitne.adapters.schedulers._slurm import (
+    command_output,
+    sacct_parser,
+    scontrol_parser,
+    squeue_parser,
+)
+from aitne.adapters.schedulers._slurm.cluster_limits import ClusterLimits
+from aitne.adapters.schedulers._slurm.slurm_config import SlurmConfig
+from aitne.adapters.schedulers._slurm.submission_failure import SubmissionFailure
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Holder, NodeState
@@ -45,7 +50,9 @@ def test_both_releases_are_recorded() -> None:
 
 
 def test_the_queue(folder: Path) -> None:
-    jobs = by_job(queue.SqueueReader(queue.FIELDS).read(said(folder, "squeue"), MARK))
+    jobs = by_job(
+        squeue_parser.SqueueReader(squeue_parser.FIELDS).read(said(folder, "squeue"), MARK)
+    )
     s, r = JobState, TerminationReason
     assert {key: (job.state, job.reason) for key, job in jobs.items()} == {
         (1, None): (s.COMPLETED, r.COMPLETED),
@@ -81,7 +88,7 @@ def test_the_queue(folder: Path) -> None:
 
 
 def test_an_unchanged_record_is_the_same_object(folder: Path) -> None:
-    jobs = queue.SqueueReader(queue.FIELDS)
+    jobs = squeue_parser.SqueueReader(squeue_parser.FIELDS)
     first = jobs.read(said(folder, "squeue"), MARK)
     again = jobs.read(said(folder, "squeue").replace(MARK, "\x1eother"), "\x1eother")
     assert [id(job) for job in first] == [id(job) for job in again]
@@ -91,7 +98,7 @@ def test_an_unchanged_record_is_the_same_object(folder: Path) -> None:
 
 
 def test_accounting(folder: Path) -> None:
-    jobs = by_job(accounting.parse_ended_jobs(said(folder, "sacct")))
+    jobs = by_job(sacct_parser.parse_ended_jobs(said(folder, "sacct")))
     assert {(1, None), (2, None), (3, None), (4, 0)} <= set(jobs)
     assert (5, None) not in jobs  # it runs: accounting proves nothing about that
     assert jobs[2, None].exit_code == 7
@@ -101,7 +108,9 @@ def test_accounting(folder: Path) -> None:
 
 
 def test_the_cluster(folder: Path) -> None:
-    found = {node.name: node for node in nodes.parse_nodes(said(folder, "nodes"), "c", NOW)}
+    found = {
+        node.name: node for node in scontrol_parser.parse_nodes(said(folder, "nodes"), "c", NOW)
+    }
     assert set(found) == {"n1", "n2", "n3", "n4"}
     assert found["n1"].state is NodeState.MIXED
     assert found["n3"].state is NodeState.IDLE
@@ -114,12 +123,14 @@ def test_the_cluster(folder: Path) -> None:
     assert {name.partition(":")[0] for name in (gres.name for gres in found["n1"].gres)} == {
         "shard"
     }
-    partitions = {each.name: each for each in nodes.parse_partitions(said(folder, "partitions"))}
+    partitions = {
+        each.name: each for each in scontrol_parser.parse_partitions(said(folder, "partitions"))
+    }
     assert partitions["gpu"].default
     assert partitions["gpu"].max_time_s == 7 * 86_400
     assert partitions["gpu"].allow_accounts is None
     assert partitions["debug"].nodes == ("n1", "n2")
-    assert nodes.parse_reservations(said(folder, "reservations")) == ()
+    assert scontrol_parser.parse_reservations(said(folder, "reservations")) == ()
 
 
 def test_the_configuration(folder: Path) -> None:
@@ -152,15 +163,15 @@ FIELDS = {
 @pytest.mark.parametrize("name", sorted(FIELDS))
 def test_refusals_name_the_field(folder: Path, name: str) -> None:
     _, _, words = said(folder, f"sbatch-{name}").partition("\n")
-    assert answers.parse_submission_failure(words) is SubmissionFailure.REFUSED
+    assert command_output.parse_submission_failure(words) is SubmissionFailure.REFUSED
     asked = make_request(resources=Resources(gres={"nope": 1}))
-    refused = answers.make_rejection(words, asked)
+    refused = command_output.make_rejection(words, asked)
     assert refused.field == FIELDS[name]
     assert "Slurm says: " in str(refused)
 
 
 def test_a_forecast(folder: Path) -> None:
-    forecast = answers.parse_forecast(said(folder, "sbatch-test-only"))
+    forecast = command_output.parse_forecast(said(folder, "sbatch-test-only"))
     assert forecast.starts_at is not None
     assert forecast.partition == "gpu"
     assert len(forecast.nodes) == 2
@@ -168,8 +179,8 @@ def test_a_forecast(folder: Path) -> None:
 
 def test_limits_say_what_slurm_does_not(folder: Path) -> None:
     cluster = Cluster(
-        nodes=nodes.parse_nodes(said(folder, "nodes"), "c", NOW),
-        partitions=nodes.parse_partitions(said(folder, "partitions")),
+        nodes=scontrol_parser.parse_nodes(said(folder, "nodes"), "c", NOW),
+        partitions=scontrol_parser.parse_partitions(said(folder, "partitions")),
     )
     limits = ClusterLimits(cluster, {"normal": frozenset()})
     four, five = GpuRequest(count=4), GpuRequest(count=5)
@@ -201,7 +212,7 @@ def test_limits_say_what_slurm_does_not(folder: Path) -> None:
 def test_the_uuid_is_the_identity(folder: Path) -> None:
     text = said(folder, "squeue")
     other = text.replace("aitne:00000000", "other:00000000")
-    assert not queue.SqueueReader(queue.FIELDS).read(other, MARK)
-    assert {job.job_id for job in queue.SqueueReader(queue.FIELDS).read(text, MARK)} == {
-        UUID(f"00000000-0000-4000-8000-{number:012}") for number in range(1, 10)
-    }
+    assert not squeue_parser.SqueueReader(squeue_parser.FIELDS).read(other, MARK)
+    assert {
+        job.job_id for job in squeue_parser.SqueueReader(squeue_parser.FIELDS).read(text, MARK)
+    } == {UUID(f"00000000-0000-4000-8000-{number:012}") for number in range(1, 10)}

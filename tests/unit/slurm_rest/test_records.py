@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.schedulers._slurm.rest import records
-from aitne.adapters.schedulers._slurm.rest.steps import RECORDS, upgrade_record
+from aitne.adapters.schedulers._slurm.rest import rest_records
+from aitne.adapters.schedulers._slurm.rest.version_conversion import RECORDS, upgrade_record
 from aitne.core.errors import SchedulerUnavailable
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.ports.scheduler import SchedulerJob
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.parametrize(("release", "version"), VERSIONS)
 def rows(release: str, version: int, name: str) -> list[SchedulerJob]:
     _, body = answer(release, version, name)
     lifted = [upgrade_record(job, version) for job in body["jobs"]]
-    return [row for record in lifted for row in records.to_scheduler_jobs(record)]
+    return [row for record in lifted for row in rest_records.to_scheduler_jobs(record)]
 
 
 def test_a_running_job(release: str, version: int) -> None:
@@ -79,7 +79,7 @@ def test_jobs_of_others_are_left_out(release: str, version: int) -> None:
     _, body = answer(release, version, "job-running")
     for comment in ("", "aitne", f" {body['jobs'][0]['comment']}", None):
         other = upgrade_record({**body["jobs"][0], "comment": comment}, version)
-        assert records.to_scheduler_jobs(other) == ()
+        assert rest_records.to_scheduler_jobs(other) == ()
 
 
 def test_an_array_that_slurm_cut_short_is_not_taken_for_a_whole(release: str, version: int) -> None:
@@ -87,7 +87,7 @@ def test_an_array_that_slurm_cut_short_is_not_taken_for_a_whole(release: str, ve
     waiting = next(job for job in body["jobs"] if job["array_task_string"])
     cut = upgrade_record({**waiting, "array_task_string": "3,5,7,..."}, version)
     with pytest.raises(SchedulerUnavailable, match="only some of the tasks"):
-        records.to_scheduler_jobs(cut)
+        rest_records.to_scheduler_jobs(cut)
 
 
 def test_every_step_keeps_what_it_does_not_know(release: str, version: int) -> None:
@@ -138,7 +138,7 @@ def test_nonsense_never_means_finished(release: str, version: int, data: dict[st
     _, body = answer(release, version, "job-running")
     odd = {**body["jobs"][0], **data}
     try:
-        found = records.to_scheduler_jobs(upgrade_record(odd, version))
+        found = rest_records.to_scheduler_jobs(upgrade_record(odd, version))
     except SchedulerUnavailable:
         return
     if odd.get("job_state") == body["jobs"][0]["job_state"]:

@@ -9,14 +9,14 @@ from typing import Any
 import httpx
 import pytest
 
-from aitne.adapters.schedulers._slurm import queue
-from aitne.adapters.schedulers._slurm.rest.client import RestClient
-from aitne.adapters.schedulers._slurm.rest.session import RestSession
+from aitne.adapters.schedulers._slurm import squeue_parser
+from aitne.adapters.schedulers._slurm.rest.rest_client import RestClient
+from aitne.adapters.schedulers._slurm.rest.rest_session import RestSession
 from aitne.adapters.schedulers.slurm import SlurmScheduler
 from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SubmitUncertain
 from aitne.core.ports.command import Completed
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.ports.tools import Tools
+from aitne.core.ports.scheduler_tools import Tools
 from aitne.core.settings import Settings
 from tests.support.files import MemoryFiles
 from tests.support.jobs import make_request
@@ -64,13 +64,13 @@ class Slurm:
 
     def _queue(self, words: Sequence[str]) -> str:
         form = next(word for word in words if word.startswith("--Format="))
-        mark = form.partition(f"{queue.FIELDS[-1]}:0")[2]
-        facts = dict.fromkeys(queue.FIELDS, "") | {
+        mark = form.partition(f"{squeue_parser.FIELDS[-1]}:0")[2]
+        facts = dict.fromkeys(squeue_parser.FIELDS, "") | {
             "Comment": f"aitne:{self.request.job_id}:1",
             "JobArrayID": self.held,
             "State": "PENDING",
         }
-        return queue.SEPARATOR.join(facts.values()) + f"{mark}\n" if self.held else ""
+        return squeue_parser.SEPARATOR.join(facts.values()) + f"{mark}\n" if self.held else ""
 
     def serve(self, request: httpx.Request) -> httpx.Response:
         """Answer a request to slurmrestd."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.schedulers._slurm.tokens import LIFETIME_S, TokenMint, sign
+from aitne.adapters.schedulers._slurm.token_mint import LIFETIME_S, TokenMint, sign
 from aitne.core.errors import SetupError
 
 KEY = bytes(range(32))

@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.schedulers._slurm.rest.versions import KNOWN, negotiate, parse_served_versions
+from aitne.adapters.schedulers._slurm.rest.api_versions import (
+    KNOWN,
+    negotiate,
+    parse_served_versions,
+)
 from aitne.core.errors import SetupError
 from tests.unit.slurm_rest.recorded import answer
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.storage._beegfs_text import (
+from aitne.adapters.storage._beegfs_parser import (
     parse_count,
     parse_quota_7,
     parse_quota_8,
@@ -23,7 +23,7 @@ from aitne.adapters.storage._beegfs_text import (
 from aitne.adapters.storage._mounts import Mounts
 from aitne.adapters.storage._tools import StorageTools
 from aitne.adapters.storage.beegfs import BeegfsStorage
-from aitne.core.models.storage import Area, AreaFacts, AreaKind, Quota, StorageTarget, Striping
+from aitne.core.models.storage_area import Area, AreaFacts, AreaKind, Quota, StorageTarget, Striping
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets" / "beegfs"
 GIB = 1 << 30

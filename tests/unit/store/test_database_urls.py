@@ -6,8 +6,8 @@ import pwd
 
 import pytest
 
-from aitne.store.urls import parse_address
-from aitne.supervisor.identity import ProcessAccount, acting_as
+from aitne.store.database_address import parse_address
+from aitne.supervisor.process_account import ProcessAccount, acting_as
 from tests.support.slurm import root_or_skip
 
 

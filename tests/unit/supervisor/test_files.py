@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from aitne.supervisor import child, environments, service
-from aitne.supervisor.child import Child, read_last_lines, rotate_log
-from aitne.supervisor.pages import write_pages
-from aitne.supervisor.plan import ChildPlan
+from aitne.supervisor import child_process, environments, supervisor
+from aitne.supervisor.child_process import Child, read_last_lines, rotate_log
+from aitne.supervisor.error_pages import write_pages
 from aitne.supervisor.secret_files import NAMES, ensure_secrets
+from aitne.supervisor.supervisor_plan import ChildPlan
 
 
 def test_secrets_are_ones_own_and_stay(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_pages_bring_everything_and_lead_to_the_portal(tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_full_is_kept_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "LOG_BYTES", 10)
+    monkeypatch.setattr(child_process, "LOG_BYTES", 10)
     log = tmp_path / "api.log"
     rotate_log(log)
     with log.open("ab") as writer:
@@ -81,14 +81,14 @@ def test_a_full_disk_takes_an_old_log_and_nothing_else(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(child, "LOG_BYTES", 10)
+    monkeypatch.setattr(child_process, "LOG_BYTES", 10)
     monkeypatch.setattr(shutil, "copy2", full)
     monkeypatch.setattr(builtins, "print", full)
     log = tmp_path / "api.log"
     log.write_bytes(b"long enough to be kept aside")
     rotate_log(log)
     assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [("api.log", 0)]
-    service._log("api ended; it is restarted")
+    supervisor._log("api ended; it is restarted")
 
 
 def test_the_tail_of_a_log(tmp_path: Path) -> None:

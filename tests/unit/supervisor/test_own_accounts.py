@@ -12,9 +12,9 @@ import pytest
 from aitne.broker.config import load_config
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.local_system.settings import load_settings
-from aitne.supervisor import control, own_accounts, preflight
-from aitne.supervisor.plan import LIVE, ChildPlan, SupervisorPlan, plan_dir
+from aitne.local_system.settings_loader import load_settings
+from aitne.supervisor import own_accounts, platform_control, start_checks
+from aitne.supervisor.supervisor_plan import LIVE, ChildPlan, SupervisorPlan, plan_dir
 from tests.support.own_accounts import open_folder, process_account
 from tests.support.slurm import root_or_skip
 
@@ -65,7 +65,7 @@ def test_start_by_another_account_than_root_is_refused(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1_000)
     with pytest.raises(SetupError, match=r"requires root: use `sudo`"):
-        preflight.check_requirements(own(tmp_path))
+        start_checks.check_requirements(own(tmp_path))
 
 
 def test_missing_account_is_named_with_its_command(tmp_path: Path) -> None:
@@ -136,19 +136,19 @@ def test_change_of_mode_loses_no_running_job(tmp_path: Path, before: str, now: s
     settings.run_dir.mkdir()
     (settings.run_dir / LIVE).write_text(before)
     with pytest.raises(SetupError, match=r"may still run, .* would lose them\. .*aitne down"):
-        preflight.check_requirements(settings)
+        start_checks.check_requirements(settings)
 
 
 def test_root_does_not_run_jobs_in_a_directory_of_another_account(folder: Path) -> None:
     os.chown(folder, 1, 1)
     with pytest.raises(SetupError, match=r'belongs to uid 1, .*Set mode = "own"'):
-        preflight.check_requirements(load_settings(folder))
+        start_checks.check_requirements(load_settings(folder))
 
 
 def test_root_with_a_shared_account_is_told_of_mode_own(tmp_path: Path) -> None:
     root_or_skip()
-    assert any('mode = "own"' in note for note in preflight.list_notes(load_settings(tmp_path)))
-    assert not any('mode = "own"' in note for note in preflight.list_notes(own(tmp_path)))
+    assert any('mode = "own"' in note for note in start_checks.list_notes(load_settings(tmp_path)))
+    assert not any('mode = "own"' in note for note in start_checks.list_notes(own(tmp_path)))
 
 
 def test_platform_gets_nothing_of_the_environment_of_root(
@@ -202,7 +202,7 @@ def test_root_ends_no_jobs_by_a_plan_of_another_account(folder: Path) -> None:
     for path in (folder / "data", plan):
         os.chown(path, 1, 1)
     with pytest.raises(SetupError, match="Use the account that started the platform"):
-        control.stop_platform(folder / "data", keep_jobs=False)
+        platform_control.stop_platform(folder / "data", keep_jobs=False)
     assert not marker.exists()
 
 

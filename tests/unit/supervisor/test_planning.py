@@ -6,17 +6,19 @@ import pytest
 
 from aitne.core.settings import Settings
 from aitne.local_system.http_status import PROBE_SOCKET
-from aitne.local_system.settings import load_settings
-from aitne.supervisor import planning
-from aitne.supervisor.plan import SupervisorPlan
-from aitne.supervisor.planning import make_plan, make_settings_env
+from aitne.local_system.settings_loader import load_settings
+from aitne.supervisor import plan_creation
+from aitne.supervisor.plan_creation import make_plan, make_settings_env
+from aitne.supervisor.supervisor_plan import SupervisorPlan
 
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("AITNE_TOKEN", "aitne_pat_secret")
     monkeypatch.setenv("AITNE_SESSION_ENV", str(tmp_path / "session"))
-    monkeypatch.setattr(planning.environments, "proxy_command", lambda root: ["node", "proxy.js"])
+    monkeypatch.setattr(
+        plan_creation.environments, "proxy_command", lambda root: ["node", "proxy.js"]
+    )
     return Settings.model_validate(
         {
             "data_dir": tmp_path / "data",

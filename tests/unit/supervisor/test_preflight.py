@@ -9,17 +9,17 @@ import pytest
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.supervisor import preflight
+from aitne.supervisor import start_checks
 
 
 @pytest.fixture(autouse=True)
 def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "_try_listen", lambda bind, port: None)
+    monkeypatch.setattr(start_checks, "_try_listen", lambda bind, port: None)
 
 
 def test_the_data_directory_is_made_for_its_user_alone(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "data"
-    preflight.check_requirements(Settings(data_dir=folder))
+    start_checks.check_requirements(Settings(data_dir=folder))
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {entry.name for entry in folder.iterdir()} == {"run", "logs", "hub", "secrets"}
 
@@ -27,9 +27,9 @@ def test_the_data_directory_is_made_for_its_user_alone(tmp_path: Path) -> None:
 def test_a_file_is_no_data_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SetupError, match=r"file is a file\. Choose another .*--data-dir"):
-        preflight.check_requirements(Settings(data_dir=tmp_path / "file"))
+        start_checks.check_requirements(Settings(data_dir=tmp_path / "file"))
     with pytest.raises(SetupError, match=r"file is a file where a folder is needed"):
-        preflight.check_requirements(Settings(data_dir=tmp_path / "file" / "below"))
+        start_checks.check_requirements(Settings(data_dir=tmp_path / "file" / "below"))
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_a_data_directory_that_cannot_be_written(
     def refuse(descriptor: int) -> None:
         raise OSError(number, "no")
 
-    monkeypatch.setattr(preflight.os, "fsync", refuse)
+    monkeypatch.setattr(start_checks.os, "fsync", refuse)
     with pytest.raises(SetupError, match=says) as caught:
-        preflight.check_requirements(Settings(data_dir=tmp_path))
+        start_checks.check_requirements(Settings(data_dir=tmp_path))
     assert str(tmp_path) in caught.value.message
     assert "--data-dir" in caught.value.message
 
@@ -59,18 +59,18 @@ def test_a_disk_that_is_all_but_full(tmp_path: Path, monkeypatch: pytest.MonkeyP
     class Usage:
         free = 5 * 1024**2
 
-    monkeypatch.setattr(preflight.shutil, "disk_usage", lambda folder: Usage)
+    monkeypatch.setattr(start_checks.shutil, "disk_usage", lambda folder: Usage)
     with pytest.raises(SetupError, match="5 MiB are free, 100 MiB are needed"):
-        preflight.check_requirements(Settings(data_dir=tmp_path))
+        start_checks.check_requirements(Settings(data_dir=tmp_path))
 
 
 def taken(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     def listen(bind: str, port: int) -> OSError | None:
         return OSError(number, "Something") if port == 8_001 else None
 
-    monkeypatch.setattr(preflight, "_try_listen", listen)
-    monkeypatch.setattr(preflight, "PORT_PATIENCE_S", 0.0)
-    monkeypatch.setattr(preflight.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(start_checks, "_try_listen", listen)
+    monkeypatch.setattr(start_checks, "PORT_PATIENCE_S", 0.0)
+    monkeypatch.setattr(start_checks.time, "sleep", lambda seconds: None)
 
 
 def test_a_taken_port_is_named_with_its_setting(
@@ -80,19 +80,19 @@ def test_a_taken_port_is_named_with_its_setting(
     with pytest.raises(
         SetupError, match=r"Port 8001 .* for the sessions, is in use .*sessions_port"
     ):
-        preflight.check_requirements(Settings(data_dir=tmp_path))
+        start_checks.check_requirements(Settings(data_dir=tmp_path))
 
 
 def test_a_port_that_one_may_not_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken(monkeypatch, errno.EACCES)
     with pytest.raises(SetupError, match=r"The sessions cannot listen on 127\.0\.0\.1:8001"):
-        preflight.check_requirements(Settings(data_dir=tmp_path))
+        start_checks.check_requirements(Settings(data_dir=tmp_path))
 
 
 def test_port_shared_by_two_processes_is_refused(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"data_dir": tmp_path, "port": 9_000, "hub_port": 9_001}
     with pytest.raises(SetupError, match="Port 9001 is set for more than one part"):
-        preflight.check_requirements(Settings(**settings))
+        start_checks.check_requirements(Settings(**settings))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_portal_that_no_node_reaches_is_said(
     tmp_path: Path, bind: str, address: str | None, said: bool
 ) -> None:
     slurm = SlurmSettings(portal_address=address)
-    found = preflight.list_notes(
+    found = start_checks.list_notes(
         Settings(data_dir=tmp_path, scheduler="slurm", bind=bind, slurm=slurm)
     )
     assert any("set `bind`" in note for note in found) == said
@@ -117,5 +117,5 @@ def test_a_portal_that_no_node_reaches_is_said(
 def test_a_shared_address_of_all_browsers_is_stated(tmp_path: Path) -> None:
     behind = Settings(data_dir=tmp_path, public_url="https://aitne.test")
     direct = behind.model_copy(update={"proxy_socket": tmp_path / "p.sock"})
-    (note,) = set(preflight.list_notes(behind)) - set(preflight.list_notes(direct))
+    (note,) = set(start_checks.list_notes(behind)) - set(start_checks.list_notes(direct))
     assert "set `proxy_socket`" in note

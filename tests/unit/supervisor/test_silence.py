@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from aitne.supervisor.progress import ProgressWatch
-from aitne.supervisor.silence import HangDetector
+from aitne.supervisor.hang_detector import HangDetector
+from aitne.supervisor.progress_watch import ProgressWatch
 from tests.support.waiting import eventually
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from typing_extensions import override
 
-from aitne.adapters.accounting import _in_use, _slurm
+from aitne.adapters.accounting import _assoc_mgr, _sacctmgr
 from aitne.core.errors import NotAllowed, NotSupported, SchedulerRejected, Unavailable
 from aitne.core.models.limits import LimitUsage, Usage
 from aitne.core.ports.accounting import (
@@ -67,24 +67,24 @@ class SlurmAccounting(Accounting):
         cluster = await self._read_cluster_name()
         associations = await self._run_sacctmgr_show(
             *("assoc", "WOPLimits", "where", f"Cluster={cluster}"),
-            f"format={','.join(_slurm.ASSOCIATION_FIELDS)}",
+            f"format={','.join(_sacctmgr.ASSOCIATION_FIELDS)}",
         )
-        users = await self._run_sacctmgr_show("user", f"format={','.join(_slurm.USER_FIELDS)}")
+        users = await self._run_sacctmgr_show("user", f"format={','.join(_sacctmgr.USER_FIELDS)}")
         counted = await self._run_sacctmgr_show("tres", "format=Type,Name")
-        accounts, members = _slurm.parse_associations(associations)
+        accounts, members = _sacctmgr.parse_associations(associations)
         return Associations(
             cluster=cluster,
             accounts=accounts,
             members=members,
-            users=_slurm.parse_users(users),
-            tres=_slurm.parse_counted_resources(counted),
+            users=_sacctmgr.parse_users(users),
+            tres=_sacctmgr.parse_counted_resources(counted),
         )
 
     @override
     async def apply_changes(self, changes: Sequence[Change]) -> None:
         cluster = await self._read_cluster_name()
         for change in changes:
-            words = _slurm.make_sacctmgr_arguments(change, cluster)
+            words = _sacctmgr.make_sacctmgr_arguments(change, cluster)
             completed = await self._run(["sacctmgr", "-i", *words], _APPLY_TIMEOUT_S)
             # Another process may have made the same change a moment ago; that is not a failure.
             unchanged = isinstance(change, AddAccount | AddMember | RemoveMember) and any(
@@ -99,8 +99,8 @@ class SlurmAccounting(Accounting):
         # ended. ``-T`` truncates jobs to the interval, ``-D`` shows each run of a requeued job.
         await self._read_cluster_name()
         argv = ["sacct", "-a", "-X", "-T", "-D", "-n", "-P", "-S", _time(start), "-E", _time(end)]
-        argv += ["-o", ",".join(_slurm.USAGE_FIELDS)]
-        return _slurm.parse_usage(
+        argv += ["-o", ",".join(_sacctmgr.USAGE_FIELDS)]
+        return _sacctmgr.parse_usage(
             _text(await self._run_checked(argv, _USAGE_TIMEOUT_S)), _time(end)
         )
 
@@ -111,8 +111,8 @@ class SlurmAccounting(Accounting):
             return ()
         # Without ``-D`` a requeued job has its last run only.
         argv = ["sacct", "-a", "-X", "-n", "-P", "-S", _time(start), "-E", _time(end)]
-        argv += ["-o", ",".join(_slurm.ENERGY_FIELDS)]
-        return _slurm.parse_energy(_text(await self._run_checked(argv, _USAGE_TIMEOUT_S)))
+        argv += ["-o", ",".join(_sacctmgr.ENERGY_FIELDS)]
+        return _sacctmgr.parse_energy(_text(await self._run_checked(argv, _USAGE_TIMEOUT_S)))
 
     @override
     async def read_limit_usage(self) -> LimitUsage:
@@ -120,7 +120,7 @@ class SlurmAccounting(Accounting):
         now = time.monotonic()
         if self._qos_read_at is None or now - self._qos_read_at > _QOS_KEPT_S:
             self._qos = await self._run_sacctmgr_show(
-                "qos", f"format={','.join(_in_use.QOS_FIELDS)}"
+                "qos", f"format={','.join(_assoc_mgr.QOS_FIELDS)}"
             )
             self._qos_read_at = now
         argv = ["scontrol", "show", "assoc_mgr", "flags=assoc,qos"]
@@ -128,8 +128,8 @@ class SlurmAccounting(Accounting):
         enforced = self._config["AccountingStorageEnforce"].split(",")
         return LimitUsage(
             enforced=frozenset(word for word in enforced if word not in ("", "none")),
-            associations=_in_use.parse_association_use(text),
-            qos=_in_use.parse_qos_use(text, self._qos),
+            associations=_assoc_mgr.parse_association_use(text),
+            qos=_assoc_mgr.parse_qos_use(text, self._qos),
         )
 
     async def _read_cluster_name(self) -> str:
@@ -138,7 +138,7 @@ class SlurmAccounting(Accounting):
         """
         if not self._config:
             text = _text(await self._run_checked(["scontrol", "show", "config"], _READ_TIMEOUT_S))
-            self._config = _slurm.parse_config(text, _CONFIG)
+            self._config = _sacctmgr.parse_config(text, _CONFIG)
         if "slurmdbd" not in self._config["AccountingStorageType"]:
             raise NotSupported(NO_ACCOUNTING)
         return self._config["ClusterName"]

@@ -8,8 +8,8 @@ import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
-from aitne.adapters.accounts import UnixUser
 from aitne.adapters.command._process import ConnectedProcesses, run_process
+from aitne.adapters.unix_accounts import UnixUser
 from aitne.core.errors import NotAllowed
 from aitne.core.ports.command import Completed
 

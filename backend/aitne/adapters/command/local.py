@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from aitne.adapters.command._process import ConnectedProcesses, run_process
 from aitne.core.errors import NotAllowed
 from aitne.core.ports.command import Completed
-from aitne.local_system.account import own_account_name
+from aitne.local_system.own_account import own_account_name
 
 MOST_CONNECTED = 200
 """Maximum number of programs that run inside allocations at the same time, of all users together,

@@ -19,7 +19,7 @@ from bonsai.utils import escape_attribute_value, escape_filter_exp
 from typing_extensions import override
 
 from aitne.core.errors import SetupError, Unavailable
-from aitne.core.ports.identity import FormSource, Identity, require_group, role_by_groups
+from aitne.core.ports.identity_source import FormSource, Identity, require_group, role_by_groups
 from aitne.core.settings import Settings
 from aitne.core.users.settings import LdapSettings
 from aitne.local_system.password_file import read_password

@@ -21,7 +21,7 @@ from joserfc.jwk import KeySet
 from typing_extensions import override
 
 from aitne.core.errors import NotAuthenticated, SetupError, Unavailable
-from aitne.core.ports.identity import (
+from aitne.core.ports.identity_source import (
     Identity,
     LoginDenied,
     RedirectSource,

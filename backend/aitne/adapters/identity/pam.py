@@ -13,15 +13,15 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import override
 
 from aitne.adapters._pam import check_password, read_account_facts
-from aitne.adapters.accounts import permitted_user
-from aitne.adapters.broker import BrokerClient
-from aitne.core.broker.identity import CheckPasswordResult
+from aitne.adapters.broker_client import BrokerClient
+from aitne.adapters.unix_accounts import permitted_user
+from aitne.core.broker.password_verb import CheckPasswordResult
 from aitne.core.errors import NotAllowed, SetupError
 from aitne.core.models.base import UserName
-from aitne.core.ports.identity import FormSource, Identity, require_group, role_by_groups
+from aitne.core.ports.identity_source import FormSource, Identity, require_group, role_by_groups
 from aitne.core.settings import Settings
-from aitne.core.users.names import get_account_name
 from aitne.core.users.settings import PamSettings
+from aitne.core.users.user_names import get_account_name
 
 _NAME: TypeAdapter[str] = TypeAdapter(UserName)
 _AT_ONCE = 4

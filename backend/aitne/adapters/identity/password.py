@@ -11,7 +11,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from typing_extensions import override
 
-from aitne.core.ports.identity import FormSource, Identity
+from aitne.core.ports.identity_source import FormSource, Identity
 from aitne.core.settings import Settings
 
 # OWASP's recommendation for argon2id: expensive for guessing, cheap enough for logins.

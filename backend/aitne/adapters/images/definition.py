@@ -11,7 +11,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 
-from aitne.adapters.images.folder import SUITE, Recipe
+from aitne.adapters.images.recipes import SUITE, Recipe
 
 DEFINITION = "apptainer.def"
 DOCKERFILE = "Dockerfile"

@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aitne.adapters import debian
+from aitne.adapters.folder_lock import lock_folder_creation
 from aitne.adapters.images import definition, wheels
-from aitne.adapters.images.folder import SUITE, Recipe
+from aitne.adapters.images.recipes import SUITE, Recipe
 from aitne.adapters.images.work import Work
-from aitne.adapters.once import lock_folder_creation
+from aitne.core.byte_sizes import describe_bytes
 from aitne.core.errors import SetupError
-from aitne.core.sizes import describe_bytes
 from aitne.local_system.folders import cache_dir
 
 FORMAT = 1

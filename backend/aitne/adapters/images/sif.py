@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.adapters.images import bill
+from aitne.adapters.images import software_bill
 from aitne.adapters.images.definition import DEFINITION
+from aitne.adapters.images.image_folder import SCRATCH
 from aitne.adapters.images.layers import Layers
-from aitne.adapters.images.store import SCRATCH
 from aitne.adapters.images.work import Work
 from aitne.core.models.image import Package
 
@@ -132,7 +132,9 @@ class Apptainer:
             work.run(argv, what=what, user=user, watch=listing.append)
             paths = [line.removeprefix(_LISTED) for line in listing if line.startswith(_LISTED)]
             bill_paths = [
-                path for path in paths if path == bill.STATUS or bill.is_metadata_path(path)
+                path
+                for path in paths
+                if path == software_bill.STATUS or software_bill.is_metadata_path(path)
             ]
             if not bill_paths:
                 return ()
@@ -141,7 +143,7 @@ class Apptainer:
             argv = ["unsquashfs", *offset, "-no-xattrs", "-no-progress", "-no-wildcards"]
             argv += ["-d", str(folder / "root"), "-ef", str(list_file), str(image)]
             work.run(argv, what=what, user=user)
-            return bill.read_software_bill(folder / "root")
+            return software_bill.read_software_bill(folder / "root")
 
     def run_smoke_tests(
         self,

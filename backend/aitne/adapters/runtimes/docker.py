@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aitne.core.errors import InvalidInput
-from aitne.core.jobs.containers import check_spec
+from aitne.core.jobs.container_rules import check_spec
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.ports.runtime import GPUS, TMP, ContainerSpec, OwnEnding, RuntimeLaunch
 from aitne.core.settings import Settings

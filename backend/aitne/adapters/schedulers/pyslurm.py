@@ -16,12 +16,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from aitne.adapters.schedulers._slurm.libslurm import records
-from aitne.adapters.schedulers._slurm.libslurm.library import Library, WorkerHello
+from aitne.adapters.schedulers._slurm.libslurm import pyslurm_records
+from aitne.adapters.schedulers._slurm.libslurm.pyslurm_client import Library, WorkerHello
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.core.errors import SchedulerUnavailable, SetupError
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.ports.tools import Tools
+from aitne.core.ports.scheduler_tools import Tools
 from aitne.core.settings import Settings
 
 FITS = "26.05"
@@ -89,11 +89,11 @@ class PyslurmScheduler(SlurmCliScheduler):
         rows = {
             line: old_rows[line]
             if line in old_rows
-            else records.to_scheduler_jobs(json.loads(line))
+            else pyslurm_records.to_scheduler_jobs(json.loads(line))
             for line in new
         }
         fresh = [line for line in rows if line not in old_rows]
-        if any(records.has_doubtful_exit_code(job) for line in fresh for job in rows[line]):
+        if any(pyslurm_records.has_doubtful_exit_code(job) for line in fresh for job in rows[line]):
             ends = {_key(job): job for job in await super().poll()}
             for line in fresh:
                 rows[line] = [_add_exit_code(job, ends.get(_key(job))) for job in rows[line]]
@@ -129,7 +129,7 @@ def _add_exit_code(job: SchedulerJob, row: SchedulerJob | None) -> SchedulerJob:
     """Return ``job`` with the exit code in squeue's record ``row``; without an exit code if squeue
     no longer has the job (``row`` is None).
     """
-    if not records.has_doubtful_exit_code(job):
+    if not pyslurm_records.has_doubtful_exit_code(job):
         return job
     code, signal = (None, None) if row is None else (row.exit_code, row.signal)
     return job.model_copy(update={"exit_code": code, "signal": signal})

@@ -15,23 +15,23 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from aitne.adapters.command._process import PATH
-from aitne.adapters.schedulers._slurm import answers, identity
+from aitne.adapters.schedulers._slurm import command_output, job_identity
 from aitne.adapters.schedulers._slurm.commands import environment_of
-from aitne.adapters.schedulers._slurm.rest import records
-from aitne.adapters.schedulers._slurm.rest.client import NotReached, RestClient
-from aitne.adapters.schedulers._slurm.rest.session import (
+from aitne.adapters.schedulers._slurm.rest import rest_records
+from aitne.adapters.schedulers._slurm.rest.account_headers import AccountHeaders
+from aitne.adapters.schedulers._slurm.rest.rest_client import NotReached, RestClient
+from aitne.adapters.schedulers._slurm.rest.rest_poller import RestPoller
+from aitne.adapters.schedulers._slurm.rest.rest_session import (
     NotUnderstood,
     RestRefusal,
     RestSession,
     TokenRefused,
     UnknownVersion,
 )
-from aitne.adapters.schedulers._slurm.rest.speaker import AccountHeaders
-from aitne.adapters.schedulers._slurm.rest.steps import NotExpressible, Record
 from aitne.adapters.schedulers._slurm.rest.submission import make_submission
-from aitne.adapters.schedulers._slurm.rest.watch import RestPoller
+from aitne.adapters.schedulers._slurm.rest.version_conversion import NotExpressible, Record
 from aitne.adapters.schedulers._slurm.times import parse_time
-from aitne.adapters.schedulers._slurm.tokens import LIFETIME_S, TokenMint
+from aitne.adapters.schedulers._slurm.token_mint import LIFETIME_S, TokenMint
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.core.errors import (
     NotAllowed,
@@ -42,7 +42,7 @@ from aitne.core.errors import (
 )
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
-from aitne.core.ports.tools import Tools
+from aitne.core.ports.scheduler_tools import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration
 
@@ -160,7 +160,7 @@ class SlurmScheduler(SlurmCliScheduler):
             return await super().submit(request)
         except RestRefusal as error:
             if error.explained:
-                raise answers.make_rejection(error.message, request) from error
+                raise command_output.make_rejection(error.message, request) from error
             if not error.certain and (number := await self._find_job_id(request)) is not None:
                 return number
             return await super().submit(request)
@@ -231,7 +231,7 @@ class SlurmScheduler(SlurmCliScheduler):
             rows = [
                 row
                 for record in await rest.job(run.scheduler_id, None)
-                for row in records.to_scheduler_jobs(record)
+                for row in rest_records.to_scheduler_jobs(record)
                 if (row.job_id, row.attempt) == (run.job_id, run.attempt)
             ]
             # Only accounting has the account that cancelled a job.
@@ -275,7 +275,7 @@ class SlurmScheduler(SlurmCliScheduler):
         ID belongs to another job.
         """
         matches = await rest.job(number, None)
-        name = identity.make_job_name(run.job_id, run.attempt)
+        name = job_identity.make_job_name(run.job_id, run.attempt)
         if not matches or any(
             record.get("name") != name or run.account not in (None, record.get("user_name"))
             for record in matches

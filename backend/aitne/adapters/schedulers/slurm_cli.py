@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 
 from aitne.adapters.accounting.slurm import SlurmAccounting
-from aitne.adapters.schedulers._slurm import answers, identity
-from aitne.adapters.schedulers._slurm.attach import SlurmAttacher
-from aitne.adapters.schedulers._slurm.config import SlurmConfig
-from aitne.adapters.schedulers._slurm.errors import SubmissionFailure
-from aitne.adapters.schedulers._slurm.options import make_sbatch_arguments
-from aitne.adapters.schedulers._slurm.outside import SlurmOutside
-from aitne.adapters.schedulers._slurm.site import Site
+from aitne.adapters.schedulers._slurm import command_output, job_identity
+from aitne.adapters.schedulers._slurm.sbatch_arguments import make_sbatch_arguments
+from aitne.adapters.schedulers._slurm.slurm_attacher import SlurmAttacher
+from aitne.adapters.schedulers._slurm.slurm_config import SlurmConfig
+from aitne.adapters.schedulers._slurm.slurm_outside_jobs import SlurmOutside
+from aitne.adapters.schedulers._slurm.slurm_site import Site
+from aitne.adapters.schedulers._slurm.submission_failure import SubmissionFailure
 from aitne.core.errors import (
     CommandTimeout,
     InvalidInput,
@@ -31,11 +31,11 @@ from aitne.core.errors import (
     SubmitUnclear,
     Unavailable,
 )
-from aitne.core.jobs.layout import SCRIPT
+from aitne.core.jobs.job_folder_layout import SCRIPT
 from aitne.core.jobs.states import JobState
 from aitne.core.models.node import Cluster
 from aitne.core.ports.command import Completed
-from aitne.core.ports.files import JobLocation
+from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.scheduler import (
     Forecast,
     Run,
@@ -43,10 +43,10 @@ from aitne.core.ports.scheduler import (
     SchedulerJob,
     SubmitRequest,
 )
-from aitne.core.ports.tools import Tools
+from aitne.core.ports.scheduler_tools import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, format_slurm_time
-from aitne.local_system.account import own_account_name
+from aitne.local_system.own_account import own_account_name
 
 _GONE = re.compile(
     r"Invalid job id|already completing or completed|Job has already finished"
@@ -187,7 +187,7 @@ class SlurmCliScheduler:
 
     def _parse_submit_result(self, completed: Completed, request: SubmitRequest) -> str:
         if completed.returncode == 0:
-            number = answers.parse_job_id(completed.stdout.decode("utf-8", "replace"))
+            number = command_output.parse_job_id(completed.stdout.decode("utf-8", "replace"))
             if number is not None:
                 return number
             raise SubmitUnclear(
@@ -198,13 +198,13 @@ class SlurmCliScheduler:
             raise SubmitUnclear(
                 f"sbatch was ended by signal {-completed.returncode}: {completed.output_text[:200]!r}"
             )
-        failure = answers.parse_submission_failure(completed.output_text)
+        failure = command_output.parse_submission_failure(completed.output_text)
         if failure is SubmissionFailure.REFUSED:
-            raise answers.make_rejection(completed.output_text, request)
+            raise command_output.make_rejection(completed.output_text, request)
         self._site.record_no_answer()
         if failure is SubmissionFailure.NOT_NOW:
             raise SchedulerUnavailable(
-                f"Slurm accepts no jobs at the moment: {answers.format_error_output(completed.output_text)}"
+                f"Slurm accepts no jobs at the moment: {command_output.format_error_output(completed.output_text)}"
             )
         raise SubmitUncertain(f"sbatch was interrupted: {completed.output_text}")
 
@@ -268,9 +268,12 @@ class SlurmCliScheduler:
         except (CommandTimeout, Unavailable) as error:
             raise SchedulerUnavailable(error.message) from error
         if completed.returncode == 0:
-            return None if needs_more else answers.parse_forecast(completed.output_text)
-        if answers.parse_submission_failure(completed.output_text) is SubmissionFailure.REFUSED:
-            raise answers.make_rejection(completed.output_text, request)
+            return None if needs_more else command_output.parse_forecast(completed.output_text)
+        if (
+            command_output.parse_submission_failure(completed.output_text)
+            is SubmissionFailure.REFUSED
+        ):
+            raise command_output.make_rejection(completed.output_text, request)
         raise SchedulerUnavailable(f"sbatch failed: {completed.output_text}")
 
     # --- commands --------------------------------------------------------------------------------
@@ -294,7 +297,7 @@ class SlurmCliScheduler:
                 )
                 self._check_completed(hold, f"Job {row.scheduler_id} cannot be ended")
         numbers = [row.scheduler_id if task else row.scheduler_id.partition("_")[0] for row in rows]
-        name = identity.make_job_name(run.job_id, run.attempt)
+        name = job_identity.make_job_name(run.job_id, run.attempt)
         for number in dict.fromkeys(numbers):
             # --jobname protects another job that may have the ID by now. For an array it makes Slurm
             # forget which tasks had not started, so the name was checked above instead.
@@ -486,7 +489,8 @@ class SlurmCliScheduler:
             )
         if (
             completed.returncode > 0
-            and answers.parse_submission_failure(completed.output_text) is SubmissionFailure.REFUSED
+            and command_output.parse_submission_failure(completed.output_text)
+            is SubmissionFailure.REFUSED
         ):
             raise SchedulerRejected(f"{what}. Slurm says: {completed.output_text}")
         self._site.record_no_answer()

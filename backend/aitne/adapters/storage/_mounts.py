@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.core.models.storage import Area
+from aitne.core.models.storage_area import Area
 from aitne.core.storage.areas import is_within
 
 _OCTAL = re.compile(r"\\([0-7]{3})")

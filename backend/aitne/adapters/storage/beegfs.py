@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aitne.adapters.storage._base import make_absent_facts, read_folder_facts
-from aitne.adapters.storage._beegfs_text import (
+from aitne.adapters.storage._area_facts import make_absent_facts, read_folder_facts
+from aitne.adapters.storage._beegfs_parser import (
     PoolQuota,
     parse_quota_7,
     parse_quota_8,
@@ -19,7 +19,7 @@ from aitne.adapters.storage._beegfs_text import (
 )
 from aitne.adapters.storage._mounts import Mount, Mounts
 from aitne.adapters.storage._tools import StorageTools, ToolFailed
-from aitne.core.models.storage import Area, AreaFacts, StorageTarget
+from aitne.core.models.storage_area import Area, AreaFacts, StorageTarget
 
 _NEW, _OLD = "beegfs", "beegfs-ctl"
 

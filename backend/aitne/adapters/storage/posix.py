@@ -11,10 +11,10 @@ import pwd
 import struct
 from collections.abc import Sequence
 
-from aitne.adapters.storage._base import read_folder_facts
+from aitne.adapters.storage._area_facts import read_folder_facts
 from aitne.adapters.storage._mounts import Mounts
 from aitne.adapters.storage._tools import StorageTools, ToolFailed
-from aitne.core.models.storage import Area, AreaFacts, AreaKind, Quota
+from aitne.core.models.storage_area import Area, AreaFacts, AreaKind, Quota
 
 # struct fsxattr of linux/fs.h: the project's number is its fourth 32-bit field.
 _GET_FLAGS = 0x801C581F

@@ -8,8 +8,8 @@ from pathlib import Path
 import yaml
 from typing_extensions import override
 
-from aitne.adapters.topologies._files import read_bounded_text
-from aitne.core.ports.topology import TopologySource
+from aitne.adapters.topologies._bounded_files import read_bounded_text
+from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.parts import TopologyPart
 from aitne_train.topology.plain_yaml import MAX_DEPTH, YamlNode

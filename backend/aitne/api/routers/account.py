@@ -22,14 +22,14 @@ from aitne.api.account_views import (
     SignInList,
     SignInView,
 )
-from aitne.api.deps import Admin, PlatformDep, Reader, Writer, cookie_name
+from aitne.api.dependencies import Admin, PlatformDep, Reader, Writer, cookie_name
 from aitne.api.routers import V1
 from aitne.api.routers.auth import make_enrolment_view
 from aitne.api.routers.users import Name
 from aitne.api.views import Impersonation
-from aitne.bootstrap.platform import PlatformServices
+from aitne.bootstrap.platform_services import PlatformServices
 from aitne.core.models.base import AskedFlag
-from aitne.services.users.arrivals import OWN
+from aitne.services.users.login_service import OWN
 from aitne.services.users.second_factor import FactorState
 
 router = APIRouter(prefix=V1)

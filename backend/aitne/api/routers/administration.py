@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from aitne.api.admin_views import SettingList
-from aitne.api.deps import Admin, PlatformDep
+from aitne.api.dependencies import Admin, PlatformDep
 from aitne.api.routers import V1
 from aitne.core.models.health import Health
-from aitne.local_system.settings_source import describe_settings
+from aitne.local_system.settings_sources import describe_settings
 
 router = APIRouter(prefix=f"{V1}/admin", tags=["admin"])
 

@@ -6,11 +6,11 @@ import hmac
 
 from fastapi import APIRouter, Depends, Request
 
-from aitne.api.deps import MetricsDep, PlatformDep, find_bearer_token
+from aitne.api.dependencies import MetricsDep, PlatformDep, find_bearer_token
 from aitne.api.routers import V1
 from aitne.core.errors import NotAuthenticated
 from aitne.core.models.alert import AlertmanagerMessage
-from aitne.services.platform.secrets import read_secret
+from aitne.services.platform.platform_secrets import read_secret
 
 ALERTS_TOKEN = "alerts_token"  # noqa: S105 - the name of a file
 router = APIRouter(prefix=V1, tags=["admin"])

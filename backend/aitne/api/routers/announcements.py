@@ -14,8 +14,8 @@ from aitne.api.admin_views import (
     NewAnnouncement,
     NewMaintenance,
 )
-from aitne.api.audited import NotesDep
-from aitne.api.deps import Admin, PlatformDep, Reader, Writer
+from aitne.api.audit_middleware import NotesDep
+from aitne.api.dependencies import Admin, PlatformDep, Reader, Writer
 from aitne.api.etag import TagsDep
 from aitne.api.routers import V1
 from aitne.core.models.administration import Announcement, Severity

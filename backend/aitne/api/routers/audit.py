@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from aitne.api.admin_views import AuditExportQuery, AuditPage, AuditQuery
-from aitne.api.deps import Admin, PlatformDep
+from aitne.api.dependencies import Admin, PlatformDep
 from aitne.api.routers import V1
 from aitne.api.streaming import StreamedResponse, get_open_streams
 from aitne.core.models.audit import AuditCheck

@@ -19,7 +19,7 @@ from aitne.api.account_views import (
     SecondStepUse,
     SignedIn,
 )
-from aitne.api.deps import (
+from aitne.api.dependencies import (
     Caller,
     CallerDep,
     Limited,
@@ -33,12 +33,12 @@ from aitne.api.deps import (
 )
 from aitne.api.routers import V1
 from aitne.api.views import Impersonation, Login, LoginLink, LoginLinkUse, Me, MeUser, PlatformInfo
-from aitne.bootstrap.platform import PlatformServices
+from aitne.bootstrap.platform_services import PlatformServices
 from aitne.core.errors import AitneError, NotAuthenticated, Unavailable
-from aitne.core.ports.identity import LoginDenied
-from aitne.core.users.credentials import EndedCredentials
+from aitne.core.ports.identity_source import LoginDenied
+from aitne.core.users.ended_credentials import EndedCredentials
 from aitne.core.users.settings import SourceName
-from aitne.services.users.identity import REDIRECT_LIFETIME_S
+from aitne.services.users.identity_service import REDIRECT_LIFETIME_S
 from aitne.services.users.known_browsers import LIFETIME_S
 from aitne.services.users.login_results import SecondStep, WebLogin
 from aitne.services.users.second_factor import Enrolment

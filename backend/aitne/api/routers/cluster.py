@@ -7,17 +7,17 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from aitne.api.admin_views import NodeDrain, NodeDrainList, NodeEventPage, TopologyImport
-from aitne.api.audited import NotesDep
-from aitne.api.deps import Admin, PlatformDep, Reader, WrittenClusterDep
+from aitne.api.audit_middleware import NotesDep
+from aitne.api.dependencies import Admin, PlatformDep, Reader, WrittenClusterDep
 from aitne.api.routers import V1
 from aitne.api.views import Drain, NodeList, PageQuery, PartitionList, TemplateList, TemplateProblem
 from aitne.core.models.cluster_load import LoadPeriod
+from aitne.core.models.cluster_topology import ClusterTopology
 from aitne.core.models.node import Node
 from aitne.core.models.template import Template
-from aitne.core.models.topology import ClusterTopology
 from aitne.services.cluster.capacity import Capacity
-from aitne.services.cluster.load import LoadHistory
-from aitne.services.cluster.queues import QueueReport
+from aitne.services.cluster.load_history import LoadHistory
+from aitne.services.cluster.partition_queues import QueueReport
 
 router = APIRouter(prefix=V1)
 

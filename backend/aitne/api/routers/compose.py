@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from fastapi import APIRouter
 from pydantic import Field
 
-from aitne.api.deps import PlatformDep, Reader
+from aitne.api.dependencies import PlatformDep, Reader
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId
 from aitne.core.errors import Conflict, InvalidInput

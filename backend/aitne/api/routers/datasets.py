@@ -14,7 +14,7 @@ from aitne.api.catalog_views import (
     DatasetVerification,
     ManifestSummary,
 )
-from aitne.api.deps import PlatformDep, Reader, Writer
+from aitne.api.dependencies import PlatformDep, Reader, Writer
 from aitne.api.routers import V1
 from aitne.api.uploads import Upload
 from aitne.core.models.base import ProjectName

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from aitne.api.audited import NotesDep
-from aitne.api.deps import (
+from aitne.api.audit_middleware import NotesDep
+from aitne.api.dependencies import (
     Limited,
     MetricsDep,
     PlatformDep,
@@ -22,7 +22,7 @@ from aitne.core.errors import AitneError, AuthorizationPending, NotAuthenticated
 from aitne.core.models.base import Flag, Frozen, Seconds, Strict
 from aitne.core.models.sign_in import DeviceLoginRequest
 from aitne.core.models.user import Scope
-from aitne.services.users.identity import address_lockout_key
+from aitne.services.users.identity_service import address_lockout_key
 
 router = APIRouter(prefix=V1, tags=["auth"])
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 
-from aitne.api.deps import MetricsDep, PlatformDep, Reader, get_caller
+from aitne.api.dependencies import MetricsDep, PlatformDep, Reader, get_caller
+from aitne.api.event_stream import MESSAGE_SCHEMA, generate_event_stream
 from aitne.api.routers import V1
-from aitne.api.sse import MESSAGE_SCHEMA, generate_event_stream
 from aitne.api.streaming import StreamedResponse, get_open_streams
 from aitne.core.models.user import Actor
 

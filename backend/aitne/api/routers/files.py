@@ -10,9 +10,9 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.convertors import Convertor, register_url_convertor
 
-from aitne.api.deps import PlatformDep, Reader
+from aitne.api.byte_ranges import RangeNotSatisfiable, parse_range
+from aitne.api.dependencies import PlatformDep, Reader
 from aitne.api.problems import problem_response
-from aitne.api.ranges import RangeNotSatisfiable, parse_range
 from aitne.api.routers import V1
 from aitne.api.streaming import StreamedResponse, get_open_streams
 from aitne.core.file_paths import shown_name

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Depends, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from aitne import __version__
-from aitne.api.deps import MetricsDep, PlatformDep, find_bearer_token, get_admin, get_caller
-from aitne.bootstrap.platform import PlatformServices
+from aitne.api.dependencies import MetricsDep, PlatformDep, find_bearer_token, get_admin, get_caller
+from aitne.bootstrap.platform_services import PlatformServices
 from aitne.core.errors import AitneError
 from aitne.core.models.base import Frozen
-from aitne.services.platform.secrets import read_secret
+from aitne.services.platform.platform_secrets import read_secret
 
 METRICS_TOKEN = "metrics_token"  # noqa: S105 - the name of a file
 router = APIRouter(include_in_schema=False)

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 
 from aitne.api.catalog_views import ArtifactList, ImageChanges, ImageList, ImageVerification
-from aitne.api.deps import Admin, PlatformDep, Reader
+from aitne.api.dependencies import Admin, PlatformDep, Reader
 from aitne.api.routers import V1
 from aitne.core.models.image import Image, ImageName, ImageVersion
 from aitne.services.images.images import NewImage

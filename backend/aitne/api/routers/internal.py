@@ -12,8 +12,13 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from aitne.api.audited import set_actor
-from aitne.api.deps import PlatformDep, find_bearer_token, get_rate_limits, get_request_origin
+from aitne.api.audit_middleware import set_actor
+from aitne.api.dependencies import (
+    PlatformDep,
+    find_bearer_token,
+    get_rate_limits,
+    get_request_origin,
+)
 from aitne.core.errors import NotAuthenticated
 from aitne.core.jobs.agent_protocol import (
     AgentReply,
@@ -28,9 +33,9 @@ from aitne.core.jobs.agent_protocol import (
     SessionStatus,
 )
 from aitne.core.models.base import Frozen
-from aitne.services.platform.secrets import hash_secret, read_secret
+from aitne.services.platform.platform_secrets import hash_secret, read_secret
 from aitne.services.sessions.handovers import HubJob
-from aitne.services.users.identity import address_lockout_key
+from aitne.services.users.identity_service import address_lockout_key
 
 router = APIRouter(include_in_schema=False)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from aitne.api.deps import Limited, PlatformDep, Writer
+from aitne.api.dependencies import Limited, PlatformDep, Writer
 from aitne.api.project_views import (
     InvitationLink,
     InvitationList,

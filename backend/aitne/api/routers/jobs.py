@@ -11,8 +11,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from pydantic import WrapValidator
 
-from aitne.api import profile_text
-from aitne.api.audited import NotesDep
+from aitne.api import profile_metrics
+from aitne.api.audit_middleware import NotesDep
 from aitne.api.bulk_views import (
     BatchResult,
     BatchResults,
@@ -23,7 +23,7 @@ from aitne.api.bulk_views import (
     JobBatch,
     JobCounts,
 )
-from aitne.api.deps import (
+from aitne.api.dependencies import (
     IdempotencyKey,
     MetricsDep,
     PlatformDep,
@@ -32,12 +32,13 @@ from aitne.api.deps import (
     WrittenDep,
     get_caller,
 )
+from aitne.api.event_stream import stream_while_allowed
+from aitne.api.job_view_cache import JobViewCache
 from aitne.api.job_views import JobPage, JobView
 from aitne.api.problems import make_problem
+from aitne.api.request_validation import validate_part
 from aitne.api.routers import V1
-from aitne.api.sse import stream_while_allowed
 from aitne.api.streaming import StreamedResponse, get_open_streams
-from aitne.api.validation import validate_part
 from aitne.api.views import (
     AnyJobQuery,
     EventList,
@@ -51,9 +52,8 @@ from aitne.api.views import (
     LogQuery,
     SampleSummary,
 )
-from aitne.api.written import JobViewCache
-from aitne.bootstrap.platform import PlatformServices
-from aitne.core.jobs.env_values import hide_env_values
+from aitne.bootstrap.platform_services import PlatformServices
+from aitne.core.jobs.env_visibility import hide_env_values
 from aitne.core.jobs.sample_values import DRAWN
 from aitne.core.models.base import validate_as_written
 from aitne.core.models.job import Job, JobType, Plan, ResubmitOptions
@@ -352,8 +352,10 @@ async def get_job_profile(
     """Return the profile of a distributed job's collectives. With `Accept: text/plain` it has
     Prometheus' text format."""
     profile = await platform.jobs.profile(actor, job_id)
-    if profile_text.prefers_text(request.headers.get("accept")):
-        return Response(profile_text.render_profile(profile), media_type=profile_text.CONTENT_TYPE)
+    if profile_metrics.prefers_text(request.headers.get("accept")):
+        return Response(
+            profile_metrics.render_profile(profile), media_type=profile_metrics.CONTENT_TYPE
+        )
     return profile
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from aitne.api.deps import PlatformDep, Reader, Writer
+from aitne.api.dependencies import PlatformDep, Reader, Writer
 from aitne.api.etag import TagsDep
 from aitne.api.routers import V1
 from aitne.core.models.base import Strict

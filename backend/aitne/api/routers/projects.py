@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from aitne.api.deps import Admin, PlatformDep, Reader, Writer
+from aitne.api.dependencies import Admin, PlatformDep, Reader, Writer
 from aitne.api.etag import TagsDep
 from aitne.api.project_views import (
     Approval,
@@ -26,8 +26,8 @@ from aitne.core.models.base import ProjectName, UserName
 from aitne.core.models.limits import Limits
 from aitne.core.models.project import Budget, Retention
 from aitne.core.models.user import Project
+from aitne.services.projects.account_sync import SyncReport
 from aitne.services.projects.projects import Member, ProjectLimits
-from aitne.services.projects.sync import SyncReport
 
 router = APIRouter(prefix=V1)
 Name = Annotated[ProjectName, Path(description="The project's name.")]

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from aitne.api.deps import IdempotencyKey, PlatformDep, Reader, Writer
+from aitne.api.dependencies import IdempotencyKey, PlatformDep, Reader, Writer
 from aitne.api.job_views import JobView
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId, make_created_view, make_job_view

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from aitne.api.deps import PlatformDep, Reader, Writer
+from aitne.api.dependencies import PlatformDep, Reader, Writer
 from aitne.api.routers import V1
 from aitne.core.models.base import EnvName, Frozen
 from aitne.core.models.user_secret import SecretValue, UserSecret

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from aitne.api.deps import PlatformDep, Reader
+from aitne.api.dependencies import PlatformDep, Reader
 from aitne.api.routers import V1
 from aitne.core.models.base import ProjectName
-from aitne.services.storage import StorageView
+from aitne.services.storage_areas import StorageView
 from aitne.store.job_folders import JobFolders
 
 router = APIRouter(prefix=V1)

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, WebSocket
 from pydantic import Field
 
-from aitne.api.deps import PlatformDep, Reader, Writer
+from aitne.api.dependencies import PlatformDep, Reader, Writer
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId
 from aitne.api.terminal_socket import serve_terminal

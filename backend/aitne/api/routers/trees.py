@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from aitne.api.deps import PlatformDep, Reader, Writer
+from aitne.api.dependencies import PlatformDep, Reader, Writer
 from aitne.api.routers import V1
 from aitne.api.uploads import Upload
 from aitne.core.models.tree import TreeDigest, TreeLimits, TreeStatus
@@ -33,7 +33,7 @@ async def get_tree_limits(actor: Reader, platform: PlatformDep) -> TreeLimits:
 async def put_tree(
     sha256: Digest, actor: Writer, upload: Upload, platform: PlatformDep
 ) -> TreeStatus:
-    """Store the list of a working tree's files (JSON as `core/trees.py` describes it), and return
+    """Store the list of a working tree's files (JSON as `core/tree_document.py` describes it), and return
     the contents that are missing. After uploading those, send the list again; once nothing is
     missing, a job can name the tree in `tree`."""
     return await platform.trees.receive_file_list(actor, sha256, upload)

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from aitne.api.deps import PlatformDep, Reader
+from aitne.api.dependencies import PlatformDep, Reader
 from aitne.api.routers import V1
 from aitne.api.routers.projects import Name
-from aitne.services.projects.balance import Balance
-from aitne.services.projects.report import ProjectReport, WaitingPage
+from aitne.services.projects.project_balance import Balance
+from aitne.services.projects.project_report import ProjectReport, WaitingPage
 from aitne.services.projects.usage import UsageReport
 
 router = APIRouter(prefix=V1, tags=["projects"])

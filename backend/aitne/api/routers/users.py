@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 
 from aitne.api.admin_views import UserQuery
-from aitne.api.audited import NotesDep
-from aitne.api.deps import Admin, PlatformDep, Reader, Writer
+from aitne.api.audit_middleware import NotesDep
+from aitne.api.dependencies import Admin, PlatformDep, Reader, Writer
 from aitne.api.etag import TagsDep
 from aitne.api.routers import V1
 from aitne.api.views import (
@@ -22,7 +22,7 @@ from aitne.api.views import (
 from aitne.core.errors import InvalidInput
 from aitne.core.models.base import UserName
 from aitne.core.models.user import User
-from aitne.services.users.arrivals import OWN
+from aitne.services.users.login_service import OWN
 
 router = APIRouter(prefix=V1)
 Name = Annotated[UserName, Path(description="A login name.")]

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, Json, Url, Yes
-from aitne.cli.registry import OPERATE, examples, group
+from aitne.cli.command_registry import OPERATE, examples, group
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, Json, Url, Yes
 
 
 @group("account", OPERATE, summary="Your own account.")

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, Json, Url, Yes
-from aitne.cli.registry import LOOK, examples, group
-from aitne.cli.times import parse_time
+from aitne.cli.command_registry import LOOK, examples, group
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, Json, Url, Yes
+from aitne.cli.time_options import parse_time
 from aitne.client.admin_records import AnnouncementRecord
 
 

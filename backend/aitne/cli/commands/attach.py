@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from aitne.cli.lookup import find_unfinished, make_client
-from aitne.cli.options import DataDir, UnfinishedJobArgument, Url
-from aitne.cli.registry import WORK, command
+from aitne.cli.command_registry import WORK, command
+from aitne.cli.job_lookup import find_unfinished, make_client
+from aitne.cli.shared_options import DataDir, UnfinishedJobArgument, Url
 
 Node = Annotated[
     str | None,

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
-from aitne.cli.options import (
+from aitne.cli.command_registry import WORK, command
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import (
     Cpu,
     DataDir,
     Datasets,
@@ -24,9 +25,8 @@ from aitne.cli.options import (
     Wait,
     Yes,
 )
-from aitne.cli.registry import WORK, command
 from aitne.core.errors import InvalidInput
-from aitne.notebook import parameters as convention
+from aitne.notebook import notebook_parameters as convention
 
 
 @command(
@@ -95,7 +95,7 @@ def batch(
     names. With several nodes, cells that begin with %%distributed run on ranks on each
     of them. Without --sync the cluster must have the notebook under the same path.
     """
-    from aitne.cli import submit
+    from aitne.cli import job_submission
 
     chosen = _parameters(parameters or [])
     if rest:
@@ -116,7 +116,7 @@ def batch(
         "project": project,
         "notebook": {"path": path, "parameters": chosen}
         | ({} if kernel is None else {"kernel": kernel}),
-        "tree": None if sync is None else submit.upload_tree(client, sync),
+        "tree": None if sync is None else job_submission.upload_tree(client, sync),
         "max_duration": max_duration,
         "image": image,
         "environment": None
@@ -127,7 +127,7 @@ def batch(
         or None,
     }
     fields = {field: value for field, value in job_file.items() if value is not None}
-    submit.submit_job_file(client, fields, yes=yes, wait=wait, as_json=as_json)
+    job_submission.submit_job_file(client, fields, yes=yes, wait=wait, as_json=as_json)
     return 0
 
 
@@ -147,7 +147,7 @@ def _read_notebook(path: str) -> dict[str, Any]:
 def _parameters(texts: list[str]) -> dict[str, Any]:
     """Return the values of ``NAME=VALUE`` texts by name. Raises ``InvalidInput`` for a text of
     another form."""
-    from aitne.cli import job_source
+    from aitne.cli import job_file_source
 
     values: dict[str, Any] = {}
     for text in texts:
@@ -161,5 +161,5 @@ def _parameters(texts: list[str]) -> dict[str, Any]:
             )
         if name in values:
             raise InvalidInput.field("--param", f"{name} is given twice", value=text)
-        values[name] = job_source.parse_value(value)
+        values[name] = job_file_source.parse_value(value)
     return values

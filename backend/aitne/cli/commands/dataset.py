@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, Json, ProjectArgument, Url, Yes
-from aitne.cli.registry import LOOK, examples, group
-from aitne.cli.views.differences import (
+from aitne.cli.command_registry import LOOK, examples, group
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, Json, ProjectArgument, Url, Yes
+from aitne.cli.views.manifest_differences import (
     MOST_SHOWN,
     format_count,
     format_summary,
@@ -126,7 +126,7 @@ def dataset_add(
     change them afterwards: new files need a new version. After an interruption the same command
     resumes where it stopped.
     """
-    from aitne.cli.meter import ProgressMeter
+    from aitne.cli.progress_meter import ProgressMeter
     from aitne.client.manifests import ManifestDifference, make
 
     client = make_client(url, data_dir)
@@ -209,7 +209,7 @@ def dataset_verify(
     records the result, and plans of jobs that read a damaged dataset contain a warning. Exit status
     1 means that something differs. After an interruption the same command resumes where it stopped.
     """
-    from aitne.cli.meter import ProgressMeter
+    from aitne.cli.progress_meter import ProgressMeter
     from aitne.client.manifests import verify
 
     client = make_client(url, data_dir)

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import typer
 
 from aitne.cli import output
-from aitne.cli.options import Json
-from aitne.cli.registry import OPERATE, examples, group
+from aitne.cli.command_registry import OPERATE, examples, group
+from aitne.cli.shared_options import Json
 from aitne.core.errors import SetupError
 
 
@@ -114,7 +114,7 @@ def cluster_shell(
 ) -> int:
     """Open a shell in which Slurm's commands use the cluster."""
     from aitne.core.platform.dev_cluster import NoDevCluster
-    from aitne.local_system.dev_cluster import find_dev_cluster
+    from aitne.local_system.dev_cluster_records import find_dev_cluster
 
     dev_cluster = find_dev_cluster(name)
     if dev_cluster is None:

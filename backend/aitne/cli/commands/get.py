@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import find_job, make_client
-from aitne.cli.options import DataDir, JobArgument, Json, Url
-from aitne.cli.registry import WORK, command
+from aitne.cli.command_registry import WORK, command
+from aitne.cli.job_lookup import find_job, make_client
+from aitne.cli.shared_options import DataDir, JobArgument, Json, Url
 
 if TYPE_CHECKING:
     from aitne.client import Client, Job
@@ -74,7 +74,7 @@ def get(
         _check_listed(record)
     if only_list:
         return _print_entries(client, record, names, folder, as_json)
-    from aitne.cli.meter import ProgressMeter
+    from aitne.cli.progress_meter import ProgressMeter
 
     with ProgressMeter() as meter:
         outcome = client.jobs.download(
@@ -104,7 +104,7 @@ def _check_listed(job: Job) -> None:
 
 def _print_entries(client: Client, job: Job, names: list[str], folder: str, as_json: bool) -> int:
     if not names and folder == FOLDERS[0]:
-        from aitne.cli.views import run as view
+        from aitne.cli.views import runs as view
 
         files = client.jobs.files(job.id)
         if as_json:

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import find_job, make_client
-from aitne.cli.options import DataDir, JobArgument, Json, Url
-from aitne.cli.registry import WORK, command
+from aitne.cli.command_registry import WORK, command
+from aitne.cli.job_lookup import find_job, make_client
+from aitne.cli.shared_options import DataDir, JobArgument, Json, Url
 from aitne.core.errors import InvalidInput
 
 TYPE_CHECKING = False

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aitne.cli import output
+from aitne.cli.command_registry import LOOK, examples, group
 from aitne.cli.image_catalogue import format_audience
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, ImageArgument, Json, Url
-from aitne.cli.registry import LOOK, examples, group
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, ImageArgument, Json, Url
 
 if TYPE_CHECKING:
     from aitne.client.images import ImageRecord

@@ -11,9 +11,9 @@ import typer
 import typer.core
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, Json, Url, Wait, Yes
-from aitne.cli.registry import WORK, command
+from aitne.cli.command_registry import WORK, command
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, Json, Url, Wait, Yes
 from aitne.core.errors import InvalidInput
 
 _CALL = "aitne.sbatch"
@@ -137,8 +137,8 @@ def import_(
     if to is not None:
         _write_job_file(to, job_yaml, force=force)
     if submit:
-        from aitne.cli import submit as submitting
-        from aitne.cli.job_source import JobFileSource
+        from aitne.cli import job_submission as submitting
+        from aitne.cli.job_file_source import JobFileSource
 
         client = make_client(url, data_dir)
         if sync is not None:
@@ -184,8 +184,8 @@ def _is_sbatch_option(word: str) -> bool:
     """Return whether a word of the command line is an option of sbatch."""
     from collections import deque
 
+    from aitne.core.jobs.sbatch_option_parser import COMMAND_LINE, parse_options
     from aitne.core.jobs.sbatch_options import KNOWN
-    from aitne.core.jobs.sbatch_words import COMMAND_LINE, parse_options
 
     try:
         # Whatever follows may be its value.

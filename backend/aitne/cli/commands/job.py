@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from aitne.cli import completion, output
-from aitne.cli.lookup import find_job, find_unfinished, make_client
-from aitne.cli.options import DataDir, JobArgument, Json, Url, Yes
-from aitne.cli.registry import LOOK, WORK, command
-from aitne.client.record import LIVE
+from aitne.cli.command_registry import LOOK, WORK, command
+from aitne.cli.job_lookup import find_job, find_unfinished, make_client
+from aitne.cli.shared_options import DataDir, JobArgument, Json, Url, Yes
+from aitne.client.record_base import LIVE
 from aitne.core.errors import InvalidInput
 
 TYPE_CHECKING = False
@@ -196,15 +196,15 @@ def watch(
 
     Ctrl-C detaches and leaves it running. The exit status is 1 if the job fails.
     """
-    from aitne.cli import follow, submit
+    from aitne.cli import job_following, job_submission
 
     client = make_client(url, data_dir)
-    record = submit.follow_job(client, find_job(client, job), as_json=as_json)
+    record = job_submission.follow_job(client, find_job(client, job), as_json=as_json)
     if as_json:
         output.print_json(record.raw)
     elif record.is_session and not record.ended:
         output.print_line(record.url or "")
-    follow.check_succeeded(record)
+    job_following.check_succeeded(record)
     return 0
 
 

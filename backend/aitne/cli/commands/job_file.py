@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, Json, Url, Wait, Yes
-from aitne.cli.registry import WORK, command
+from aitne.cli.command_registry import WORK, command
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, Json, Url, Wait, Yes
 from aitne.core.errors import InvalidInput
 
 FilesArgument = Annotated[
@@ -73,24 +73,26 @@ def apply(
     """
     if wait and detach:
         raise InvalidInput("--wait follows the job and --detach leaves it alone: pass only one.")
-    from aitne.cli import job_source, submit
+    from aitne.cli import job_file_source, job_submission
 
     paths = _list_job_files(files or [], file_option or [])
-    sources = [source for path in paths for source in job_source.read_job_files(path, synced=sync)]
+    sources = [
+        source for path in paths for source in job_file_source.read_job_files(path, synced=sync)
+    ]
     if len(sources) > 1 and wait:
         raise InvalidInput("--wait follows one job, and these are several job files.")
     client = make_client(url, data_dir)
     if sync is not None:
         for source in sources:
-            submit.check_synced_source(source, sync)
-        digest = submit.upload_tree(client, sync)
+            job_submission.check_synced_source(source, sync)
+        digest = job_submission.upload_tree(client, sync)
         for source in sources:
             source.content["tree"] = digest
     if len(sources) > 1:
-        return submit.submit_job_files(client, sources, yes=yes, as_json=as_json)
+        return job_submission.submit_job_files(client, sources, yes=yes, as_json=as_json)
     try:
         content = sources[0].content
-        submit.submit_job_file(client, content, yes=yes, wait=wait, as_json=as_json)
+        job_submission.submit_job_file(client, content, yes=yes, wait=wait, as_json=as_json)
     except InvalidInput as error:
         raise sources[0].with_lines(error) from error
     return 0
@@ -116,9 +118,9 @@ def plan(
 
     Nothing is submitted.
     """
-    from aitne.cli import job_source, submit
+    from aitne.cli import job_file_source, job_submission
 
-    source = job_source.read_job_file(_get_job_file(file, file_option))
+    source = job_file_source.read_job_file(_get_job_file(file, file_option))
     try:
         job_plan = make_client(url, data_dir).jobs.plan(source.content)
         if as_json:
@@ -126,8 +128,8 @@ def plan(
         elif script:
             sys.stdout.write(job_plan.script)
         else:
-            submit.print_plan(job_plan, file=sys.stdout)
-        submit.check_plan_fits(job_plan)
+            job_submission.print_plan(job_plan, file=sys.stdout)
+        job_submission.check_plan_fits(job_plan)
     except InvalidInput as error:
         raise source.with_lines(error) from error
     return 0

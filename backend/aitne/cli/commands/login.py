@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.options import Json
-from aitne.cli.registry import OPERATE, command
+from aitne.cli.command_registry import OPERATE, command
+from aitne.cli.shared_options import Json
 from aitne.client import Client, credentials
+from aitne.client.api_session import ApiSession
 from aitne.client.discovery import Platform
 from aitne.client.login import begin_device_login, create_token_by_password, wait_for_device_token
-from aitne.client.session import ApiSession
 from aitne.core.errors import InvalidInput
 
 STDIN = "-"

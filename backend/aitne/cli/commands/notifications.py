@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, Json, Url
-from aitne.cli.registry import LOOK, examples, group
+from aitne.cli.command_registry import LOOK, examples, group
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, Json, Url
 
 if TYPE_CHECKING:
     pass

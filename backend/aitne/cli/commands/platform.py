@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from aitne.cli import output, server_part
-from aitne.cli.options import DataDir, Json, Url
-from aitne.cli.registry import OPERATE, command
+from aitne.cli import output, server_packages
+from aitne.cli.command_registry import OPERATE, command
+from aitne.cli.shared_options import DataDir, Json, Url
 from aitne.core.errors import AitneError, SetupError
 
 
@@ -69,11 +69,11 @@ def up(
     A platform that runs already is not changed, unless --replace. Prints one address with a one-time login link.
     Without --detach it stays in the foreground until Ctrl-C. Never asks a question.
     """
-    server_part.require_server()
+    server_packages.require_server()
     # The settings and the supervisor are heavier than everything else here.
-    from aitne.local_system import notify
-    from aitne.local_system.settings import load_settings
-    from aitne.supervisor import control
+    from aitne.local_system import systemd_notification
+    from aitne.local_system.settings_loader import load_settings
+    from aitne.supervisor import platform_control
 
     if config is not None:
         if not config.expanduser().is_file():
@@ -90,12 +90,12 @@ def up(
     def announce() -> None:
         _print_login_link(settings.data_dir, settings.portal_url, as_json=as_json)
 
-    if replace and not detach and notify.find_reloaded_unit() is None:
+    if replace and not detach and systemd_notification.find_reloaded_unit() is None:
         raise SetupError(
             "--replace needs --detach: a platform in the foreground ends with its terminal. Only "
             "ExecReload= of a unit of systemd has it alone."
         )
-    control.start_platform(
+    platform_control.start_platform(
         settings,
         detach=detach,
         progress=output.print_message,
@@ -138,10 +138,10 @@ def down(
     question. Without a running platform it does nothing.
     """
     from aitne.cli.views.platform_status import find_platform_dir
-    from aitne.supervisor import control
+    from aitne.supervisor import platform_control
 
     folder = find_platform_dir(data_dir)
-    stopped = control.stop_platform(
+    stopped = platform_control.stop_platform(
         Path(folder), keep_jobs=keep_jobs, progress=output.print_message
     )
     if as_json:
@@ -164,10 +164,10 @@ def restart(
     Jobs, sessions and the other processes continue.
     """
     from aitne.cli.views.platform_status import find_platform_dir
-    from aitne.supervisor import control
+    from aitne.supervisor import platform_control
 
     folder = find_platform_dir(data_dir)
-    control.restart_process(Path(folder), process)
+    platform_control.restart_process(Path(folder), process)
     if as_json:
         output.print_json({"restarted": process, "data_dir": folder})
     else:

@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
-from aitne.cli.options import (
+from aitne.cli.command_registry import WORK, examples, group
+from aitne.cli.job_lookup import make_client
+from aitne.cli.project_limits import make_limits_command
+from aitne.cli.shared_options import (
     DataDir,
     EndDay,
     Json,
@@ -20,9 +22,7 @@ from aitne.cli.options import (
     Url,
     Yes,
 )
-from aitne.cli.project_limits import make_limits_command
-from aitne.cli.registry import WORK, examples, group
-from aitne.cli.times import to_utc
+from aitne.cli.time_options import to_utc
 from aitne.core.units import format_duration
 
 TYPE_CHECKING = False

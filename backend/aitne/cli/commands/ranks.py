@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from aitne.cli import completion, follow, output, submit
-from aitne.cli.lookup import find_job, find_unfinished, make_client
-from aitne.cli.options import DataDir, Json, SessionArgument, Url, Yes
-from aitne.cli.registry import CONTEXT, WORK, examples, group
+from aitne.cli import completion, job_following, job_submission, output
+from aitne.cli.command_registry import CONTEXT, WORK, examples, group
+from aitne.cli.job_lookup import find_job, find_unfinished, make_client
+from aitne.cli.shared_options import DataDir, Json, SessionArgument, Url, Yes
 from aitne.client import Client, Job
-from aitne.client.session import make_idempotency_key
+from aitne.client.api_session import make_idempotency_key
 
 
 @group("ranks", WORK)
@@ -85,8 +85,8 @@ def start(
         "python": python,
     }
     plan = client.sessions.plan_ranks(owner.id, count, **options)
-    submit.print_plan(plan, file=sys.stderr)
-    submit.check_plan_fits(plan)
+    job_submission.print_plan(plan, file=sys.stderr)
+    job_submission.check_plan_fits(plan)
     if not yes:
         output.confirm("Start these ranks?")
     # One key for all attempts: even if the connection breaks, there is only one group.
@@ -99,7 +99,7 @@ def start(
     else:
         output.print_line(group.id)
     if wait:
-        follow.check_succeeded(group)
+        job_following.check_succeeded(group)
     else:
         output.print_message(f"`aitne ranks stop {owner.short_id} {group.short_id}` releases them.")
     return 0
@@ -181,7 +181,7 @@ def stop(
 def _follow_group(client: Client, session: Job, group: Job) -> Job:
     """Print the stages of a rank group until its ranks run or it has ended; return its record."""
     try:
-        return follow.follow_until_running(client, group)
+        return job_following.follow_until_running(client, group)
     except KeyboardInterrupt:
         output.print_message(
             f"\nDetached; {group.short_id} continues. "

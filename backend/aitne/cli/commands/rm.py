@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from aitne.cli import completion, output
-from aitne.cli.lookup import find_job, make_client
-from aitne.cli.options import DataDir, Json, Url, Yes
-from aitne.cli.registry import WORK, command
+from aitne.cli.command_registry import WORK, command
+from aitne.cli.job_lookup import find_job, make_client
+from aitne.cli.shared_options import DataDir, Json, Url, Yes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from aitne.cli import completion, output
-from aitne.cli.lookup import find_job, make_client
-from aitne.cli.options import DataDir, JobArgument, Json, Url, Wait, Yes
-from aitne.cli.registry import LOOK, WORK, command
+from aitne.cli.command_registry import LOOK, WORK, command
+from aitne.cli.job_lookup import find_job, make_client
+from aitne.cli.shared_options import DataDir, JobArgument, Json, Url, Wait, Yes
 
 
 @command(
@@ -36,7 +36,7 @@ def snapshot(
 
     The commit and changes of its folder, the packages of its environment, image, datasets and node.
     """
-    from aitne.cli.views import run as view
+    from aitne.cli.views import runs as view
 
     client = make_client(url, data_dir)
     job_snapshot = client.jobs.snapshot(find_job(client, job).id)
@@ -72,9 +72,9 @@ def resubmit(
     data_dir: DataDir = None,
 ) -> int:
     """Submit a job again: show what has changed, ask, submit."""
-    from aitne.cli import follow, submit
-    from aitne.cli.views import run as view
-    from aitne.client.session import make_idempotency_key
+    from aitne.cli import job_following, job_submission
+    from aitne.cli.views import runs as view
+    from aitne.client.api_session import make_idempotency_key
 
     client = make_client(url, data_dir)
     record = find_job(client, job)
@@ -96,12 +96,12 @@ def resubmit(
         f"Submitted {made.type} {made.short_id} ({output.to_single_line(made.name, 60)})."
     )
     if wait:
-        made = submit.follow_job(client, made, as_json=as_json)
+        made = job_submission.follow_job(client, made, as_json=as_json)
     if as_json:
         output.print_json(made.raw)
     elif not wait:
         output.print_line(made.id)
-    follow.check_succeeded(made)
+    job_following.check_succeeded(made)
     return 0
 
 
@@ -139,7 +139,7 @@ def compare(
     Compared are the job files, code, packages, images and datasets, nodes, outcomes, resource usage
     and metrics.
     """
-    from aitne.cli.views import run as view
+    from aitne.cli.views import runs as view
 
     client = make_client(url, data_dir)
     ids = [find_job(client, name).id for name in (first, second)]
@@ -175,7 +175,7 @@ def sweep(
     data_dir: DataDir = None,
 ) -> int:
     """Show the results of a sweep, best first."""
-    from aitne.cli.views import run as view
+    from aitne.cli.views import runs as view
 
     client = make_client(url, data_dir)
     record = find_job(client, job)

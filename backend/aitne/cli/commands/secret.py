@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, Json, Url, Yes
-from aitne.cli.registry import WORK, examples, group
+from aitne.cli.command_registry import WORK, examples, group
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, Json, Url, Yes
 
 
 @group("secret", WORK)

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from aitne.cli import completion, output, submit
-from aitne.cli.lookup import find_job, find_unfinished, make_client
-from aitne.cli.options import (
+from aitne.cli import completion, job_submission, output
+from aitne.cli.command_registry import CONTEXT, WORK, command, examples, group
+from aitne.cli.job_lookup import find_job, find_unfinished, make_client
+from aitne.cli.shared_options import (
     Cpu,
     DataDir,
     Datasets,
@@ -28,10 +29,9 @@ from aitne.cli.options import (
     Wait,
     Yes,
 )
-from aitne.cli.parameters import parse_parameters
-from aitne.cli.registry import CONTEXT, WORK, command, examples, group
+from aitne.cli.template_parameters import parse_parameters
 from aitne.client import Client, Job
-from aitne.client.session import make_idempotency_key
+from aitne.client.api_session import make_idempotency_key
 
 EXTEND_PATIENCE_S = 10.0
 
@@ -106,7 +106,7 @@ def start(
         "parameters": parse_parameters(client, template, parameters) if parameters else None,
     }
     fields = {field: value for field, value in job_file.items() if value is not None}
-    submit.submit_job_file(client, fields, yes=yes, wait=wait, as_json=as_json)
+    job_submission.submit_job_file(client, fields, yes=yes, wait=wait, as_json=as_json)
     return 0
 
 
@@ -130,25 +130,25 @@ def continue_session(
 
     It has the same environment, image and folder. The memory of its kernels is lost.
     """
-    from aitne.cli.views import run
+    from aitne.cli.views import runs
 
     client = make_client(url, data_dir)
     job = find_job(client, session, sessions=True)
     if not yes:
-        run.print_rerun(client.jobs.plan_resubmit(job.id), file=sys.stderr)
+        runs.print_rerun(client.jobs.plan_resubmit(job.id), file=sys.stderr)
         output.confirm(f"Continue {output.to_single_line(job.name, 60)}?")
     made = client.sessions.resume(job.id, key=make_idempotency_key())
     output.print_message(f"Submitted session {made.short_id}, which continues {job.short_id}.")
     if wait:
-        made = submit.follow_job(client, made, as_json=as_json)
+        made = job_submission.follow_job(client, made, as_json=as_json)
     if as_json:
         output.print_json(made.raw)
     else:
         output.print_line(made.url or made.id if wait else made.id)
     if wait:
-        from aitne.cli import follow
+        from aitne.cli import job_following
 
-        follow.check_succeeded(made)
+        job_following.check_succeeded(made)
     return 0
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aitne.cli import completion, output
-from aitne.cli.options import DataDir, Json, Url
-from aitne.cli.registry import LOOK, examples, group
+from aitne.cli.command_registry import LOOK, examples, group
+from aitne.cli.shared_options import DataDir, Json, Url
 from aitne.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def topology_show(
 
 
 def _print_cluster(svg: str | None, *, as_json: bool, url: str | None, data_dir: str | None) -> int:
-    from aitne.cli.lookup import make_client
+    from aitne.cli.job_lookup import make_client
     from aitne.cli.views import topology_svg, topology_tree
 
     found = make_client(url, data_dir).nodes.topology()
@@ -127,7 +127,7 @@ def _print_cluster(svg: str | None, *, as_json: bool, url: str | None, data_dir:
 def _print_job_placement(
     job: str, svg: str | None, *, as_json: bool, url: str | None, data_dir: str | None
 ) -> int:
-    from aitne.cli.lookup import find_job, make_client
+    from aitne.cli.job_lookup import find_job, make_client
     from aitne.cli.views import job_placement
 
     client = make_client(url, data_dir)
@@ -205,7 +205,7 @@ def _document(order: RankOrder) -> dict[str, Any]:
 
 
 def _read_topology(files: list[str]) -> Topology:
-    from aitne.bootstrap.topologies import read_topology
+    from aitne.bootstrap.topology_files import read_topology
     from aitne_train.topology.errors import TopologyError
 
     try:

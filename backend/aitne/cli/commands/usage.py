@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from aitne.cli import completion, output
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, Json, ProjectArgument, Url
-from aitne.cli.registry import LOOK, examples, group
+from aitne.cli.command_registry import LOOK, examples, group
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, Json, ProjectArgument, Url
 
 
 @group(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from aitne.cli.lookup import find_job, make_client
-from aitne.cli.terminal_text import TerminalFilter
+from aitne.cli.job_lookup import find_job, make_client
+from aitne.cli.terminal_filter import TerminalFilter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
-from aitne.client.record import TERMINAL
+from aitne.cli.job_lookup import make_client
+from aitne.client.record_base import TERMINAL
 from aitne.client.records import Job, ResourcesRecord
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ Lines of JSON. The platform sends ``Hello`` first and reads ``Welcome`` or a ref
 
 ``VERBS`` lists all requests. A new verb is one entry here (with the models of its arguments
 and its answer), one in ``versions.VERBS_SINCE``, and one method of that name in
-``broker/handlers.py``.
+``broker/verb_handlers.py``.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Base64Bytes, BaseModel, Field, PrivateAttr
 
 from aitne.core import units
-from aitne.core.broker.account_files import (
+from aitne.core.broker.account_file_verbs import (
     FileArgs,
     ListFolderArgs,
     ReadPartArgs,
     ReadPartResult,
 )
-from aitne.core.broker.arguments import AbsolutePath, Args, EmptyResult, NoArgs
-from aitne.core.broker.identity import CheckPasswordArgs, CheckPasswordResult
-from aitne.core.broker.outside import (
+from aitne.core.broker.outside_job_verbs import (
     OutsideActArgs,
     OutsideEndedArgs,
     OutsideListArgs,
     OutsideLogArgs,
     OutsideResult,
 )
-from aitne.core.broker.storage import (
+from aitne.core.broker.password_verb import CheckPasswordArgs, CheckPasswordResult
+from aitne.core.broker.storage_verbs import (
     AreasArgs,
     AreasResult,
     MakeAreasResult,
     PathsArgs,
     PathsResult,
 )
+from aitne.core.broker.verb_arguments import AbsolutePath, Args, EmptyResult, NoArgs
 from aitne.core.errors import SchedulerUnavailable, SubmitUncertain, Unavailable
 from aitne.core.models.base import Frozen, ProjectName, Strict, UserName, UtcTime
 from aitne.core.models.job_options import MOST_ARGS, MOST_DEPENDENCIES, Argument
@@ -49,7 +49,7 @@ from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources, ResourcesFile
 from aitne.core.models.stored_file import FileList, StoredFile
 from aitne.core.ports.accounting import Associations, Change, JobEnergy
-from aitne.core.ports.files import (
+from aitne.core.ports.job_files import (
     Fence,
     FolderRemoval,
     FolderSize,

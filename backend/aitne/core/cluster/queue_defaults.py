@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aitne.core.cluster.capacity import select_capable_nodes
-from aitne.core.cluster.queues import find_named_partitions
+from aitne.core.cluster.partition_check import find_named_partitions
+from aitne.core.cluster.request_fit import select_capable_nodes
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Node, Partition
 from aitne.core.models.resources import Resources

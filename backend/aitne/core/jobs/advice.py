@@ -11,13 +11,13 @@ from uuid import UUID
 
 from pydantic import Field
 
-from aitne.core.cluster.capacity import check_fit, select_capable_nodes
+from aitne.core.byte_sizes import describe_bytes
 from aitne.core.cluster.gpu_forecast import GpuCapacity
+from aitne.core.cluster.request_fit import check_fit, select_capable_nodes
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job import Job
 from aitne.core.models.node import Node
 from aitne.core.models.resources import GpuRequest, Resources
-from aitne.core.sizes import describe_bytes
 
 _LEAST_MEMORY = 256 << 20
 """Minimum amount of memory in bytes that is advised, because hardly any program runs with less."""

@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from aitne.core.jobs.sbatch_options import KNOWN
-from aitne.core.jobs.sbatch_words import (
+from aitne.core.jobs.sbatch_option_parser import (
     COMMAND_LINE,
     SbatchOption,
     make_named_option,
     parse_options,
 )
+from aitne.core.jobs.sbatch_options import KNOWN
 
 VARIABLES: Mapping[str, str] = {
     "SBATCH_ACCOUNT": "account",

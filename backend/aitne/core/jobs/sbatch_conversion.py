@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from aitne.core.jobs.sbatch_words import SbatchOption
+from aitne.core.jobs.sbatch_option_parser import SbatchOption
 from aitne.core.models.base import Frozen, deprecated_copy
 
 MOST_NOTES = 500

@@ -18,21 +18,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from aitne.core.cluster.settings import LAYOUT_OPTIONS
-from aitne.core.jobs import sbatch_amounts, sbatch_options
-from aitne.core.jobs.sbatch_body import (
-    check_own_record,
-    check_scancel,
-    check_submit_dir,
-    make_command,
-)
+from aitne.core.jobs import sbatch_options, sbatch_resources
 from aitne.core.jobs.sbatch_call import WRAP, SbatchCall
 from aitne.core.jobs.sbatch_conversion import Note, SbatchConversion
-from aitne.core.jobs.sbatch_words import (
+from aitne.core.jobs.sbatch_option_parser import (
     COMMAND_LINE,
     SbatchOption,
     parse_options,
     refuse_option,
     split_directive,
+)
+from aitne.core.jobs.sbatch_script_body import (
+    check_own_record,
+    check_scancel,
+    check_submit_dir,
+    make_command,
 )
 from aitne.core.models.base import Frozen
 from aitne.core.models.job_file import JobFile
@@ -243,7 +243,7 @@ def _find_body_start(lines: list[str]) -> int:
 
 def _assemble_job_file(conversion: SbatchConversion, command: str | None) -> dict[str, Any]:
     sbatch_options.count_named_nodes(conversion)
-    resources = sbatch_amounts.convert_resources(conversion)
+    resources = sbatch_resources.convert_resources(conversion)
     if conversion.extra:
         conversion.slurm["extra"] = [*conversion.extra.values()]
     file = {

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from aitne.core.cluster.queue_defaults import NO_LIMIT_S
 from aitne.core.jobs.sbatch_conversion import SbatchConversion
-from aitne.core.jobs.sbatch_names import (
+from aitne.core.jobs.sbatch_option_names import (
     ALIASES,
     AMOUNTS,
     IGNORED,
@@ -18,7 +18,7 @@ from aitne.core.jobs.sbatch_names import (
     REFUSED,
     SITE,
 )
-from aitne.core.jobs.sbatch_words import SbatchOption, refuse_option
+from aitne.core.jobs.sbatch_option_parser import SbatchOption, refuse_option
 from aitne.core.models.job_file import is_reserved
 from aitne.core.models.job_options import EXTRA, MOST_EXTRA, SIGNAL, SlurmOptions
 from aitne.core.units import format_duration, parse_array, parse_duration

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from aitne.core.jobs.commands import interpreter
+from aitne.core.jobs.command_arguments import interpreter
 
 _SHELLS = {"sh", "bash", "dash", "ksh", "zsh"}
 _POSITIONAL = re.compile(r"\$(?:[1-9@*#]|\{#?(?:[1-9@*]|[#]))")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, field_serializer
 
-from aitne.core.audit import FIRST, compute_entry_hash
+from aitne.core.audit_chain import FIRST, compute_entry_hash
 from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 
 RESTORE = "restore_backup"

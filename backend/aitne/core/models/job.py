@@ -26,7 +26,7 @@ from aitne.core.models.job_conditions import JobConditions
 from aitne.core.models.job_options import DistributedOptions, JobOptions
 from aitne.core.models.placement import LeafLimit, PlacementPlan
 from aitne.core.models.resources import MemoryRequest, Resources
-from aitne.core.models.storage import Area
+from aitne.core.models.storage_area import Area
 from aitne.core.models.sweep import SweepSpec
 from aitne.core.models.tree import TreeUse
 

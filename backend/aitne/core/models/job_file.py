@@ -17,7 +17,7 @@ from pydantic import (
 
 from aitne.core import units
 from aitne.core.float_encoding import decode_float
-from aitne.core.jobs.commands import interpreter
+from aitne.core.jobs.command_arguments import interpreter
 from aitne.core.jobs.states import RETRYABLE, TerminationReason
 from aitne.core.models.base import (
     Command,

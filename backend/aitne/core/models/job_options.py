@@ -109,7 +109,7 @@ class SlurmOptions(Strict):
     """Content of ``slurm`` in a job file: options that exist only in Slurm.
 
     A field is passed as the option of sbatch with the same name, unless
-    ``adapters/schedulers/_slurm/options.py`` defines another one.
+    ``adapters/schedulers/_slurm/sbatch_arguments.py`` defines another one.
     """
 
     partition: Annotated[str | None, Field(pattern=f"^{_NAME}(,{_NAME}){{0,19}}$")] = Field(

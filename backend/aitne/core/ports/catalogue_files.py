@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Protocol
 
-from aitne.core.datasets import Summary
+from aitne.core.dataset_manifest import Summary
 from aitne.core.models.image import Artifact
 
 

@@ -17,7 +17,7 @@ from aitne.core.models.limits import HeldLimits, LimitUsage
 from aitne.core.models.node import Cluster
 from aitne.core.models.placement import NodeName
 from aitne.core.models.resources import Resources
-from aitne.core.platform.registry import Registry
+from aitne.core.platform.plugin_registry import Registry
 
 
 class SubmitRequest(Frozen):

@@ -9,7 +9,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from aitne.core.models.base import Strict
-from aitne.core.models.storage import AreaKind
+from aitne.core.models.storage_area import AreaKind
 
 Pattern = Annotated[str, Field(pattern=r"^[/{][^\x00-\x1f\x7f]{0,400}$")]
 """Path that may contain the placeholders ``{home}``, ``{user}``, ``{uid}`` and ``{project}``."""

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from aitne.core.models.base import Seconds, Strict
-from aitne.core.platform.proxies import ProxyUrl
-from aitne.core.users.names import NameRules
+from aitne.core.platform.proxy_url import ProxyUrl
+from aitne.core.users.user_names import NameRules
 
 SourceName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 SecondFactorRule = Literal["optional", "admins", "all"]

@@ -21,7 +21,7 @@ from pydantic import Field
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.local_system.state_file import DamagedState, parse_state_document
-from aitne.operations.backup.encryption import (
+from aitne.operations.backup.backup_encryption import (
     BackupCipher,
     NoCipher,
     fingerprint,

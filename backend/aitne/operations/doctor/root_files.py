@@ -8,11 +8,11 @@ from pathlib import Path
 
 from aitne.broker.config import BrokerConfig, load_config
 from aitne.core.errors import SetupError
-from aitne.core.platform.own_accounts import broker_dir
-from aitne.operations.upgrade.process import select_start_environment
-from aitne.operations.upgrade.trust import describe_other_writers
+from aitne.core.platform.broker_folder import broker_dir
+from aitne.operations.upgrade.command_account import describe_other_writers
+from aitne.operations.upgrade.platform_service import select_start_environment
 from aitne.services.platform import exposed_files
-from aitne.supervisor.plan import FILE, SupervisorPlan
+from aitne.supervisor.supervisor_plan import FILE, SupervisorPlan
 
 BROKER_CONFIG = exposed_files.BROKER_CONFIG
 

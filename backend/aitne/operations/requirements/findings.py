@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from aitne.core.models.check import CheckState
+from aitne.core.models.check_result import CheckState
 
 
 @dataclass(frozen=True, slots=True)

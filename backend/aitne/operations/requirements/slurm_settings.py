@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from aitne.adapters.schedulers._slurm.config import SlurmConfig, config_values
+from aitne.adapters.schedulers._slurm.slurm_config import SlurmConfig, config_values
 from aitne.core.models.node import Holder
 
 _TASK = "TaskPlugin=task/cgroup,task/affinity"

@@ -27,9 +27,9 @@ from aitne.broker.config import BrokerOptions
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.models.base import Seconds, Strict
-from aitne.core.sessions.hosts import WILDCARD, check_wildcard_url
+from aitne.core.sessions.host_names import WILDCARD, check_wildcard_url
 from aitne.core.settings import BrokerClientSettings, Settings
-from aitne.core.validation import describe_allowed_values, describe_error
+from aitne.core.validation_messages import describe_allowed_values, describe_error
 
 MOST_BYTES = 1 << 20
 MOST_URL = 300

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aitne.core.models.check import CheckResult, CheckState
-from aitne.operations.setup import machine, network
+from aitne.core.models.check_result import CheckResult, CheckState
+from aitne.operations.setup import machine_inspection, network_inspection
 from aitne.operations.setup.answers import Answers
-from aitne.operations.setup.checks import make_result
-from aitne.operations.setup.slurm import SlurmSite
+from aitne.operations.setup.check_results import make_result
+from aitne.operations.setup.slurm_inspection import SlurmSite
 
 
 def run_inspection(answers: Answers, root: str) -> Iterator[CheckResult]:
@@ -23,7 +23,7 @@ def run_inspection(answers: Answers, root: str) -> Iterator[CheckResult]:
             f"This machine is not inspected: the files are for the system in {root}.",
         )
         return
-    yield from machine.check_machine(answers)
-    yield from network.check_network(answers)
+    yield from machine_inspection.check_machine(answers)
+    yield from network_inspection.check_network(answers)
     if answers.scheduler == "slurm":
         yield from SlurmSite(answers).run_checks()

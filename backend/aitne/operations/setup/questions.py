@@ -18,11 +18,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from aitne.core.validation import explain_error
-from aitne.operations.setup import machine
+from aitne.core.validation_messages import explain_error
+from aitne.operations.setup import machine_inspection
 from aitne.operations.setup.answers import Answers, list_contradictions
-from aitne.operations.setup.checks import find_account
-from aitne.operations.setup.slurm import find_defaults as slurm_defaults
+from aitne.operations.setup.check_results import find_account
+from aitne.operations.setup.slurm_inspection import find_defaults as slurm_defaults
 
 Values = dict[str, Any]
 """Answers by dotted name, such as ``slurm.software_dir``."""
@@ -161,7 +161,7 @@ QUESTIONS = (
 
 def find_inspected_defaults() -> Values:
     """Return the answers that follow from this machine, for questions and without a question."""
-    low, high = machine.read_uid_range()
+    low, high = machine_inspection.read_uid_range()
     values: Values = {"accounts.min_uid": low, "accounts.max_uid": high}
     programs = Path(sys.executable).parent
     if (programs / "aitne").exists():
@@ -170,7 +170,7 @@ def find_inspected_defaults() -> Values:
     values["cluster"] = slurm.get("cluster", "local")
     if "jwt_key" in slurm:
         values["slurm.jwt_key"] = slurm["jwt_key"]
-    values["proxy.group"] = machine.find_proxy_group()
+    values["proxy.group"] = machine_inspection.find_proxy_group()
     return values
 
 

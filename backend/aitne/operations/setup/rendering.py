@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from aitne.broker.config import BrokerConfig
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import FieldProblem, InvalidInput
-from aitne.core.platform.own_accounts import broker_dir
+from aitne.core.platform.broker_folder import broker_dir
 from aitne.core.settings import Settings
-from aitne.core.toml import render_toml
-from aitne.core.validation import explain_error
-from aitne.operations.backup.units import TIMER, make_backup_units
+from aitne.core.toml_writer import render_toml
+from aitne.core.validation_messages import explain_error
+from aitne.operations.backup.backup_units import TIMER, make_backup_units
 from aitne.operations.setup.answers import Answers, SlurmAnswers
 
 CONFIG_DIR = "/etc/aitne"

@@ -8,8 +8,8 @@ from datetime import datetime
 from aitne.core.cluster.gpu_forecast import GpuCapacity, forecast_gpus
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.services.cluster.cluster import ClusterService
-from aitne.services.platform.fresh import TtlCache
-from aitne.store.gpus import GpuStore
+from aitne.services.platform.ttl_cache import TtlCache
+from aitne.store.gpu_use import GpuStore
 
 FRESH_S = 5.0
 """Seconds for which one computed result is reused for all requests, such as those of open

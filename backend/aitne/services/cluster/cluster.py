@@ -16,17 +16,22 @@ from aitne.core.models.user import Actor
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.settings import Settings
 from aitne.core.users.policy import PolicyAction, require_permission
-from aitne.services.cluster.load import INTERVALS, LOAD_FRESH_S, LoadHistory, make_load_history
-from aitne.services.cluster.queues import (
+from aitne.services.cluster.load_history import (
+    INTERVALS,
+    LOAD_FRESH_S,
+    LoadHistory,
+    make_load_history,
+)
+from aitne.services.cluster.partition_queues import (
     QUEUES_FRESH_S,
     WAIT_BOUNDS_S,
     WAITS_FRESH_S,
     QueueReport,
     queue_report,
 )
-from aitne.services.platform.fresh import TtlCache
+from aitne.services.platform.ttl_cache import TtlCache
 from aitne.store import Store
-from aitne.store.load import WaitSums
+from aitne.store.cluster_load import WaitSums
 from aitne.store.paging import Page
 from aitne_train.topology.hostlist import compress_hostlist
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from aitne.core.errors import InvalidInput, NotFound
-from aitne.core.models.topology import TopologyOrigin
+from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.user import Actor
 from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.store.topologies import TopologyStore

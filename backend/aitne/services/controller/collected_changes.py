@@ -11,12 +11,12 @@ from aitne.core.jobs.states import JobState, permits_retry
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.node import Cluster
 from aitne.core.platform.metric_names import RECONCILE
-from aitne.core.ports.files import ProgramOutcome
-from aitne.services.controller.counts import ControllerCounters
-from aitne.services.controller.dependents import is_unexplained, with_dependency_messages
+from aitne.core.ports.job_files import ProgramOutcome
+from aitne.services.controller.controller_counters import ControllerCounters
+from aitne.services.controller.dependency_messages import is_unexplained, with_dependency_messages
 from aitne.services.controller.failed_nodes import with_excluded_nodes
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.live import LiveJobs
+from aitne.services.controller.live_jobs import LiveJobs
 from aitne.store import Store
 from aitne.store.transitions import TransitionRequest
 

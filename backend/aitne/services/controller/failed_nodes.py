@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 
-from aitne.core.cluster.capacity import select_capable_nodes
+from aitne.core.cluster.request_fit import select_capable_nodes
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.node import Cluster, NodeState
-from aitne.core.ports.files import ProgramOutcome
+from aitne.core.ports.job_files import ProgramOutcome
 from aitne.core.ports.scheduler import SchedulerJob
 
 MOST_EXCLUDED = 64

@@ -15,8 +15,8 @@ from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.sample import Sample
 from aitne.core.notifications.settings import IdleSettings
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.live import LiveJobs
-from aitne.services.notifications.notices import GPU_IDLE
+from aitne.services.controller.live_jobs import LiveJobs
+from aitne.services.notifications.notification_texts import GPU_IDLE
 from aitne.store import Store
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 
 from aitne.core.errors import StaleEpoch, StoreUnavailable
-from aitne.services.controller.counts import ControllerCounters
+from aitne.services.controller.controller_counters import ControllerCounters
 from aitne.store import Store
 from aitne.store.cluster import Lease
 

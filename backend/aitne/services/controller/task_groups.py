@@ -11,8 +11,8 @@ from uuid import UUID
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.units import ArrayRange
-from aitne.services.controller.live import LiveJob, LiveJobs
-from aitne.services.controller.runs import indices_of, task_record
+from aitne.services.controller.live_jobs import LiveJob, LiveJobs
+from aitne.services.controller.run_identification import indices_of, task_record
 from aitne.store import Store
 
 News = list[tuple[LiveJob, list[SchedulerJob]]]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from aitne.core.datasets import Summary
+from aitne.core.dataset_manifest import Summary
 from aitne.core.errors import (
     Conflict,
     FieldProblem,
@@ -19,7 +19,7 @@ from aitne.core.errors import (
     NotAllowed,
     NotFound,
 )
-from aitne.core.jobs.parameters import format_suggestion
+from aitne.core.jobs.template_parameters import format_suggestion
 from aitne.core.models.dataset import (
     Dataset,
     DatasetFile,
@@ -30,7 +30,7 @@ from aitne.core.models.dataset import (
 from aitne.core.models.user import Actor
 from aitne.core.ports.catalogue_files import Manifests
 from aitne.core.users.policy import PolicyAction, decide, require_permission
-from aitne.services.datasets.paths import DatasetPaths
+from aitne.services.datasets.dataset_paths import DatasetPaths
 from aitne.store.datasets import DatasetStore
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID, uuid4
 
-from aitne.core.cluster.capacity import Fit
 from aitne.core.cluster.job_limits import max_live_jobs
+from aitne.core.cluster.request_fit import Fit
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed
 from aitne.core.jobs.arrays import array_id, task_group_id
 from aitne.core.jobs.states import JobState
@@ -20,15 +20,14 @@ from aitne.core.models.image import BARE
 from aitne.core.models.job import Job, JobSpec, RankGroupSpec, ResubmitOptions
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.user import Actor
-from aitne.core.ports.accounts import Accounts, UnixAccount
-from aitne.core.ports.topology import CurrentTopology
+from aitne.core.ports.topology_source import CurrentTopology
+from aitne.core.ports.unix_accounts import Accounts, UnixAccount
 from aitne.core.settings import Settings
 from aitne.core.units import ArrayRange, parse_array
 from aitne.core.users.policy import PolicyAction, decide
 from aitne.services.cluster.cluster import ClusterService
-from aitne.services.jobs.amounts import with_default_amounts
-from aitne.services.jobs.cluster_check import ClusterRequest, check_platform_limits, fit_cluster
-from aitne.services.jobs.enforcement import assign_limit_enforcement
+from aitne.services.jobs.availability_service import AvailabilityService
+from aitne.services.jobs.cluster_checks import ClusterRequest, check_platform_limits, fit_cluster
 from aitne.services.jobs.job_checks import (
     CheckSources,
     JobRequest,
@@ -59,14 +58,15 @@ from aitne.services.jobs.job_file_checks import (
     check_template_parameters,
     check_type,
 )
-from aitne.services.jobs.offers import AvailabilityService
-from aitne.services.jobs.placement import with_leaf_limit
+from aitne.services.jobs.job_file_resolution import Offer, make_spec, resolve_offer, template_name
+from aitne.services.jobs.job_renderer import Renderer
+from aitne.services.jobs.limit_enforcement import assign_limit_enforcement
 from aitne.services.jobs.problems import Problems
-from aitne.services.jobs.render import Renderer
-from aitne.services.jobs.resolve import Offer, make_spec, resolve_offer, template_name
-from aitne.services.jobs.templates import TemplateCatalog
-from aitne.services.projects.limits import LimitCheck
-from aitne.services.users.secrets import UserSecretService
+from aitne.services.jobs.requested_placement import with_leaf_limit
+from aitne.services.jobs.requested_resources import with_default_amounts
+from aitne.services.jobs.template_catalog import TemplateCatalog
+from aitne.services.projects.limit_checks import LimitCheck
+from aitne.services.users.user_secrets import UserSecretService
 from aitne.store import Store
 from aitne_train.topology.tree import TopologyTree
 

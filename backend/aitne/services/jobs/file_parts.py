@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from aitne.core.errors import Unavailable
-from aitne.core.ports.files import JobFiles, JobLocation
+from aitne.core.ports.job_files import JobFiles, JobLocation
 
 PART_BYTES = 1 << 20
 """Number of bytes that are read at once."""

@@ -6,21 +6,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from aitne.core.cluster.capacity import Fit
+from aitne.core.cluster.request_fit import Fit
 from aitne.core.errors import NotAllowed, NotFound
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobSpec, JobType
 from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.node import Cluster
 from aitne.core.models.user import Actor
-from aitne.core.ports.accounts import UnixAccount
-from aitne.core.ports.topology import CurrentTopology
+from aitne.core.ports.topology_source import CurrentTopology
+from aitne.core.ports.unix_accounts import UnixAccount
 from aitne.core.users.policy import PolicyAction, describe_session_refusal, require_permission
-from aitne.services.jobs.beside_session import session_problems
-from aitne.services.jobs.offers import AvailabilityService
+from aitne.services.jobs.availability_service import AvailabilityService
 from aitne.services.jobs.problems import Problems
-from aitne.services.jobs.rank_python import needs_ranks_python, python_problems
-from aitne.services.users.secrets import UserSecretService
+from aitne.services.jobs.rank_group_checks import session_problems
+from aitne.services.jobs.rank_python_checks import needs_ranks_python, python_problems
+from aitne.services.users.user_secrets import UserSecretService
 from aitne.store import Store
 
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from aitne.core.byte_sizes import describe_bytes
 from aitne.core.cluster.job_limits import max_array_tasks
-from aitne.core.jobs.parameters import format_suggestion
+from aitne.core.jobs.template_parameters import format_suggestion
 from aitne.core.models.base import OFF
 from aitne.core.models.image import BARE
 from aitne.core.models.job import JobType
@@ -15,15 +16,14 @@ from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_options import EnvironmentOptions, SlurmOptions
 from aitne.core.models.resources import ALL
 from aitne.core.models.template import MemoryLimit
-from aitne.core.sizes import describe_bytes
 from aitne.core.units import format_duration
-from aitne.services.jobs import distributed
-from aitne.services.jobs.amounts import resolve_memory
-from aitne.services.jobs.cluster_check import check_array_size, check_maximum
-from aitne.services.jobs.inactivity import max_inactivity
-from aitne.services.jobs.placement import placement_problems
+from aitne.services.jobs import distributed_checks
+from aitne.services.jobs.cluster_checks import check_array_size, check_maximum
+from aitne.services.jobs.job_file_resolution import Offer, template_name
 from aitne.services.jobs.problems import Problems
-from aitne.services.jobs.resolve import Offer, template_name
+from aitne.services.jobs.requested_placement import placement_problems
+from aitne.services.jobs.requested_resources import resolve_memory
+from aitne.services.jobs.session_inactivity import max_inactivity
 
 
 def check_template(file: JobFile, offer: Offer, problems: Problems) -> None:
@@ -270,7 +270,7 @@ def check_slurm(file: JobFile, offer: Offer, problems: Problems) -> None:
 def check_distributed(file: JobFile, offer: Offer, problems: Problems) -> None:
     """Check that the job's ranks can run with its resources, and that its template has ranks."""
     if offer.ranks is not None:
-        problems.extend(distributed.find_distributed_problems(offer.ranks, offer.resources))
+        problems.extend(distributed_checks.find_distributed_problems(offer.ranks, offer.resources))
         return
     template = offer.template
     if offer.type is not JobType.SESSION or template is None or template.offers_ranks:

@@ -17,7 +17,7 @@ from aitne.core.models.job_placement import (
 )
 from aitne.core.models.user import Actor
 from aitne.core.users.policy import PolicyAction, require_permission
-from aitne.services.cluster.topology import ClusterTopologies
+from aitne.services.cluster.cluster_topologies import ClusterTopologies
 from aitne.store import Store
 from aitne.store.snapshots import DocumentKind
 from aitne_train.topology import mesh as meshes

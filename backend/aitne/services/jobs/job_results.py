@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
+from aitne.core.byte_sizes import describe_bytes
 from aitne.core.errors import Conflict, InvalidInput, NotFound
-from aitne.core.jobs.layout import result_error_file_name, result_file_name
+from aitne.core.jobs.job_folder_layout import result_error_file_name, result_file_name
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
-from aitne.core.ports.files import JobFiles, JobLocation
-from aitne.core.sizes import describe_bytes
+from aitne.core.ports.job_files import JobFiles, JobLocation
 from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.services.jobs.file_parts import FileParts, open_parts
 from aitne.store import Store

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from aitne.core.cluster import gpu_forecast
 from aitne.core.errors import AitneError, Conflict, InvalidInput, NotAllowed, NotFound
-from aitne.core.jobs.env_values import hide_env_values
+from aitne.core.jobs.env_visibility import hide_env_values
 from aitne.core.jobs.states import WAITING, JobState
 from aitne.core.models.event import Event
 from aitne.core.models.job import (
@@ -28,16 +28,16 @@ from aitne.core.models.placement import PlacementPlan
 from aitne.core.models.profile import Profile
 from aitne.core.models.sample import Sample
 from aitne.core.models.user import Actor
-from aitne.core.ports.files import JobFiles, LogChunk
-from aitne.core.ports.outside import OutsideJobs
+from aitne.core.ports.job_files import JobFiles, LogChunk
+from aitne.core.ports.outside_jobs import OutsideJobs
 from aitne.core.sweeps import expand_sweep
 from aitne.core.users.policy import PolicyAction, decide, require_permission
 from aitne.services.jobs.admission import Admission, AdmittedJob
-from aitne.services.jobs.follow import LogFollower
-from aitne.services.jobs.forecast import Forecaster, StartForecast
-from aitne.services.jobs.outside import check_log_access, check_not_outside
-from aitne.services.jobs.placement import plan_placement
-from aitne.services.jobs.render import Renderer
+from aitne.services.jobs.job_renderer import Renderer
+from aitne.services.jobs.log_follower import LogFollower
+from aitne.services.jobs.outside_job_checks import check_log_access, check_not_outside
+from aitne.services.jobs.requested_placement import plan_placement
+from aitne.services.jobs.start_forecast import Forecaster, StartForecast
 from aitne.services.platform.maintenance import find_hold_reason, find_overlap_warning
 from aitne.services.users.session_tokens import restrict_to_own_jobs
 from aitne.store import Store

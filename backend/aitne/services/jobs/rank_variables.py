@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from aitne.core.models.job import Job, JobSpec
-from aitne.services.jobs.distributed import TRANSPORT_OF
+from aitne.services.jobs.distributed_checks import TRANSPORT_OF
 
 
 def has_engines(spec: JobSpec) -> bool:

@@ -12,7 +12,7 @@ from uuid import UUID
 from pydantic import BaseModel, ValidationError
 
 from aitne.core.errors import NotFound
-from aitne.core.jobs.env_values import hide_env_values
+from aitne.core.jobs.env_visibility import hide_env_values
 from aitne.core.models.job import Job
 from aitne.core.models.job_placement import ReportedPlacement
 from aitne.core.models.profile import Profile

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from aitne.core.errors import TemplateError
 from aitne.core.models.template import Limit, Template
-from aitne.core.validation import explain_error
+from aitne.core.validation_messages import explain_error
 
 MAX_BYTES = 1 << 20
 

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from aitne.core.models.check import CheckState
+from aitne.core.models.check_result import CheckState
 from aitne.core.models.health import HealthState
 from aitne.core.settings import Settings
 from aitne.core.units import describe_duration
-from aitne.services.jobs.templates import TemplateCatalog
+from aitne.services.jobs.template_catalog import TemplateCatalog
 from aitne.services.monitoring.health_check_result import (
     DEGRADED,
     DOWN,

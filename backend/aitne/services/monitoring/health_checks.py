@@ -10,17 +10,17 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from aitne import __version__
+from aitne.core.byte_sizes import describe_bytes
 from aitne.core.errors import AitneError, Unavailable
 from aitne.core.models.health import HealthState
 from aitne.core.models.node import Node
 from aitne.core.ports.probes import Probes
 from aitne.core.settings import Settings
-from aitne.core.sizes import describe_bytes
 from aitne.core.storage.settings import PLACEHOLDER
 from aitne.core.units import describe_duration
 from aitne.local_system.hung_processes import HUNG_AFTER_S
 from aitne.services.cluster.cluster import ClusterService
-from aitne.services.cluster.topology import ClusterTopologies
+from aitne.services.cluster.cluster_topologies import ClusterTopologies
 from aitne.services.monitoring.file_checks import FileChecks
 from aitne.services.monitoring.health_check_result import (
     DEGRADED,
@@ -34,10 +34,10 @@ from aitne.services.platform import certificates
 from aitne.services.platform.backup_record import backup_record_file
 from aitne.services.platform.certificates import authority_file, sessions_authority_file
 from aitne.services.platform.doctor_report import report_file
-from aitne.services.platform.events import EventHub
+from aitne.services.platform.event_hub import EventHub
 from aitne.services.platform.maintenance import find_hold_reason
 from aitne.services.platform.presented_certificates import PresentedCertificates
-from aitne.services.users.isolation import list_isolation_warnings
+from aitne.services.users.isolation_warnings import list_isolation_warnings
 from aitne.store import Store
 from aitne_train.topology.hostlist import compress_hostlist
 from aitne_train.topology.order import MOST_NAMED

@@ -19,7 +19,7 @@ from pathlib import Path
 from aitne import __version__
 from aitne.core.errors import SetupError, StoreUnavailable
 from aitne.core.jobs.states import LIVE, TERMINAL, JobState
-from aitne.core.models.check import CheckState
+from aitne.core.models.check_result import CheckState
 from aitne.core.models.health import HealthState
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.notification import DeliveryState
@@ -35,8 +35,8 @@ from aitne.services.monitoring.health import HealthService
 from aitne.services.platform import certificates
 from aitne.services.platform.backup_record import read_backup_record
 from aitne.services.platform.doctor_report import read_report
-from aitne.services.platform.fresh import TtlCache
 from aitne.services.platform.presented_certificates import PresentedCertificates
+from aitne.services.platform.ttl_cache import TtlCache
 from aitne.store import Store
 
 log = logging.getLogger(__name__)

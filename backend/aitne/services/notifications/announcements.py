@@ -11,8 +11,8 @@ from aitne.core.models.administration import Announcement, Severity
 from aitne.core.models.user import Actor
 from aitne.core.users.policy import PolicyAction, refuse_impersonation, require_permission
 from aitne.store.administration import AdministrationStore
-from aitne.store.base import Check
 from aitne.store.paging import Page
+from aitne.store.store_part import Check
 
 
 class AnnouncementService:

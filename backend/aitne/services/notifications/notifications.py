@@ -28,10 +28,10 @@ from aitne.core.notifications.settings import check_mail_address
 from aitne.core.notifications.webhooks import SECRET_KEY, check_url, derive_secret
 from aitne.core.settings import Settings
 from aitne.core.users.policy import PolicyAction, require_permission, require_recent_authentication
-from aitne.services.platform.secrets import read_secret
+from aitne.services.platform.platform_secrets import read_secret
 from aitne.store import Store
-from aitne.store.base import Check
 from aitne.store.paging import Page
+from aitne.store.store_part import Check
 
 MOST_WEBHOOKS = 10
 SHOWN_DELIVERIES = 20

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from aitne.core.models.base import Frozen, UtcTime
-from aitne.core.models.check import CheckResult
+from aitne.core.models.check_result import CheckResult
 from aitne.local_system.state_file import DamagedState, read_state
-from aitne.services.platform.secrets import write_private
+from aitne.services.platform.platform_secrets import write_private
 
 
 class DoctorReport(Frozen):

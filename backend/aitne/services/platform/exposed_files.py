@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aitne.core.settings import Settings
-from aitne.local_system.settings import find_config_path
+from aitne.local_system.settings_loader import find_config_path
 
 _OTHERS = stat.S_IRWXO | stat.S_IWGRP
 GROUP_AND_OTHERS = stat.S_IRWXG | stat.S_IRWXO

@@ -18,7 +18,7 @@ from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.user import Actor
 from aitne.core.users.policy import PolicyAction, require_permission
 from aitne.store.administration import AdministrationStore
-from aitne.store.base import Check
+from aitne.store.store_part import Check
 
 
 class Phase(StrEnum):

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
 
+from aitne.core.concurrency import run_concurrently
 from aitne.core.errors import Unavailable
 from aitne.core.ports.probes import Probes
 from aitne.core.settings import Settings
-from aitne.core.together import run_concurrently
 
 FRESH_S = 3_600.0
 """Seconds after which a certificate is measured again."""

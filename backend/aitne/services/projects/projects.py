@@ -22,11 +22,11 @@ from aitne.core.models.limits import (
 from aitne.core.models.project import ProjectRole, ProjectState
 from aitne.core.models.user import Actor, Project
 from aitne.core.projects.limit_check import summarize_use
-from aitne.core.projects.limits import combine_limits, list_limit_problems
+from aitne.core.projects.limit_layers import combine_limits, list_limit_problems
 from aitne.core.users.policy import PolicyAction, require_permission
-from aitne.services.projects.limits import LimitSupport
+from aitne.services.projects.limit_checks import LimitSupport
 from aitne.store import Store
-from aitne.store.base import Check
+from aitne.store.store_part import Check
 
 _BY_TRES = {GPU_TRES: "max_gpus", "cpu": "max_cpus", "node": "max_nodes", "mem": "max_memory_bytes"}
 

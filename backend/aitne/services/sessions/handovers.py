@@ -12,12 +12,12 @@ from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.agent_protocol import CertificateRequest, Handover
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobType
-from aitne.core.sessions import session_tokens
-from aitne.services.jobs.agents import job_of_token
+from aitne.core.sessions import session_variables
+from aitne.services.jobs.agent_service import job_of_token
 from aitne.services.platform.encryption import Cipher
-from aitne.services.platform.events import EventHub
-from aitne.services.platform.secrets import hash_secret, new_secret
-from aitne.services.sessions.addresses import NodeAddresses
+from aitne.services.platform.event_hub import EventHub
+from aitne.services.platform.platform_secrets import hash_secret, new_secret
+from aitne.services.sessions.node_addresses import NodeAddresses
 from aitne.store import Store
 
 LONGEST_WAIT_S = 30.0
@@ -157,16 +157,16 @@ class HandoverService:
         """
         stored = await self._store.find_handover(job.id)
         earlier = {} if stored is None else self._decrypted(stored, job.id).env
-        token = earlier.get(session_tokens.TOKEN) or new_secret(session_tokens.PREFIX)
+        token = earlier.get(session_variables.TOKEN) or new_secret(session_variables.PREFIX)
         own = {
-            session_tokens.URL: self._url,
-            session_tokens.TOKEN: token,
-            session_tokens.SESSION: str(job.id),
-            session_tokens.PROJECT: job.project,
+            session_variables.URL: self._url,
+            session_variables.TOKEN: token,
+            session_variables.SESSION: str(job.id),
+            session_variables.PROJECT: job.project,
         }
         whole = handover.model_copy(update={"env": {**handover.env, **own}})
         encrypted = self._cipher.encrypt(whole.model_dump_json(), _purpose(job.id))
-        new = session_tokens.TOKEN not in earlier
+        new = session_variables.TOKEN not in earlier
         return await self._store.save_handover(
             job.id,
             encrypted,

@@ -10,10 +10,10 @@ from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.user import Actor
-from aitne.core.sessions.names import entry_points
+from aitne.core.sessions.entry_points import entry_points
 from aitne.core.users.policy import PolicyAction, require_permission
-from aitne.services.jobs.extensions import ExtensionService
 from aitne.services.jobs.jobs import JobService
+from aitne.services.jobs.time_limit_extensions import ExtensionService
 from aitne.store import Store
 from aitne.store.job_data import QueuePosition
 from aitne.store.new_jobs import CreatedJob

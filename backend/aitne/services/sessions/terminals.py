@@ -23,15 +23,15 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
-from aitne.core.ports.accounts import Accounts
-from aitne.core.ports.attach import Attacher, AttachTarget
+from aitne.core.ports.attacher import Attacher, AttachTarget
+from aitne.core.ports.unix_accounts import Accounts
 from aitne.core.sessions.attach_protocol import ShellStart, SshStart
-from aitne.core.users.credentials import EndedCredentials
+from aitne.core.users.ended_credentials import EndedCredentials
 from aitne.core.users.policy import PolicyAction, require_permission
-from aitne.services.controller.runs import make_run
-from aitne.services.jobs.outside import check_not_outside
-from aitne.services.jobs.render import Renderer
-from aitne.services.platform.secrets import hash_secret, new_secret
+from aitne.services.controller.run_identification import make_run
+from aitne.services.jobs.job_renderer import Renderer
+from aitne.services.jobs.outside_job_checks import check_not_outside
+from aitne.services.platform.platform_secrets import hash_secret, new_secret
 from aitne.services.sessions.terminal import Terminal, open_terminal
 from aitne.store import Store
 

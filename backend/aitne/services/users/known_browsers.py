@@ -15,8 +15,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from aitne.core.settings import Settings
-from aitne.core.users.names import name_key
-from aitne.services.platform.secrets import read_secret
+from aitne.core.users.user_names import name_key
+from aitne.services.platform.platform_secrets import read_secret
 from aitne.services.users.second_factor import KEY_NAME
 
 LIFETIME_S = 365 * 86_400

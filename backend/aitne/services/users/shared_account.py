@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from aitne.core.errors import Conflict
 from aitne.core.settings import Settings
-from aitne.local_system.account import own_account_name
+from aitne.local_system.own_account import own_account_name
 from aitne.store.directory import DirectoryStore
 
 

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, RateLimited
-from aitne.core.models.directory import ProjectSearch, UserListItem, UserSearch, UserSort
+from aitne.core.models.directory_search import ProjectSearch, UserListItem, UserSearch, UserSort
 from aitne.core.models.job import JobType
 from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
-from aitne.core.ports.identity import PasswordHasher
+from aitne.core.ports.identity_source import PasswordHasher
 from aitne.core.settings import Settings
-from aitne.core.users.names import get_account_name
 from aitne.core.users.policy import (
     PolicyAction,
     require_full_login,
@@ -20,14 +19,15 @@ from aitne.core.users.policy import (
     require_portal_login,
     require_recent_authentication,
 )
-from aitne.services.platform.secrets import hash_secret, new_secret
-from aitne.services.users.arrivals import OWN, find_unused_project_name
-from aitne.services.users.identity import TOKEN_PREFIX
-from aitne.services.users.passwords import check_new_password
+from aitne.core.users.user_names import get_account_name
+from aitne.services.platform.platform_secrets import hash_secret, new_secret
+from aitne.services.users.identity_service import TOKEN_PREFIX
+from aitne.services.users.login_service import OWN, find_unused_project_name
+from aitne.services.users.password_rules import check_new_password
 from aitne.services.users.shared_account import check_another_user
 from aitne.store import Store
-from aitne.store.base import Check
 from aitne.store.paging import Page
+from aitne.store.store_part import Check
 
 MOST_GUESSES, GUESSES_WITHIN_S = 10, 300.0
 """Maximum number of attempts at the current password, and the period in seconds in which they are

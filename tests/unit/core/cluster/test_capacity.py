@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.core.cluster.capacity import check_fit
+from aitne.core.cluster.request_fit import check_fit
 from aitne.core.models.node import GpuCount, Node, NodeState
 from aitne.core.models.resources import GpuRequest, Resources
 

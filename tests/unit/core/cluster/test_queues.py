@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aitne.core.cluster.queues import NodeSelection, select_partitions
+from aitne.core.cluster.partition_check import NodeSelection, select_partitions
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition, Reservation
 

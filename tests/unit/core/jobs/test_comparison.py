@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from aitne.core.jobs.comparison import ComparisonInput, compare_jobs
+from aitne.core.jobs.job_comparison import ComparisonInput, compare_jobs
 from aitne.core.models.comparison import Comparison
 from aitne.core.models.job import Job
 from aitne.core.models.sample import Sample

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.core.jobs.error_patterns import FailureCause, find_error
-from aitne.core.jobs.failure import explain_failure, suggest_changes
+from aitne.core.jobs.failure_explanation import explain_failure, suggest_changes
 from aitne.core.jobs.log_lines import MOST_IN_LINE, split_log_lines
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job

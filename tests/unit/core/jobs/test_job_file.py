@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch
 from aitne.core.models.limits import Limits
-from aitne.core.models.ranks import RanksFile
+from aitne.core.models.ranks_file import RanksFile
 from aitne.core.models.resources import GpuRequest
-from aitne.core.sessions.names import server_name, session_url
+from aitne.core.sessions.entry_points import server_name, session_url
 
 JOB_ID = UUID("0b4e1b5a-7c1d-4f0e-9a53-2f6f0a7d1c11")
 

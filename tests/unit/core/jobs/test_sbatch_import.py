@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.cli import job_source
-from aitne.core.jobs import sbatch_names, sbatch_options
+from aitne.cli import job_file_source
+from aitne.core.jobs import sbatch_option_names, sbatch_options
 from aitne.core.jobs.job_yaml import render_job_file
 from aitne.core.jobs.sbatch_import import ImportedScript
 from aitne.core.jobs.sbatch_import import import_sbatch as import_from
@@ -433,7 +433,7 @@ def test_option_that_the_site_must_permit_is_serious_until_it_does() -> None:
 
 
 def test_job_has_all_options_of_sbatch_that_the_script_passes_through() -> None:
-    names = sorted(sbatch_names.SITE - sbatch_names.NO_VALUE)[:30]
+    names = sorted(sbatch_option_names.SITE - sbatch_option_names.NO_VALUE)[:30]
     script = SCRIPT.format("\n".join(f"#SBATCH --{name}=1" for name in names))
     assert len(import_sbatch(script).file["slurm"]["extra"]) == 30
 
@@ -446,7 +446,7 @@ _VALUES = st.one_of(
 _LINES = st.one_of(
     st.builds("#SBATCH --{}={}".format, _OPTIONS, _VALUES),
     st.builds("#SBATCH --{} {}".format, _OPTIONS, _VALUES),
-    st.builds("#SBATCH -{}{}".format, st.sampled_from(sorted(sbatch_names.SHORT)), _VALUES),
+    st.builds("#SBATCH -{}{}".format, st.sampled_from(sorted(sbatch_option_names.SHORT)), _VALUES),
     st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=40),
 )
 
@@ -463,7 +463,7 @@ def test_imported_script_always_gives_valid_job_file(lines: list[str], shebang: 
         assert re.match(r"line [0-9]+: ", refusals[0])
         return
     file = JobFile.model_validate(found.file)
-    (source,) = job_source._parse("x", render_job_file(found.file).encode())
+    (source,) = job_file_source._parse("x", render_job_file(found.file).encode())
     assert JobFile.model_validate(source.content) == file
     assert all(1 <= note.line <= text.count("\n") + text.count("\r") + 1 for note in found.notes)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.core.jobs import sbatch_names, sbatch_options
+from aitne.core.jobs import sbatch_option_names, sbatch_options
 from aitne.core.jobs.sbatch_import import import_sbatch
 
 SCRIPT = "#!/bin/bash\n{}\npython train.py\n"
@@ -23,13 +23,13 @@ def _sbatch() -> dict[str, str]:
 def test_every_option_of_sbatch_has_one_place() -> None:
     assert _sbatch().keys() == sbatch_options.KNOWN
     places = (
-        sbatch_names.AMOUNTS,
-        sbatch_names.LOGS,
-        sbatch_names.SITE,
-        sbatch_names.LEFT_OUT.keys(),
-        sbatch_names.IGNORED.keys(),
-        sbatch_names.REFUSED.keys(),
-        sbatch_names.ALIASES.keys(),
+        sbatch_option_names.AMOUNTS,
+        sbatch_option_names.LOGS,
+        sbatch_option_names.SITE,
+        sbatch_option_names.LEFT_OUT.keys(),
+        sbatch_option_names.IGNORED.keys(),
+        sbatch_option_names.REFUSED.keys(),
+        sbatch_option_names.ALIASES.keys(),
         sbatch_options._TAKE.keys(),
     )
     assert sum(map(len, places)) == len(sbatch_options.KNOWN)
@@ -38,18 +38,18 @@ def test_every_option_of_sbatch_has_one_place() -> None:
 def test_options_have_values_as_in_sbatch() -> None:
     arguments = _sbatch()
     assert {name for name, argument in arguments.items() if argument == "none"} == (
-        sbatch_names.NO_VALUE
+        sbatch_option_names.NO_VALUE
     )
     assert {name for name, argument in arguments.items() if argument == "optional"} == (
-        sbatch_names.OPTIONAL_VALUE
+        sbatch_option_names.OPTIONAL_VALUE
     )
 
 
 @pytest.mark.parametrize("name", sorted(_sbatch()))
 def test_no_option_of_sbatch_is_lost_without_word(name: str) -> None:
-    value = "" if name in sbatch_names.NO_VALUE else "=1"
+    value = "" if name in sbatch_option_names.NO_VALUE else "=1"
     script = SCRIPT.format(f"#SBATCH --{name}{value}")
-    if name in sbatch_names.REFUSED:
+    if name in sbatch_option_names.REFUSED:
         with pytest.raises(ValueError, match=f"line 2: --{name} "):
             import_sbatch(script, HERE)
     else:

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.adapters.node_software import own_software
-from aitne.core.jobs.script import render_script
+from aitne.core.jobs.batch_script import render_script
 from aitne.core.models.resources import GpuRequest, Resources, ResourcesFile
 from aitne.core.settings import Settings
-from aitne.services.jobs.render import Renderer
+from aitne.services.jobs.job_renderer import Renderer
 from tests.support.jobs import make_job
 from tests.support.runtimes import FakeRuntime
 

@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aitne.core.placement.leaves import select_nodes_including
-from aitne.core.placement.select import (
+from aitne.core.placement.leaf_selection import select_nodes_including
+from aitne.core.placement.node_selection import (
     Infeasible,
     Insufficient,
     NodeAvailability,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import SetupError
-from aitne.core.platform.registry import Registry
+from aitne.core.platform.plugin_registry import Registry
 from aitne_train import registry
 from tests.support.requirements import need_package
 

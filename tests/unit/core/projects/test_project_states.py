@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from aitne.core.errors import IllegalTransition
 from aitne.core.models.limits import Limits
 from aitne.core.models.project import STEPS, ProjectState, Step, compute_next_state
-from aitne.core.projects.limits import cap_member_limits, combine_limits, list_limit_problems
+from aitne.core.projects.limit_layers import cap_member_limits, combine_limits, list_limit_problems
 
 S = ProjectState
 LEGAL = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.agent import attach as agent
+from aitne.agent import attachment as agent
 from aitne.core.sessions import attach_protocol as wire
 
 FRAMES = st.lists(

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from aitne.core.errors import SetupError
 from aitne.core.models.base import USER_NAME
-from aitne.core.sessions.hosts import make_host_name, user_label
-from aitne.core.sessions.names import session_url
-from aitne.local_system.settings import load_settings
+from aitne.core.sessions.entry_points import session_url
+from aitne.core.sessions.host_names import make_host_name, user_label
+from aitne.local_system.settings_loader import load_settings
 
 JOB_ID = UUID("0b4e1b5a-7c1d-4a7e-9a0c-000000000000")
 NAMES = st.from_regex(USER_NAME.rstrip("$"), fullmatch=True)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from aitne.core.errors import InvalidInput
-from aitne.core.models.storage import AreaKind
-from aitne.core.ports.accounts import UnixAccount
+from aitne.core.models.storage_area import AreaKind
+from aitne.core.ports.unix_accounts import UnixAccount
 from aitne.core.storage.areas import (
     AreaOwner,
     allowed_roots,

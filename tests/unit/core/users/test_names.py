@@ -13,18 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from aitne.adapters.accounting._slurm import make_sacctmgr_arguments
-from aitne.adapters.accounts import UnixUser, jobs_folder
-from aitne.client.http import quote as client_quote
-from aitne.core.jobs.script import render_script
+from aitne.adapters.accounting._sacctmgr import make_sacctmgr_arguments
+from aitne.adapters.unix_accounts import UnixUser, jobs_folder
+from aitne.client.http_transport import quote as client_quote
+from aitne.core.jobs.batch_script import render_script
 from aitne.core.models.base import PROJECT_NAME, USER_NAME, ProjectName, UserName, check_passable
 from aitne.core.models.resources import Resources
 from aitne.core.ports.accounting import AddAccount, AddMember, RemoveMember, SetDefault
-from aitne.core.sessions.hosts import user_label
-from aitne.core.sessions.names import session_url
+from aitne.core.sessions.entry_points import session_url
+from aitne.core.sessions.host_names import user_label
 from aitne.core.storage.areas import AreaOwner, fill_placeholders
-from aitne.core.users.names import NameRule, NameRules, get_account_name, identity_key, name_key
-from aitne.services.users.arrivals import make_default_project_name
+from aitne.core.users.user_names import (
+    NameRule,
+    NameRules,
+    get_account_name,
+    identity_key,
+    name_key,
+)
+from aitne.services.users.login_service import make_default_project_name
 
 NAMES = st.from_regex(USER_NAME.rstrip("$"), fullmatch=True)
 PROJECTS = st.from_regex(PROJECT_NAME.rstrip("$"), fullmatch=True)

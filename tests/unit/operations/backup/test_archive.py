@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aitne.core.errors import AitneError, Conflict, InvalidInput, SetupError
-from aitne.operations.backup import encryption
+from aitne.operations.backup import backup_encryption
 from aitne.operations.backup.archive import (
     MANIFEST,
     Archive,
@@ -23,7 +23,7 @@ from aitne.operations.backup.archive import (
     Manifest,
     _compute_digest,
 )
-from aitne.operations.backup.encryption import CHUNK_BYTES, NoCipher
+from aitne.operations.backup.backup_encryption import CHUNK_BYTES, NoCipher
 
 FILES = {
     "database.sqlite": bytes(range(256)) * 97,
@@ -53,11 +53,11 @@ def manifest(**changes: Any) -> Manifest:
 
 def write(path: Path, files: dict[str, bytes], recipient: Path | None = None) -> Path:
     changes: dict[str, Any] = {}
-    cipher: encryption.BackupCipher = NoCipher()
+    cipher: backup_encryption.BackupCipher = NoCipher()
     if recipient is not None:
-        key = encryption.read_recipient(recipient)
-        cipher, changes["ephemeral"] = encryption.make_encrypting_cipher(key)
-        changes["recipient"] = encryption.fingerprint(key)
+        key = backup_encryption.read_recipient(recipient)
+        cipher, changes["ephemeral"] = backup_encryption.make_encrypting_cipher(key)
+        changes["recipient"] = backup_encryption.fingerprint(key)
     with path.open("wb") as file:
         writer = ArchiveWriter(file, cipher)
         for name, content in files.items():
@@ -84,7 +84,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("key") / "backup-key"
-    encryption.create_key_pair(path)
+    backup_encryption.create_key_pair(path)
     return path
 
 
@@ -190,7 +190,7 @@ def test_encrypted_backup_needs_its_own_key(tmp_path: Path, key: Path) -> None:
     with pytest.raises(InvalidInput, match="is encrypted: name the file"):
         read(path)
     other = tmp_path / "other"
-    encryption.create_key_pair(other)
+    backup_encryption.create_key_pair(other)
     with pytest.raises(InvalidInput, match="encrypted to another key"):
         read(path, other)
     with pytest.raises(SetupError, match="not the private key"):
@@ -201,8 +201,12 @@ def test_encrypted_backup_needs_its_own_key(tmp_path: Path, key: Path) -> None:
 
 def test_encrypted_content_cannot_be_cut_or_exchanged(key: Path) -> None:
     """Even by those who can also write a fitting manifest."""
-    cipher, ephemeral = encryption.make_encrypting_cipher(encryption.read_recipient(public(key)))
-    reader = encryption.make_decrypting_cipher(encryption.read_private_key(key), ephemeral)
+    cipher, ephemeral = backup_encryption.make_encrypting_cipher(
+        backup_encryption.read_recipient(public(key))
+    )
+    reader = backup_encryption.make_decrypting_cipher(
+        backup_encryption.read_private_key(key), ephemeral
+    )
     content = b"a" * CHUNK_BYTES + b"b" * CHUNK_BYTES
     stored = b"".join(cipher.encrypt("secrets/x", io.BytesIO(content)))
     assert len(stored) == cipher.stored_bytes(len(content))
@@ -219,9 +223,9 @@ def test_encrypted_content_cannot_be_cut_or_exchanged(key: Path) -> None:
 
 def test_key_is_private_and_never_replaced(tmp_path: Path) -> None:
     path = tmp_path / "key"
-    encryption.create_key_pair(path)
+    backup_encryption.create_key_pair(path)
     assert path.stat().st_mode & 0o777 == 0o600
     before = path.read_bytes()
     with pytest.raises(Conflict, match="exists and is not replaced"):
-        encryption.create_key_pair(path)
+        backup_encryption.create_key_pair(path)
     assert path.read_bytes() == before

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import SetupError, Unavailable
-from aitne.operations.backup.targets import make_backup_name, make_target
+from aitne.operations.backup.backup_targets import make_backup_name, make_target
 
 AWS = """#!/bin/sh
 printf '%s\\n' "$@" > "$0.arguments"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.operations.backup.units import SERVICE, TIMER, make_backup_units
+from aitne.operations.backup.backup_units import SERVICE, TIMER, make_backup_units
 
 ROOT = Path(__file__).resolve().parents[4]
 

@@ -6,7 +6,7 @@ import pwd
 
 import pytest
 
-from aitne.operations.setup.checks import run_command
+from aitne.operations.setup.check_results import run_command
 from tests.support.slurm import root_or_skip
 
 

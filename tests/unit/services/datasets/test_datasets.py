@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.manifests import MOST_AT_ONCE, MOST_WAITING, UNUSED_S, ManifestFolder
-from aitne.core.datasets import Summary
+from aitne.adapters.manifest_folder import MOST_AT_ONCE, MOST_WAITING, UNUSED_S, ManifestFolder
+from aitne.core.dataset_manifest import Summary
 from aitne.core.errors import InvalidInput, NotAllowed, NotFound, RateLimited, Unavailable
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.user import Actor, Project, Role, Scope, User

@@ -8,7 +8,7 @@ import pytest
 
 from aitne.core.models.image import Artifact, Image, ImageApp, ImageNeeds, ImageState
 from aitne.core.storage.settings import ContainerSettings
-from aitne.services.images.choice import ImageChoice, ImageChooser, ImageRequest
+from aitne.services.images.image_chooser import ImageChoice, ImageChooser, ImageRequest
 from tests.support.runtimes import FakeRuntime
 
 SIF, OCI = "sha256:" + "a" * 64, "sha256:" + "b" * 64

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.schedulers._slurm.options import make_sbatch_arguments
-from aitne.adapters.schedulers._slurm.rest.steps import downgrade_submission
 from aitne.adapters.schedulers._slurm.rest.submission import make_submission
+from aitne.adapters.schedulers._slurm.rest.version_conversion import downgrade_submission
+from aitne.adapters.schedulers._slurm.sbatch_arguments import make_sbatch_arguments
 from aitne.core.cluster.queue_defaults import QueueDefaults
-from aitne.core.jobs.failure import FailureCause, suggest_changes
+from aitne.core.jobs.failure_explanation import FailureCause, suggest_changes
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobSpec, ResubmitOptions, RetryPolicy
@@ -21,15 +21,15 @@ from aitne.core.models.resources import MemoryRequest
 from aitne.core.models.template import Template, TemplateResources
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.settings import LimitSettings, Settings
-from aitne.services.controller.judge import too_many_starts
-from aitne.services.jobs.amounts import (
+from aitne.services.controller.changes_from_records import too_many_starts
+from aitne.services.jobs.job_renderer import max_requeues
+from aitne.services.jobs.limit_enforcement import assign_limit_enforcement, split_limits
+from aitne.services.jobs.requested_resources import (
     cpu_notes,
     resolve_resources,
     resolve_time_limit,
     with_default_amounts,
 )
-from aitne.services.jobs.enforcement import assign_limit_enforcement, split_limits
-from aitne.services.jobs.render import max_requeues
 from tests.support.jobs import make_job, make_session, make_spec
 from tests.unit.core.cluster.test_queues import node
 from tests.unit.slurm_rest.test_submission import FULL

@@ -6,7 +6,7 @@ import pytest
 
 from aitne.core.errors import NotFound, Unavailable
 from aitne.core.jobs.error_patterns import FailureCause
-from aitne.core.jobs.failure import Failure, RemedyKind
+from aitne.core.jobs.failure_explanation import Failure, RemedyKind
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, ResubmitOptions
 from tests.unit.services.conftest import ADA, BOB, EVE, Bench, make_node

@@ -10,7 +10,7 @@ import pytest
 from aitne.core.errors import Unavailable
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job
-from aitne.services.jobs.follow import LogFollower
+from aitne.services.jobs.log_follower import LogFollower
 from tests.unit.services.conftest import Bench
 
 RUNNING = (JobState.SUBMITTING, JobState.QUEUED, JobState.RUNNING)
@@ -72,7 +72,7 @@ async def test_a_further_attempt_goes_on_with_its_own_log(
 async def test_a_promised_attempt_that_never_comes_is_not_waited_for_long(
     bench: Bench, follower: LogFollower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aitne.services.jobs.follow.RETRY_PATIENCE_S", 0.01)
+    monkeypatch.setattr("aitne.services.jobs.log_follower.RETRY_PATIENCE_S", 0.01)
     job = await bench.walk(await bench.create(retry={"max": 1}), *RUNNING)
     bench.files.write_log(job, b"some\n")
     job = await bench.walk(job, JobState.LOST, reason=TerminationReason.LOST)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from aitne.services.jobs.forecast import StartForecast
+from aitne.services.jobs.start_forecast import StartForecast
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

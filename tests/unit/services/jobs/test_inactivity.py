@@ -10,11 +10,11 @@ from aitne.core.models.template import Template
 from aitne.core.notifications.settings import IdleSettings
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import ContainerSettings
-from aitne.services.images.choice import ImageChooser
+from aitne.services.images.image_chooser import ImageChooser
 from aitne.services.jobs.job_file_checks import check_inactivity
+from aitne.services.jobs.job_file_resolution import AvailableResources, resolve_offer
 from aitne.services.jobs.problems import Problems
-from aitne.services.jobs.resolve import AvailableResources, resolve_offer
-from aitne.services.jobs.templates import TemplateCatalog
+from aitne.services.jobs.template_catalog import TemplateCatalog
 
 H = 3_600
 

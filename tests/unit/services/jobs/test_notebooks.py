@@ -16,10 +16,10 @@ from aitne.core.models.image import ImageUse
 from aitne.core.models.job import Job
 from aitne.core.models.resources import Resources
 from aitne.core.settings import Settings
-from aitne.services.jobs import file_parts, notebooks
+from aitne.services.jobs import executed_notebooks, file_parts
+from aitne.services.jobs.executed_notebooks import NotebookService
 from aitne.services.jobs.file_parts import FileParts
-from aitne.services.jobs.notebooks import NotebookService
-from aitne.services.jobs.render import Renderer
+from aitne.services.jobs.job_renderer import Renderer
 from tests.support.jobs import make_job
 from tests.support.runtimes import FakeRuntime
 from tests.unit.services.conftest import ADA, BOB, EVE, Bench, make_node
@@ -80,7 +80,7 @@ def test_agent_runs_the_notebook_with_the_python_of_sessions() -> None:
     spec, request = rendered(job)
     (argv,) = spec.commands
     assert argv[:2] == ("/session/bin/python", "-I")
-    assert argv[2:4] == (str(own_software().notebook), "aitne.notebook.execute")
+    assert argv[2:4] == (str(own_software().notebook), "aitne.notebook.notebook_run")
     assert argv[4].endswith(f"{job.id}/1")
     assert spec.explains_failure
     package = str(own_software().notebook)
@@ -149,7 +149,7 @@ def test_notebook_with_ranks_runs_beside_those_of_the_first_node(venv: str | Non
     assert spec.leader[-3:] == other[-3:] == engine
     beside = json.loads(spec.leader[spec.leader.index("--app") + 1])
     assert beside["argv"][0] == "/session/bin/python"
-    assert beside["argv"][3] == "aitne.notebook.execute"
+    assert beside["argv"][3] == "aitne.notebook.notebook_run"
     assert beside["env"]["AITNE_RANKS_FOLDER"] == spec.env["AITNE_RANKS_FOLDER"]
     assert "--app" not in other
     assert spec.env["AITNE_RANK_GROUP"] == str(job.id)
@@ -228,7 +228,7 @@ async def test_copy_is_read_in_parts_and_a_huge_one_is_not_read(
     files = bench.files.written[job.id, 1] = {"executed.ipynb": bytes(range(256)) * 100}
     monkeypatch.setattr(file_parts, "PART_BYTES", 999)
     assert await content((await service.open_executed(ADA, job.id))[1]) == files["executed.ipynb"]
-    monkeypatch.setattr(notebooks, "MAX_BYTES", 25_599)
+    monkeypatch.setattr(executed_notebooks, "MAX_BYTES", 25_599)
     with pytest.raises(Conflict, match=r"Copy it from .*/1/executed\.ipynb on the cluster"):
         await service.open_executed(ADA, job.id)
 

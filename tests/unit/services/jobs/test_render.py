@@ -17,8 +17,8 @@ from aitne.core.models.job import Job
 from aitne.core.models.resources import Resources
 from aitne.core.ports.runtime import RuntimeLimits
 from aitne.core.settings import Settings
-from aitne.services.jobs.containers import make_container_spec
-from aitne.services.jobs.render import Renderer
+from aitne.services.jobs.job_containers import make_container_spec
+from aitne.services.jobs.job_renderer import Renderer
 from tests.support.jobs import make_array, make_job, make_rank_group, make_session
 from tests.support.runtimes import FakeRuntime
 

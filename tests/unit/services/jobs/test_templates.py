@@ -13,8 +13,8 @@ from aitne.core.errors import InvalidInput, NotFound, TemplateError
 from aitne.core.models.job import Scalar
 from aitne.core.models.parameter import Parameter, ParameterType
 from aitne.core.models.template import Template
+from aitne.services.jobs.template_catalog import TemplateCatalog
 from aitne.services.jobs.template_file import load_template
-from aitne.services.jobs.templates import TemplateCatalog
 
 GOOD = """\
 name: train

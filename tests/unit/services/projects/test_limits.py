@@ -10,7 +10,7 @@ from aitne.core.errors import InvalidInput
 from aitne.core.models.job import JobSpec
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.limits import AssociationUse, Gauge, LimitUsage, QosUse
-from aitne.services.projects.limits import check_job_limits
+from aitne.services.projects.limit_checks import check_job_limits
 from tests.support.jobs import make_job
 from tests.unit.services.conftest import ADA, Bench
 

@@ -10,7 +10,7 @@ import pwd
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from aitne.adapters.schedulers._local.resources import Grant
+from aitne.adapters.schedulers._local.node_resources import Grant
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne_train.topology.hostlist import compress_hostlist
 

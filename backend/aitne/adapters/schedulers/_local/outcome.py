@@ -7,14 +7,16 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from aitne.adapters.schedulers._local import launcher
-from aitne.adapters.schedulers._local.records import TaskOutcome
+from aitne.adapters.schedulers._local import runner_launcher
+from aitne.adapters.schedulers._local.job_records import TaskOutcome
 from aitne.core.jobs.states import TerminationReason
 
 Facts = dict[str, object]
 
 
-def read_end_record(run_dir: Path, identity: launcher.ProcessIdentity | None) -> Facts | None:
+def read_end_record(
+    run_dir: Path, identity: runner_launcher.ProcessIdentity | None
+) -> Facts | None:
     """Return the runner's record of how a run ended. Return None if there is no record, because the
     runner was killed; the remaining processes of the run are terminated in this case.
 
@@ -25,9 +27,9 @@ def read_end_record(run_dir: Path, identity: launcher.ProcessIdentity | None) ->
     Raises:
         OSError: the folder cannot be read now.
     """
-    facts = launcher.read_exit(run_dir)
+    facts = runner_launcher.read_exit(run_dir)
     if facts is None:
-        launcher.terminate_orphans(run_dir, identity)
+        runner_launcher.terminate_orphans(run_dir, identity)
     return facts
 
 

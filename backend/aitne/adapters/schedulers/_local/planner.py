@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from aitne.adapters.schedulers._local.ledger import Cap, CapKey, LimitBlock, LimitLedger
-from aitne.adapters.schedulers._local.resources import (
+from aitne.adapters.schedulers._local.limit_ledger import Cap, CapKey, LimitBlock, LimitLedger
+from aitne.adapters.schedulers._local.node_resources import (
     Demand,
     FreeResources,
     Grant,

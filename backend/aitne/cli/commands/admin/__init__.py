@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aitne.cli.registry import OPERATE, group
+from aitne.cli.command_registry import OPERATE, group
 
 
 @group("admin", OPERATE)

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.failure import FAILED
-from aitne.cli.options import DataDir, Json, Url
-from aitne.cli.registry import command
+from aitne.cli.command_registry import command
+from aitne.cli.error_report import FAILED
+from aitne.cli.shared_options import DataDir, Json, Url
 
 
 @command(
@@ -51,12 +51,12 @@ def accept(
     Sessions, jobs, arrays, ranks, containers, datasets, limits and a fault are tested with small jobs,
     which are cancelled if the command is interrupted. Exit status 1 means that a step has failed.
     """
-    from aitne.cli.ending import exit_on_signals
-    from aitne.cli.lookup import make_client
-    from aitne.operations.acceptance.report import StepResult, make_report, write_report
-    from aitne.operations.acceptance.run import list_private_words, run_steps
-    from aitne.operations.acceptance.site import AcceptanceSite
-    from aitne.operations.acting import acting_as_user
+    from aitne.cli.job_lookup import make_client
+    from aitne.cli.signal_cleanup import exit_on_signals
+    from aitne.operations.acceptance.acceptance_report import StepResult, make_report, write_report
+    from aitne.operations.acceptance.acceptance_site import AcceptanceSite
+    from aitne.operations.acceptance.step_execution import list_private_words, run_steps
+    from aitne.operations.user_impersonation import acting_as_user
 
     results: list[StepResult] = []
     with (

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.failure import FAILED
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, Json, Url
-from aitne.cli.registry import examples, group
-from aitne.cli.times import parse_time
+from aitne.cli.command_registry import examples, group
+from aitne.cli.error_report import FAILED
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, Json, Url
+from aitne.cli.time_options import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from aitne.core.audit import AuditChain
+    from aitne.core.audit_chain import AuditChain
 
 
 @group("admin audit")
@@ -158,7 +158,7 @@ def audit_verify(
 
     The hashes are computed here, not by the platform. Exit status 1 means that the check failed.
     """
-    from aitne.core.audit import AuditChain
+    from aitne.core.audit_chain import AuditChain
 
     chain = AuditChain()
     if file is None:
@@ -198,7 +198,7 @@ def _split_lines(chunks: Iterable[bytes]) -> Iterator[str]:
 
 
 def _extend_chain(chain: AuditChain, lines: Iterable[str], *, filtered: bool) -> None:
-    from aitne.core.audit import ChainBreak, parse_entry
+    from aitne.core.audit_chain import ChainBreak, parse_entry
 
     for number, line in enumerate(lines, 1):
         try:

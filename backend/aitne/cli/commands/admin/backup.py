@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aitne.cli import output, server_part
-from aitne.cli.options import DataDir, Json, Yes
-from aitne.cli.registry import command, examples, group
+from aitne.cli import output, server_packages
+from aitne.cli.command_registry import command, examples, group
+from aitne.cli.shared_options import DataDir, Json, Yes
 
 if TYPE_CHECKING:
     from aitne.operations.backup.archive import Manifest
-    from aitne.operations.backup.create import CreatedBackup
-    from aitne.operations.backup.restore import RestoredPlatform
+    from aitne.operations.backup.creation import CreatedBackup
+    from aitne.operations.backup.restoration import RestoredPlatform
 
 _NICE = 10
 
@@ -72,16 +72,16 @@ def backup(
     """
     if context.invoked_subcommand is not None:
         return 0
-    server_part.require_server()
+    server_packages.require_server()
     import os
 
     os.nice(_NICE)  # before the imports, which need most of the CPU time
-    from aitne.cli.ending import exit_on_signals
+    from aitne.cli.signal_cleanup import exit_on_signals
     from aitne.core.errors import InvalidInput
     from aitne.local_system.folders import default_data_dir
-    from aitne.local_system.settings import load_settings
-    from aitne.operations.backup.create import create_backup
-    from aitne.operations.owner import become_owner
+    from aitne.local_system.settings_loader import load_settings
+    from aitne.operations.backup.creation import create_backup
+    from aitne.operations.data_dir_owner import become_owner
 
     folder = Path(data_dir or os.environ.get("AITNE_DATA_DIR") or default_data_dir()).expanduser()
     become_owner(folder)
@@ -142,8 +142,8 @@ def backup_key(
     The private key is needed only to restore. Keep it away from the platform's machine, twice:
     without it the backups are worthless.
     """
-    server_part.require_server()
-    from aitne.operations.backup.encryption import create_key_pair
+    server_packages.require_server()
+    from aitne.operations.backup.backup_encryption import create_key_pair
 
     private = path.expanduser().absolute()
     public = create_key_pair(private)
@@ -166,8 +166,8 @@ aitne admin verify backup.tar --key aitne-backup-key        decrypts it, too
 )
 def verify(path: BackupFile, key: Key = None, as_json: Json = False) -> int:
     """Check that a backup is complete and unchanged, and that this release can restore it."""
-    server_part.require_server()
-    from aitne.operations.backup.verify import verify_backup
+    server_packages.require_server()
+    from aitne.operations.backup.verification import verify_backup
 
     manifest = verify_backup(path, key)
     if as_json:
@@ -219,10 +219,10 @@ def restore(
     What was accepted after the backup is lost. Jobs that Slurm still knows, or whose folder still
     exists, are found again and not submitted twice.
     """
-    server_part.require_server()
-    from aitne.cli.ending import exit_on_signals
+    server_packages.require_server()
+    from aitne.cli.signal_cleanup import exit_on_signals
     from aitne.operations.backup.archive import Archive
-    from aitne.operations.backup.restore import check_restorable, restore_backup
+    from aitne.operations.backup.restoration import check_restorable, restore_backup
 
     folder = data_dir.expanduser().absolute()
     with exit_on_signals(), Archive(path) as archive:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from aitne.cli import output, server_part
-from aitne.cli.options import Json
-from aitne.cli.registry import command
+from aitne.cli import output, server_packages
+from aitne.cli.command_registry import command
+from aitne.cli.shared_options import Json
 
 
 @command(
@@ -32,8 +32,8 @@ def bundle(
     It contains the platform with the portal, JupyterHub, JupyterLab and the proxy, for this Python
     and this kind of processor.
     """
-    server_part.require_server()
-    from aitne.operations.upgrade.bundle import create_bundle
+    server_packages.require_server()
+    from aitne.operations.upgrade.bundle_creation import create_bundle
 
     path = to.expanduser().absolute()
     size = create_bundle(path, wheel=wheel, progress=output.print_message)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from aitne.cli import output
-from aitne.cli.options import DataDir, Json
-from aitne.cli.registry import examples, group
+from aitne.cli.command_registry import examples, group
+from aitne.cli.shared_options import DataDir, Json
 
 
 @group("admin ca")
@@ -24,7 +24,7 @@ def init(as_json: Json = False, data_dir: DataDir = None) -> int:
     machines that run the command line; the key stays in the secrets folder.
     """
     # The settings and cryptography are heavier than everything else here.
-    from aitne.local_system.settings import load_settings
+    from aitne.local_system.settings_loader import load_settings
     from aitne.services.platform.certificates import authority_file, open_authority
     from aitne.supervisor.own_accounts import acting_as_platform
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.failure import FAILED
-from aitne.cli.options import DataDir, Json
-from aitne.cli.registry import command
+from aitne.cli.command_registry import command
+from aitne.cli.error_report import FAILED
+from aitne.cli.shared_options import DataDir, Json
 
 if TYPE_CHECKING:
-    from aitne.operations.doctor.run import Examination
+    from aitne.operations.doctor.check_execution import Examination
 
 
 @command(
@@ -44,7 +44,7 @@ def doctor(
     from pathlib import Path
 
     from aitne.cli.views.platform_status import find_platform_dir
-    from aitne.operations.doctor.run import diagnose, make_json_document
+    from aitne.operations.doctor.check_execution import diagnose, make_json_document
 
     folder = Path(find_platform_dir(data_dir))
     examination = diagnose(folder, job_as, fix=fix, say=output.print_message)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from aitne.cli import output
-from aitne.cli.failure import FAILED
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, Json, Url
-from aitne.cli.registry import command
+from aitne.cli.command_registry import command
+from aitne.cli.error_report import FAILED
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, Json, Url
 
 
 @command("admin health", example="aitne admin health || echo 'something is down'")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aitne.cli import output
+from aitne.cli.command_registry import examples, group
 from aitne.cli.image_catalogue import (
     format_audience,
     list_missing_runtimes,
@@ -15,12 +16,11 @@ from aitne.cli.image_catalogue import (
     make_administrator_client,
     register_image,
 )
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, ImageArgument, Json, ProjectArgument, Url, Yes
-from aitne.cli.registry import examples, group
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, ImageArgument, Json, ProjectArgument, Url, Yes
 
 if TYPE_CHECKING:
-    from aitne.adapters.images.build import BuildPlan, BuildResult
+    from aitne.adapters.images.image_builder import BuildPlan, BuildResult
     from aitne.client.images import ImageRecord
     from aitne.core.settings import Settings
 
@@ -137,14 +137,14 @@ def image_build(
     Apptainer is installed if it is missing. Layers are kept, so that a small change is built
     quickly.
     """
-    from aitne.adapters.images import build, folder
-    from aitne.cli.ending import exit_on_signals
+    from aitne.adapters.images import image_builder, recipes
+    from aitne.cli.signal_cleanup import exit_on_signals
 
-    recipe = folder.read_recipe(folder.find_recipe_folder(name))
-    build.require_root()
+    recipe = recipes.read_recipe(recipes.find_recipe_folder(name))
+    image_builder.require_root()
     client = make_administrator_client(url, data_dir)
     settings = load_platform_settings(client)
-    runtimes = build.select_runtimes(settings, docker=with_docker)
+    runtimes = image_builder.select_runtimes(settings, docker=with_docker)
     missing = list_missing_runtimes(client, recipe.file.name, recipe.file.version, runtimes)
     if not missing:
         output.print_message(
@@ -152,13 +152,13 @@ def image_build(
             "image.yaml, give it a new version there."
         )
         return _print_image(client.images.get(recipe.reference), as_json=as_json)
-    plan = build.make_build_plan(recipe, missing)
+    plan = image_builder.make_build_plan(recipe, missing)
     if not yes or not as_json:
         _print_plan(plan, settings)
     if not yes:
         output.confirm(f"Build {recipe.reference}?")
     with exit_on_signals():
-        made = build.build_image(plan, settings, output.print_message)
+        made = image_builder.build_image(plan, settings, output.print_message)
     image = register_image(client, recipe.document, made, projects or [])
     return _print_image(image, as_json=as_json, made=made)
 
@@ -201,13 +201,13 @@ def image_import(
     data_dir: DataDir = None,
 ) -> int:
     """Import an image that was built elsewhere, and offer it."""
-    from aitne.adapters.images import imports
-    from aitne.cli.ending import exit_on_signals
+    from aitne.adapters.images import image_importer
     from aitne.cli.image_maintenance import check_import, list_imported_apps
+    from aitne.cli.signal_cleanup import exit_on_signals
 
     check_import(name, version, digest, cuda)
     apps = list_imported_apps(python)
-    candidate = imports.inspect_source(source)
+    candidate = image_importer.inspect_source(source)
     client = make_administrator_client(url, data_dir)
     settings = load_platform_settings(client)
     if not list_missing_runtimes(client, name, version, ["apptainer"]):
@@ -230,7 +230,7 @@ def image_import(
     if not yes:
         output.confirm(f"Import {name}:{version}?")
     with exit_on_signals():
-        made = imports.import_image(
+        made = image_importer.import_image(
             candidate, name, version, settings, output.print_message, digest=digest, apps=apps
         )
     image: dict[str, object] = {
@@ -285,7 +285,7 @@ def image_verify(
     A damaged image is not offered until a verification finds it intact. The exit status is 1 if one
     is damaged.
     """
-    from aitne.adapters.images.daemon import DockerDaemon
+    from aitne.adapters.images.docker_daemon import DockerDaemon
     from aitne.cli.image_maintenance import find_damage, list_matching_images
 
     client = make_administrator_client(url, data_dir)

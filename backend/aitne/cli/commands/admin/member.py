@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, Json, MemberArgument, ProjectArgument, Url, Yes
+from aitne.cli.command_registry import examples, group
+from aitne.cli.job_lookup import make_client
 from aitne.cli.project_limits import describe_limit, format_limit, format_sync_note, list_limits
-from aitne.cli.registry import examples, group
+from aitne.cli.shared_options import DataDir, Json, MemberArgument, ProjectArgument, Url, Yes
 
 
 @group("admin member")

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, EndDay, Json, ProjectArgument, Reason, Url, Yes
+from aitne.cli.command_registry import examples, group
+from aitne.cli.job_lookup import make_client
 from aitne.cli.project_limits import format_sync_note, make_limits_command, print_limits
-from aitne.cli.registry import examples, group
-from aitne.cli.times import to_utc
+from aitne.cli.shared_options import DataDir, EndDay, Json, ProjectArgument, Reason, Url, Yes
+from aitne.cli.time_options import to_utc
 
 
 @group("admin project")

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aitne.cli import output
-from aitne.cli.options import Json, Yes
-from aitne.cli.registry import command
+from aitne.cli.command_registry import command
+from aitne.cli.shared_options import Json, Yes
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from aitne.core.models.check import CheckResult
+    from aitne.core.models.check_result import CheckResult
     from aitne.operations.setup.answers import Answers
-    from aitne.operations.setup.planning import SetupPlan
     from aitne.operations.setup.questions import Question, Values
+    from aitne.operations.setup.setup_plan import SetupPlan
 
 _TRUTH = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
@@ -54,10 +54,10 @@ def setup(
     """
     # The settings and adapters are heavier than everything else here.
     from aitne.core.errors import InvalidInput, SetupError
-    from aitne.core.models.check import CheckState
+    from aitne.core.models.check_result import CheckState
     from aitne.operations.setup.answers import read_answers, validate_answers
     from aitne.operations.setup.inspection import run_inspection
-    from aitne.operations.setup.planning import SetupPlan, check_write_permission
+    from aitne.operations.setup.setup_plan import SetupPlan, check_write_permission
 
     if not root.is_dir():
         raise InvalidInput(f"--root {root} is not a folder. Create it, or name another one.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from aitne.cli import output
-from aitne.cli.options import DataDir
-from aitne.cli.registry import command
+from aitne.cli.command_registry import command
+from aitne.cli.shared_options import DataDir
 
 
 @command("admin software", example="sudo -u owner aitne admin software")
@@ -17,8 +17,8 @@ def software(data_dir: DataDir = None) -> int:
     release, as an account that may write there. `aitne up` also does this if it may write there.
     """
     # The settings and the supervisor are heavier than everything else here.
-    from aitne.local_system.settings import load_settings
-    from aitne.supervisor import software as made
+    from aitne.local_system.settings_loader import load_settings
+    from aitne.supervisor import node_software_installation as made
 
     settings = load_settings(None if data_dir is None else Path(data_dir))
     if not made.ensure_node_software(settings, output.print_message):

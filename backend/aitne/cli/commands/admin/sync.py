@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from aitne.cli import output
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, Json, Url, Yes
-from aitne.cli.registry import command
+from aitne.cli.command_registry import command
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, Json, Url, Yes
 
 
 @command("admin sync", example="aitne admin sync --yes")

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from aitne.cli import output
-from aitne.cli.failure import FAILED
-from aitne.cli.lookup import make_client
-from aitne.cli.options import DataDir, Json, Url, Yes
-from aitne.cli.registry import examples, group
+from aitne.cli.command_registry import examples, group
+from aitne.cli.error_report import FAILED
+from aitne.cli.job_lookup import make_client
+from aitne.cli.shared_options import DataDir, Json, Url, Yes
 from aitne.cli.views import topology_tree
 from aitne.core.errors import InvalidInput
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aitne.cli import output, server_part
-from aitne.cli.options import DataDir, Json, Yes
-from aitne.cli.registry import command
+from aitne.cli import output, server_packages
+from aitne.cli.command_registry import command
+from aitne.cli.shared_options import DataDir, Json, Yes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from aitne.core.models.check import CheckResult
+    from aitne.core.models.check_result import CheckResult
 
 
 @command(
@@ -70,22 +70,22 @@ def upgrade(
     checks its health. If the new release does not work, or Ctrl-C ends the command, the present one
     is started again. After a power cut, the command without a release continues or returns.
     """
-    server_part.require_server()
+    server_packages.require_server()
     from aitne.cli.views.platform_status import find_platform_dir
-    from aitne.operations.upgrade.trust import find_command_account
+    from aitne.operations.upgrade.command_account import find_command_account
 
     folder = Path(find_platform_dir(data_dir))
     account = find_command_account(folder)
     if prepare:
-        from aitne.local_system.settings import load_settings
-        from aitne.operations.upgrade import prepare as preparation
-        from aitne.supervisor.identity import become_account
+        from aitne.local_system.settings_loader import load_settings
+        from aitne.operations.upgrade import release_preparation as preparation
+        from aitne.supervisor.process_account import become_account
 
         if account is not None:
             become_account(account)
         preparation.prepare_release(load_settings(folder), output.print_message)
         return 0
-    from aitne.operations.upgrade.run import UpgradeRequest, run_upgrade
+    from aitne.operations.upgrade.upgrade_run import UpgradeRequest, run_upgrade
 
     console = _Console(as_json=as_json, yes=yes)
     done = run_upgrade(
@@ -147,6 +147,6 @@ class _Console:
             output.confirm(question)
 
     def guard(self) -> AbstractContextManager[None]:
-        from aitne.cli.ending import exit_on_signals
+        from aitne.cli.signal_cleanup import exit_on_signals
 
         return exit_on_signals()

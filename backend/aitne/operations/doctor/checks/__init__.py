@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aitne.operations.doctor.check_registry import CHECKS, DoctorCheck, Subject
 from aitne.operations.doctor.checks import (
     accounts,
     database,
@@ -13,7 +14,6 @@ from aitne.operations.doctor.checks import (
     services,
     slurm,
 )
-from aitne.operations.doctor.registry import CHECKS, DoctorCheck, Subject
 
 _MODULES = (files, machine, processes, database, network, services, slurm, accounts, nodes)
 """Importing them registers their checks."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from aitne import __version__
-from aitne.adapters.accounts import UnixAccounts
-from aitne.core.broker.versions import PROTOCOL
+from aitne.adapters.unix_accounts import UnixAccounts
+from aitne.core.broker.protocol_versions import PROTOCOL
 from aitne.core.errors import InvalidInput, Unavailable
 from aitne.operations.doctor import root_files
-from aitne.operations.doctor.host import CheckedHost
-from aitne.operations.doctor.registry import Subject, check
+from aitne.operations.doctor.check_registry import Subject, check
+from aitne.operations.doctor.checked_host import CheckedHost
 from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.services.users.first_run import unix_user
 

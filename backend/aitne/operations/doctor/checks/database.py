@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from aitne.core.errors import SetupError
-from aitne.operations.doctor.host import CheckedHost
-from aitne.operations.doctor.registry import Subject, check
+from aitne.operations.doctor.check_registry import Subject, check
+from aitne.operations.doctor.checked_host import CheckedHost
 from aitne.operations.requirements.findings import Finding, failed, ok, warning
 
 

@@ -7,15 +7,15 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from aitne.core.models.check import CheckState
+from aitne.core.byte_sizes import describe_bytes
+from aitne.core.models.check_result import CheckState
 from aitne.core.settings import Settings
-from aitne.core.sizes import describe_bytes
-from aitne.local_system.settings import find_config_path
-from aitne.local_system.settings_source import SourceKind, describe_settings
-from aitne.operations.doctor.host import CheckedHost
-from aitne.operations.doctor.registry import Subject, check
+from aitne.local_system.settings_loader import find_config_path
+from aitne.local_system.settings_sources import SourceKind, describe_settings
+from aitne.operations.doctor.check_registry import Subject, check
+from aitne.operations.doctor.checked_host import CheckedHost
 from aitne.operations.requirements.findings import Finding, failed, ok, unknown, warning
-from aitne.operations.requirements.machine import check_space, list_folders
+from aitne.operations.requirements.machine_requirements import check_space, list_folders
 from aitne.services.platform.backup_record import backup_record_file
 from aitne.services.platform.exposed_files import correctable
 

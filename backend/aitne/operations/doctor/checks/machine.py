@@ -10,10 +10,10 @@ import subprocess
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from aitne.operations.doctor.host import CheckedHost
-from aitne.operations.doctor.registry import Subject, check
+from aitne.operations.doctor.check_registry import Subject, check
+from aitne.operations.doctor.checked_host import CheckedHost
 from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
-from aitne.operations.requirements.machine import check_clock
+from aitne.operations.requirements.machine_requirements import check_clock
 
 FEW_FILES = 4_096
 _UNITS = ("aitne.service", "aitne-broker.service")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from aitne.adapters.presented_certificate import fetch_server_certificate
+from aitne.adapters.server_certificate import fetch_server_certificate
 from aitne.core.errors import Unavailable
-from aitne.core.sessions.hosts import WILDCARD
+from aitne.core.sessions.host_names import WILDCARD
 from aitne.core.users.settings import is_loopback
-from aitne.operations.doctor import web
-from aitne.operations.doctor.host import CheckedHost
-from aitne.operations.doctor.registry import Subject, check
+from aitne.operations.doctor import web_requests
+from aitne.operations.doctor.check_registry import Subject, check
+from aitne.operations.doctor.checked_host import CheckedHost
 from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
-from aitne.operations.requirements.network import (
+from aitne.operations.requirements.network_requirements import (
     ANY_USER,
     check_certificates,
     check_names,
@@ -24,7 +24,7 @@ from aitne.services.platform.certificates import (
     get_certificate_names,
     is_valid_for_host,
 )
-from aitne.supervisor import preflight
+from aitne.supervisor import start_checks
 
 EXPIRES_SOON = timedelta(days=30)
 
@@ -66,17 +66,21 @@ def _check_presented_certificate(host: CheckedHost, url: str, further_names: lis
         )
     port = parts.port or 443
     try:
-        certificate = fetch_server_certificate(name, port, within_s=web.WITHIN_S)
+        certificate = fetch_server_certificate(name, port, within_s=web_requests.WITHIN_S)
         problem = next(
             (
                 text
                 for each in (name, *further_names)
-                if (text := web.verification_error(name, port, each, host.make_trust_context()))
+                if (
+                    text := web_requests.verification_error(
+                        name, port, each, host.make_trust_context()
+                    )
+                )
                 is not None
             ),
             None,
         )
-    except (Unavailable, web.NoAnswer) as error:
+    except (Unavailable, web_requests.NoAnswer) as error:
         if not host.is_running:
             return unknown(f"There is no answer while the platform is not running: {error}")
         return failed(
@@ -149,15 +153,15 @@ def nodes_address(host: CheckedHost) -> Finding:
     """Check the portal as agents on nodes reach it, from here; the check `node-portal` asks from there."""
     if not host.has_slurm:
         return skipped("Jobs run on this machine.")
-    for note in preflight.list_unreachable_notes(host.settings):
+    for note in start_checks.list_unreachable_notes(host.settings):
         return failed(note, "Set `bind`, or have a proxy forward the connections of nodes.")
     return _check_answer(host, host.settings.agents_url, "Agents", "`slurm.portal_address`")
 
 
 def _check_answer(host: CheckedHost, url: str, who: str, where: str) -> Finding:
     try:
-        response = web.fetch(f"{url}/healthz", context=host.make_trust_context())
-    except web.NoAnswer as error:
+        response = web_requests.fetch(f"{url}/healthz", context=host.make_trust_context())
+    except web_requests.NoAnswer as error:
         return failed(
             f"{who} do not reach the portal: {error}", f"Check {where}, DNS and the firewall."
         )
@@ -172,6 +176,6 @@ def _check_answer(host: CheckedHost, url: str, who: str, where: str) -> Finding:
 @check("proxy-socket", Subject.NETWORK, "A reverse proxy passes on the addresses of browsers.")
 def proxy_socket(host: CheckedHost) -> Finding:
     """Check that client addresses are known, by which failed logins are limited."""
-    for note in preflight.list_reverse_proxy_notes(host.settings):
+    for note in start_checks.list_reverse_proxy_notes(host.settings):
         return warning(note, "Set `proxy_socket` (docs/howto/reverse-proxy.md).")
     return ok("Each browser is known by its own address.")

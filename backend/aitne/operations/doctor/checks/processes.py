@@ -8,12 +8,12 @@ from pathlib import Path
 
 from aitne import __version__
 from aitne.local_system import hung_processes
-from aitne.operations.doctor import web
-from aitne.operations.doctor.host import CheckedHost
-from aitne.operations.doctor.registry import Subject, check
+from aitne.operations.doctor import web_requests
+from aitne.operations.doctor.check_registry import Subject, check
+from aitne.operations.doctor.checked_host import CheckedHost
 from aitne.operations.requirements.findings import Finding, failed, ok, unknown, warning
-from aitne.supervisor.control import TRIES
-from aitne.supervisor.plan import FAILURE, plan_dir
+from aitne.supervisor.platform_control import TRIES
+from aitne.supervisor.supervisor_plan import FAILURE, plan_dir
 
 RECENT_S = 7 * 86_400.0
 EXPECTED = ("api", "controller", "hub", "proxy")
@@ -85,10 +85,10 @@ def api(host: CheckedHost) -> Finding:
     token = _metrics_token(host)
     url = f"{host.settings.internal_url}/readyz"
     try:
-        response = web.fetch(url, token=token)
+        response = web_requests.fetch(url, token=token)
         document = json.loads(response.body)
         parts = document["parts"]
-    except web.NoAnswer as error:
+    except web_requests.NoAnswer as error:
         return failed(
             f"The API does not answer: {error}", "See `api.log` in the logs of the platform."
         )
@@ -116,8 +116,10 @@ def api(host: CheckedHost) -> Finding:
 def release(host: CheckedHost) -> Finding:
     """Check whether an update is unfinished: the processes run another release than is installed."""
     try:
-        running = json.loads(web.fetch(f"{host.settings.internal_url}/readyz").body)["version"]
-    except (web.NoAnswer, ValueError, KeyError, TypeError):
+        running = json.loads(web_requests.fetch(f"{host.settings.internal_url}/readyz").body)[
+            "version"
+        ]
+    except (web_requests.NoAnswer, ValueError, KeyError, TypeError):
         return unknown("The API does not tell its release.", "See the check `api`.")
     if running != __version__:
         return warning(

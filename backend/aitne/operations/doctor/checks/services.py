@@ -10,8 +10,8 @@ from aitne.adapters.syslog import SyslogReceiver
 from aitne.bootstrap.adapters import IDENTITIES, utc_now
 from aitne.core.errors import DeliveryFailed, SetupError, Unavailable
 from aitne.local_system.password_file import read_password
-from aitne.operations.doctor.host import CheckedHost
-from aitne.operations.doctor.registry import Subject, check
+from aitne.operations.doctor.check_registry import Subject, check
+from aitne.operations.doctor.checked_host import CheckedHost
 from aitne.operations.requirements.findings import Finding, failed, ok, skipped, warning
 
 _WITHIN_S = 5.0

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from aitne.adapters.schedulers._slurm.config import SlurmConfig
+from aitne.adapters.schedulers._slurm.slurm_config import SlurmConfig
 from aitne.core.errors import SchedulerUnavailable
-from aitne.local_system.account import own_account_name
-from aitne.operations.doctor.host import CheckedHost
-from aitne.operations.doctor.registry import Subject, check
+from aitne.local_system.own_account import own_account_name
+from aitne.operations.doctor.check_registry import Subject, check
+from aitne.operations.doctor.checked_host import CheckedHost
 from aitne.operations.requirements.findings import Finding, failed, ok, skipped, warning
-from aitne.operations.requirements.slurm import check_operator, check_release, check_slurmrestd
+from aitne.operations.requirements.slurm_requirements import (
+    check_operator,
+    check_release,
+    check_slurmrestd,
+)
 from aitne.operations.requirements.slurm_settings import SlurmReport, list_missing_settings
 
 MOST_SKEW_S = 5.0

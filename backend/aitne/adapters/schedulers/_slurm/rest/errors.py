@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from aitne.adapters.schedulers._slurm.errors import SubmissionFailure, classify_error_number
-from aitne.adapters.schedulers._slurm.rest.client import RestResponse
+from aitne.adapters.schedulers._slurm.rest.rest_client import RestResponse
+from aitne.adapters.schedulers._slurm.submission_failure import (
+    SubmissionFailure,
+    classify_error_number,
+)
 
 UNKNOWN_JOB = frozenset({2017})
 ENDED_JOB = frozenset({2020, 2021})

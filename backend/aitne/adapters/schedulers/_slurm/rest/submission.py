@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aitne.adapters.schedulers._slurm.options import UNLIMITED
+from aitne.adapters.schedulers._slurm.sbatch_arguments import UNLIMITED
 from aitne.core.units import parse_duration
 from aitne_train.topology.hostlist import expand_hostlist
 
