@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from aitne.adapters import debian
+from aitne.adapters import debian_packages
 from aitne.core.errors import SetupError
 from aitne.local_system.folders import cache_dir
 
@@ -41,12 +41,12 @@ _ASK = (
 )
 
 
-def say(text: str) -> None:
+def print_progress(text: str) -> None:
     """Print a progress message to standard error."""
     print(text, file=sys.stderr)
 
 
-def open_mpi() -> str:
+def read_open_mpi_version() -> str:
     """Return the version of this machine's Open MPI.
 
     Raises:
@@ -61,7 +61,7 @@ def open_mpi() -> str:
     return found[1]
 
 
-def folder(python: Path) -> tuple[Path, Path]:
+def find_wheel_folder(python: Path) -> tuple[Path, Path]:
     """Return the folder for this interpreter's wheel and the folder of its PyTorch.
 
     Raises:
@@ -71,11 +71,11 @@ def folder(python: Path) -> tuple[Path, Path]:
     if asked.returncode != 0:
         raise SetupError(f"{python} has no PyTorch: make distrib")
     torch, tag, place = json.loads(asked.stdout)
-    name = f"horovod-{VERSION}-torch{torch}-{tag}-openmpi{open_mpi()}"
+    name = f"horovod-{VERSION}-torch{torch}-{tag}-openmpi{read_open_mpi_version()}"
     return cache_dir() / "wheels" / name, Path(place).parent
 
 
-def build(python: Path, packages: Path, target: Path) -> None:
+def build_wheel(python: Path, packages: Path, target: Path) -> None:
     """Make the wheel in ``target``, beside the PyTorch in ``packages``.
 
     Raises ``CalledProcessError``.
@@ -116,12 +116,14 @@ def main() -> int:
     asked = parser.parse_args()
     python = asked.environment / "bin" / "python"
     try:
-        if os.geteuid() == 0 and debian.has_apt():
-            debian.ensure(TOOLS, say, purpose="Horovod's wheel")
-        target, packages = folder(python)
+        if os.geteuid() == 0 and debian_packages.has_apt():
+            debian_packages.install_missing(TOOLS, print_progress, purpose="Horovod's wheel")
+        target, packages = find_wheel_folder(python)
         if not list(target.glob("horovod-*.whl")):
-            say(f"Building Horovod {VERSION} for {target.name}, which takes about 5 minutes …")
-            build(python, packages, target)
+            print_progress(
+                f"Building Horovod {VERSION} for {target.name}, which takes about 5 minutes …"
+            )
+            build_wheel(python, packages, target)
         [wheel] = target.glob("horovod-*.whl")
         if asked.build:
             print(wheel)
@@ -131,10 +133,10 @@ def main() -> int:
         subprocess.run([*pip, *pinned, *NEEDS], check=True)
         subprocess.run([*pip, "--no-deps", wheel], check=True)
     except SetupError as error:
-        say(error.message)
+        print_progress(error.message)
         return 1
     except subprocess.CalledProcessError as error:
-        say(f"Horovod is not installed: {error}")
+        print_progress(f"Horovod is not installed: {error}")
         return 1
     return 0
 

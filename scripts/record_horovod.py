@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "runtime"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from runtime.tests.ranks import horovod_recording as recording
-from scripts.horovod_wheel import VERSION, open_mpi, say
+from scripts.horovod_wheel import VERSION, print_progress, read_open_mpi_version
 
 ROOT = Path(__file__).resolve().parent.parent
 TRANSPORT_TESTS = ("runtime/tests/ranks/test_horovod.py", "runtime/tests/ranks/test_transports.py")
@@ -34,10 +34,10 @@ def check() -> int:
     """Say whether the recording is current, by the exit status: 1 if it is not."""
     changed = recording.outdated()
     if changed:
-        say(f"The recording of Horovod {VERSION} is out of date: {', '.join(changed)}.")
-        say(recording.REMEDY)
+        print_progress(f"The recording of Horovod {VERSION} is out of date: {', '.join(changed)}.")
+        print_progress(recording.REMEDY)
         return 1
-    say(f"The recording of Horovod {VERSION} is current.")
+    print_progress(f"The recording of Horovod {VERSION} is current.")
     return 0
 
 
@@ -57,13 +57,13 @@ def record() -> dict[str, Any]:
     manifest = {
         "horovod": importlib.metadata.version("horovod"),
         "torch": importlib.metadata.version("torch").partition("+")[0],
-        "open_mpi": open_mpi(),
+        "open_mpi": read_open_mpi_version(),
         "python": platform.python_version(),
         "sources": recording.sources(),
     }
     answers: dict[str, Any] = {recording.MANIFEST: manifest}
     for size in horovod_answers.SIZES:
-        say(f"Running the conformance checks on {size} ranks …")
+        print_progress(f"Running the conformance checks on {size} ranks …")
         with closing(Pool("mpirun")) as pool:
             results = horovod_answers.checks(pool, "horovod.torch", size)
         answers[recording.checks_file(size)] = results
@@ -76,7 +76,7 @@ def record() -> dict[str, Any]:
 
 def transport_passes() -> bool:
     """Run the tests of the transport that uses the real Horovod; returns whether they passed."""
-    say("Running the tests of the transport …")
+    print_progress("Running the tests of the transport …")
     argv = [sys.executable, "-m", "pytest", "-q", "-k", "horovod", *TRANSPORT_TESTS]
     required = {"AITNE_REQUIRE": "torch,mpi,horovod"}
     return subprocess.run(argv, cwd=ROOT, env={**os.environ, **required}).returncode == 0
@@ -89,11 +89,11 @@ def main() -> int:
     if parser.parse_args().check:
         return check()
     if importlib.util.find_spec("horovod") is None:
-        say(f"Horovod {VERSION} is not installed: scripts/horovod_wheel.py")
+        print_progress(f"Horovod {VERSION} is not installed: scripts/horovod_wheel.py")
         return 1
     answers = record()
     if not transport_passes():
-        say("Nothing is recorded: the transport's tests failed.")
+        print_progress("Nothing is recorded: the transport's tests failed.")
         return 1
     recording.save(answers)
     return check()

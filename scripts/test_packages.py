@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from aitne.adapters import debian
+from aitne.adapters import debian_packages
 from aitne.core.errors import SetupError
 from aitne_apptainer.installation import ensure_apptainer
 
@@ -87,7 +87,7 @@ def install_bonsai() -> None:
 def main() -> int:
     """Install the missing ones as root; otherwise say what the tests will skip and how to change that."""
     missing = [name for name, present in PACKAGES.items() if not present()]
-    if os.geteuid() != 0 or not debian.has_apt():
+    if os.geteuid() != 0 or not debian_packages.has_apt():
         if missing:
             say(
                 f"Missing: {', '.join(missing)}. The tests that need them are skipped; "
@@ -97,9 +97,9 @@ def main() -> int:
     if missing:
         say(f"Installing {', '.join(missing)} …")
         try:
-            debian.run_apt_get("update")
+            debian_packages.run_apt_get("update")
             with services_stopped():
-                debian.run_apt_get("install", "-y", "--no-install-recommends", *missing)
+                debian_packages.run_apt_get("install", "-y", "--no-install-recommends", *missing)
             disable([unit for package, unit in SERVICES.items() if package in missing])
         except SetupError as error:
             say(error.message)

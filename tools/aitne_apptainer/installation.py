@@ -16,8 +16,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from aitne.adapters import debian
-from aitne.adapters.debian import Progress
+from aitne.adapters import debian_packages
+from aitne.adapters.debian_packages import Progress
 from aitne.adapters.images.prerequisites import ADVICE, PROGRAM, require_apptainer
 from aitne.adapters.programs import run_program
 from aitne.core.errors import SetupError
@@ -58,16 +58,18 @@ def _install(progress: Progress) -> None:
         raise SetupError(
             "Apptainer is not installed, and only root can install it: run `sudo make apptainer`."
         )
-    if not debian.has_apt():
+    if not debian_packages.has_apt():
         raise SetupError(f"Apptainer is not installed, and there is no apt-get here. {ADVICE}")
-    debian.run_apt_get("update")
+    debian_packages.run_apt_get("update")
     if _in_archive():
         progress("Installing Apptainer …")
-        debian.run_apt_get("install", "-y", "--no-install-recommends", PROGRAM, *HELPERS)
+        debian_packages.run_apt_get("install", "-y", "--no-install-recommends", PROGRAM, *HELPERS)
     else:
         package = repacked(progress)
         progress(f"Installing {package.name} …")
-        debian.run_apt_get("install", "-y", "--no-install-recommends", str(package), *HELPERS)
+        debian_packages.run_apt_get(
+            "install", "-y", "--no-install-recommends", str(package), *HELPERS
+        )
     if shutil.which(PROGRAM) is None:
         raise SetupError(f"Apptainer was installed, but there is no {PROGRAM} in PATH. {ADVICE}")
 
@@ -123,7 +125,9 @@ def _fetch(scratch: Path) -> Path:
     for name in ("lists/partial", "archives/partial", "parts"):
         (scratch / name).mkdir(parents=True)
     sources = scratch / "sources.list"
-    sources.write_text(f"deb [signed-by={KEYRING}] {debian.read_mirror_url()} {SUITE} main\n")
+    sources.write_text(
+        f"deb [signed-by={KEYRING}] {debian_packages.read_mirror_url()} {SUITE} main\n"
+    )
     view = {
         "Dir::Etc::sourcelist": sources,
         "Dir::Etc::sourceparts": scratch / "parts",
@@ -134,8 +138,8 @@ def _fetch(scratch: Path) -> Path:
         "APT::Sandbox::User": "root",
     }
     options = [word for name, value in view.items() for word in ("-o", f"{name}={value}")]
-    debian.run_apt_get("update", options=options)
-    debian.run_apt_get("download", PROGRAM, options=options, cwd=str(scratch))
+    debian_packages.run_apt_get("update", options=options)
+    debian_packages.run_apt_get("download", PROGRAM, options=options, cwd=str(scratch))
     packages = list(scratch.glob("apptainer_*.deb"))
     if len(packages) != 1:
         raise SetupError(f"Debian {SUITE} has no Apptainer at this machine's mirror. {ADVICE}")

@@ -7,8 +7,8 @@ import signal
 import time
 from pathlib import Path
 
-from aitne.adapters import debian
-from aitne.adapters.debian import Progress
+from aitne.adapters import debian_packages
+from aitne.adapters.debian_packages import Progress
 from aitne.adapters.programs import run_program
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster
@@ -134,7 +134,7 @@ def _prepare(release: ReleaseName, progress: Progress) -> Path | None:
     if release != "system":
         return roots.ensure(release, progress)
     needed = (*packages.SLURM, "python3")
-    debian.ensure(needed, progress, purpose=packages.PURPOSE)
+    debian_packages.install_missing(needed, progress, purpose=packages.PURPOSE)
     return None
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from aitne.adapters import debian
-from aitne.adapters.debian import Progress
+from aitne.adapters import debian_packages
+from aitne.adapters.debian_packages import Progress
 from aitne.adapters.programs import PATH, run_program
 from aitne.core.errors import SetupError
 from aitne.local_system.dev_cluster_records import DESCRIPTORS
@@ -53,7 +53,7 @@ def ensure(suite: str, progress: Progress) -> Path:
     base = cache_dir() / "roots" / f"{suite}-{digest}"
     if base.exists():
         return base
-    debian.ensure(packages.BOOTSTRAP, progress, purpose=packages.PURPOSE)
+    debian_packages.install_missing(packages.BOOTSTRAP, progress, purpose=packages.PURPOSE)
     base.parent.mkdir(parents=True, exist_ok=True)
     with _locked(base.parent):
         if base.exists():
@@ -66,11 +66,11 @@ def ensure(suite: str, progress: Progress) -> Path:
             *("unshare", "--mount"),
             "mmdebstrap",
             "--variant=minbase",
-            *(f"--aptopt={option}" for option in debian.read_mirror_options()),
+            *(f"--aptopt={option}" for option in debian_packages.read_mirror_options()),
             f"--include={','.join(PACKAGES)}",
             suite,
             str(partial),
-            debian.read_mirror_url(),
+            debian_packages.read_mirror_url(),
         ]
         # With the caller's environment: that is where a proxy would be named.
         run_program(argv, env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, timeout_s=_MAKE_S)

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.adapters import debian
+from aitne.adapters import debian_packages
 from aitne.adapters.folder_lock import lock_folder_creation
 from aitne.adapters.images import definition, wheels
 from aitne.adapters.images.recipes import SUITE, Recipe
@@ -177,7 +177,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def _make_debian(recipe: Recipe, folder: Path, work: Work) -> None:
-    debian.ensure(("mmdebstrap",), work.report_step, purpose="An image")
+    debian_packages.install_missing(("mmdebstrap",), work.report_step, purpose="An image")
     work.report_step(f"Making the Debian layer of {len(recipe.debian)} packages and what they need")
     options = ["force-unsafe-io"]
     options += [f"path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT]
@@ -186,12 +186,12 @@ def _make_debian(recipe: Recipe, folder: Path, work: Work) -> None:
         "--quiet",
         "--mode=root",
         "--variant=essential",
-        *(f"--aptopt={option}" for option in debian.read_mirror_options()),
+        *(f"--aptopt={option}" for option in debian_packages.read_mirror_options()),
         *(f"--dpkgopt={option}" for option in options),
         f"--include={','.join(recipe.debian)}",
         SUITE,
         str(folder / "root"),
-        debian.read_mirror_url(),
+        debian_packages.read_mirror_url(),
     ]
     # With the caller's environment: that is where a proxy would be named.
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}

@@ -19,7 +19,7 @@ _INSTALL_S = 900
 _MIRROR_OPTIONS = ("::Proxy", "::Check-Valid-Until", "::Check-Date")
 
 
-def ensure(packages: Sequence[str], progress: Progress, *, purpose: str) -> None:
+def install_missing(packages: Sequence[str], progress: Progress, *, purpose: str) -> None:
     """Install the missing ones of the packages, without prompts.
 
     Args:
