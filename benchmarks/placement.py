@@ -23,7 +23,7 @@ from aitne.core.placement.node_selection import (
 from aitne_train.topology import mesh as meshes
 from aitne_train.topology.hostlist import make_natural_key
 from aitne_train.topology.network import Cost, Network
-from aitne_train.topology.order import compute_ring_cost, order_depth_first, order_ranks
+from aitne_train.topology.rank_order import compute_ring_cost, order_depth_first, order_ranks
 from aitne_train.topology.tree import TopologyTree
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from aitne_train import context, ops
-from aitne_train._named import NamedOptimizer
-from aitne_train.left_calls import mark_collective
-from aitne_train.types import ReduceOp
+from aitne_train._named_optimizer import NamedOptimizer
+from aitne_train.collective_request import ReduceOp
+from aitne_train.interrupted_calls import mark_collective
 
 
 class AdasumOptimizer(NamedOptimizer):

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from aitne_train import devices, watch
-from aitne_train.devices import GpuActivity
-from aitne_train.recording import RecordRing
+from aitne_train import gpu_events, stall_detection
+from aitne_train.gpu_events import GpuActivity
+from aitne_train.record_ring import RecordRing
 
 IDLE_SHARE = 0.05
 """Processor use, as a fraction of one processor, below which the process and its descendants count
@@ -75,8 +75,10 @@ class MainThreadObserver:
         main = threading.main_thread().ident or 0
         frame = frames.pop(main, None)
         del frames[threading.get_ident()]
-        runtime = watch.find_runtime_entry(frame)
-        program, place = watch.find_program_frame(frame if runtime is None else runtime.f_back)
+        runtime = stall_detection.find_runtime_entry(frame)
+        program, place = stall_detection.find_program_frame(
+            frame if runtime is None else runtime.f_back
+        )
         others = _find_collective_frames(frames)
         state = (
             id(runtime),
@@ -85,7 +87,9 @@ class MainThreadObserver:
             others,
             self._ring.read_newest_number() if self._ring is not None else 0,
         )
-        collective = runtime is not None or bool(others) or watch.is_in_torch_collective(frame)
+        collective = (
+            runtime is not None or bool(others) or stall_detection.is_in_torch_collective(frame)
+        )
         now = time.monotonic()
         same, self._state = state == self._state, state
         if not same:
@@ -95,7 +99,7 @@ class MainThreadObserver:
         same_s = now - self._same_since
         starved_s, starved_share = self._measure_starvation(now)
         if not collective and same_s >= self._gpu_after_s:
-            gpu = devices.observe_gpu_activity()
+            gpu = gpu_events.observe_gpu_activity()
             collective = gpu is GpuActivity.COLLECTIVE
             if gpu is GpuActivity.COMPUTING:
                 self._idle_since = now
@@ -179,7 +183,11 @@ def _find_collective_frames(frames: dict[int, FrameType]) -> tuple[int, ...]:
     inside = []
     for ident, frame in frames.items():
         own = names.get(ident, "").startswith(_OWN_THREADS)
-        entered = watch.find_transport_frame(frame) if own else watch.find_runtime_entry(frame)
+        entered = (
+            stall_detection.find_transport_frame(frame)
+            if own
+            else stall_detection.find_runtime_entry(frame)
+        )
         if entered is not None:
             inside.append(id(entered))
     return tuple(sorted(inside))

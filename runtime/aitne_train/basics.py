@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from aitne_train import _submit, context, lifecycle, timeline
+from aitne_train import _submission, context, lifecycle, timeline
 from aitne_train.process_sets import ProcessSet
 
 
@@ -32,7 +32,7 @@ def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = Non
     """
     if context.is_initialized():
         return
-    _submit.discard_handles()
+    _submission.discard_handles()
     lifecycle.init(process_sets)
     ranks = _ranks_of(comm)
     if ranks is not None and ranks != list(range(size())):
@@ -46,7 +46,7 @@ def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = Non
 def shutdown() -> None:
     """Disconnect from the other ranks. ``init`` may be called again."""
     lifecycle.shutdown()
-    _submit.discard_handles()
+    _submission.discard_handles()
 
 
 def is_initialized() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from aitne_train.launcher import horovod
+from aitne_train.launcher import horovod_import
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.registry import PluginError, PluginRegistry
 from aitne_train.transport.base import Transport, TransportError
@@ -35,7 +35,7 @@ def choose_transport(nodes: Sequence[int], device: str, requested: str = "auto")
             in a run of ``aitne-run --horovod``; the message states the reason.
     """
     try:
-        horovod.check_transport({**os.environ, "AITNE_TRANSPORT": requested})
+        horovod_import.check_transport({**os.environ, "AITNE_TRANSPORT": requested})
     except LaunchError as error:
         raise TransportError(f"{error}.") from error
     if requested != "auto":

@@ -23,7 +23,9 @@ class TrainCommand(NamedTuple):
 VERBS = {
     "profile": TrainCommand("aitne_train.profile", "print the communication profile of a run"),
     "linkcheck": TrainCommand("aitne_train.linkcheck.__main__", "measure the links between ranks"),
-    "kernel": TrainCommand("aitne_train._native.build", "compile the shared-memory collectives"),
+    "kernel": TrainCommand(
+        "aitne_train._native.kernel_build", "compile the shared-memory collectives"
+    ),
 }
 _USAGE = 2
 

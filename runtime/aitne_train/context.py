@@ -8,15 +8,15 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from aitne_train import left_calls, recording
-from aitne_train.channel import ExchangeChannel, JoinedError
+from aitne_train import interrupted_calls, record_ring
+from aitne_train.collective_engine import CollectiveEngine
+from aitne_train.collective_record import Recorder
+from aitne_train.collective_request import Kind, Request
 from aitne_train.control import Control
-from aitne_train.engine import CollectiveEngine
+from aitne_train.exchange_channel import ExchangeChannel, JoinedError
 from aitne_train.execution import Execution
-from aitne_train.launcher.world import RankTopology
-from aitne_train.record import Recorder
+from aitne_train.launcher.rank_topology import RankTopology
 from aitne_train.transport.base import Store
-from aitne_train.types import Kind, Request
 
 log = logging.getLogger("aitne_train")
 
@@ -47,7 +47,7 @@ class Context:
         self.control = control
         self.secret = secret
         """Secret known only to the ranks of this run; it authenticates pickled objects."""
-        self.recorder: Recorder = recording.create_recorder()
+        self.recorder: Recorder = record_ring.create_recorder()
         self._execution = Execution(world.rank, nodes, store, prefix, self.recorder)
         self.engine = CollectiveEngine(control, self._execution)
         self.sets: Mapping[int, tuple[int, ...]] = self._execution.sets
@@ -106,7 +106,7 @@ def _call_closer(closer: Callable[[], None]) -> None:
     try:
         closer()
     except Exception as error:
-        if left_calls.is_foreign(error):
+        if interrupted_calls.is_foreign(error):
             raise
         log.exception("A callback failed during the shutdown of Horovod")
 
@@ -140,5 +140,5 @@ def replace_context(context: Context | None) -> Context | None:
     """
     global _current
     previous, _current = _current, context
-    left_calls.set_run(None if context is None else context.engine)
+    interrupted_calls.set_run(None if context is None else context.engine)
     return previous

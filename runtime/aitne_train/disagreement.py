@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aitne_train.types import Kind, ReduceOp, RequestMetadata
+from aitne_train.collective_request import Kind, ReduceOp, RequestMetadata
 
 
 def describe_disagreement(

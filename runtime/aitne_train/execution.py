@@ -14,13 +14,13 @@ from typing import Any
 import torch
 
 from aitne_train import reduction
-from aitne_train.record import Recorder
-from aitne_train.recording import WAIT
+from aitne_train.collective_record import Recorder
+from aitne_train.collective_request import Kind, ReduceOp, Request, RequestMetadata, find_dtype
+from aitne_train.record_ring import WAIT
 from aitne_train.run_store import RunStore
-from aitne_train.solo import SoloTransport
+from aitne_train.solo_transport import SoloTransport
 from aitne_train.timeline import MEMCPY_IN_FUSION_BUFFER, MEMCPY_OUT_FUSION_BUFFER, TIMELINE
 from aitne_train.transport.base import Group, Store, Transport, TransportError
-from aitne_train.types import Kind, ReduceOp, Request, RequestMetadata, find_dtype
 
 Tensors = tuple[torch.Tensor, ...]
 

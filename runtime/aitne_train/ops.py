@@ -25,8 +25,8 @@ from typing import Any
 
 import torch
 
-from aitne_train import _calls as calls
-from aitne_train._asynchronous import (
+from aitne_train import _preparation as calls
+from aitne_train._async_collectives import (
     allgather_async,
     allreduce_async,
     allreduce_async_,
@@ -40,12 +40,12 @@ from aitne_train._asynchronous import (
     reducescatter_async,
     sparse_allreduce_async,
 )
-from aitne_train._gradients import Allgather, Allreduce, Alltoall, Broadcast, Reducescatter
-from aitne_train._submit import poll, select_reduction, synchronize
+from aitne_train._autograd_functions import Allgather, Allreduce, Alltoall, Broadcast, Reducescatter
+from aitne_train._submission import poll, select_reduction, synchronize
+from aitne_train.collective_request import ReduceOp
 from aitne_train.compression import Compression, Compressor
-from aitne_train.left_calls import mark_collective
+from aitne_train.interrupted_calls import mark_collective
 from aitne_train.process_sets import ProcessSet, global_process_set
-from aitne_train.types import ReduceOp
 
 __all__ = [
     "Adasum",

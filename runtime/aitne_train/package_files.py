@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from aitne_train._native import build
+from aitne_train._native import kernel_build
 
 _PACKAGE = Path(__file__).parent
 _LAUNCHER = ("launcher", "topology")
@@ -37,8 +37,8 @@ def collect_files_with_kernel() -> dict[str, bytes]:
     which is compiled if it is missing; without it if it cannot be compiled.
     """
     try:
-        kernel = build.find_or_build_library()
-    except build.BuildError:
+        kernel = kernel_build.find_or_build_library()
+    except kernel_build.BuildError:
         return collect_all_files()
     return {**collect_all_files(), f"{_PACKAGE.name}/_native/{kernel.name}": kernel.read_bytes()}
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import torch
 
+from aitne_train.collective_request import ReduceOp
 from aitne_train.transport.base import Reduction, Transport
-from aitne_train.types import ReduceOp
 
 _REDUCTIONS = {
     ReduceOp.AVERAGE: Reduction.SUM,

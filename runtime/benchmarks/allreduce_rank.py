@@ -15,8 +15,8 @@ import torch.distributed as dist
 from mpi4py import MPI
 from runtime.benchmarks.allreduce import SIZES
 
+from aitne_train.launcher.rank_topology import detect_topology
 from aitne_train.launcher.rendezvous import join_store
-from aitne_train.launcher.world import detect_topology
 from aitne_train.transport import _shm_kernel as kernel
 from aitne_train.transport.base import Group, Reduction
 from aitne_train.transport.shm import ShmTransport

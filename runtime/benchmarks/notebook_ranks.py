@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from aitne_train.notebook import connection
+from aitne_train.notebook import connection_files
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
 from benchmarks.stats import Estimate, median, median_ratio
@@ -76,15 +76,15 @@ def _ranks(count: int) -> Iterator[Path]:
         engine = (sys.executable, "-m", "aitne_train.notebook.engine")
         process = subprocess.Popen(
             [*launcher, "--network-interface", "lo", *engine],
-            env={**os.environ, connection.FOLDER: str(folder), "OMP_NUM_THREADS": "1"},
+            env={**os.environ, connection_files.FOLDER: str(folder), "OMP_NUM_THREADS": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         try:
-            connection.wait_for_file(folder, connection.CLIENT, _READY_S)
+            connection_files.wait_for_file(folder, connection_files.CLIENT, _READY_S)
             yield folder
-        except connection.ConnectionFilesError as error:
+        except connection_files.ConnectionFilesError as error:
             raise BenchmarkError(str(error)) from error
         finally:
             process.send_signal(signal.SIGTERM)
@@ -96,7 +96,7 @@ def _shell(folder: Path) -> Iterator[Any]:
     """Open a shell whose magics use the ranks."""
     from IPython.core.interactiveshell import InteractiveShell
 
-    os.environ[connection.FOLDER] = str(folder)
+    os.environ[connection_files.FOLDER] = str(folder)
     shell = InteractiveShell.instance()
     shell.run_line_magic("load_ext", "aitne_train.notebook")
     try:
@@ -104,13 +104,13 @@ def _shell(folder: Path) -> Iterator[Any]:
     finally:
         shell.aitne_ranks._detach_group()
         InteractiveShell.clear_instance()
-        del os.environ[connection.FOLDER]
+        del os.environ[connection_files.FOLDER]
 
 
 def _cells(shell: Any, folder: Path, rounds: int) -> list[tuple[float, float]]:
     import ipyparallel
 
-    client = ipyparallel.Client(connection.read_file(folder, connection.CLIENT))
+    client = ipyparallel.Client(connection_files.read_file(folder, connection_files.CLIENT))
     client.wait_for_engines(RANKS, interactive=False)
     view = client[:]
     view.block = True
@@ -144,7 +144,7 @@ def _output(folder: Path) -> tuple[int, float]:
     """Return how many ranks' lines were complete and in order, and how long the cell took."""
     from aitne_train.notebook.cell import DistributedCell
     from aitne_train.notebook.display import CellDisplay, Screen
-    from aitne_train.notebook.groups import RankGroup
+    from aitne_train.notebook.rank_groups import RankGroup
 
     class Recorded(Screen):
         def __init__(self) -> None:

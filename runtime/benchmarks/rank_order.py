@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne_train.topology.order import RankOrder, order_ranks
+from aitne_train.topology.rank_order import RankOrder, order_ranks
 from aitne_train.topology.slurm import parse_conf
 from aitne_train.topology.tree import TopologyTree
 from benchmarks.figures import Figure, Row

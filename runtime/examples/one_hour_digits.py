@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn import functional
 
 import aitne_train as hvd
-from aitne_train.schedule import GradualWarmUp, linear_scaling
+from aitne_train.large_batches import GradualWarmUp, linear_scaling
 
 BATCH = 16
 """Examples of one pass."""

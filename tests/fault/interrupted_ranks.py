@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 import aitne_train as hvd
-from aitne_train import left_calls
+from aitne_train import interrupted_calls
 from aitne_train.errors import HorovodInternalError
 from aitne_train.exchange import _gradients
 from tests.support.rank import Rank
@@ -134,7 +134,7 @@ def _has_begun(frame: FrameType | None) -> bool:
         code = frame.f_code
         if (os.path.basename(code.co_filename), code.co_name) in _ENTRIES:
             # A backward pass that has begun an exchange is a call, too.
-            in_backward = code.co_name == "hook" and left_calls.is_in_call()
+            in_backward = code.co_name == "hook" and interrupted_calls.is_in_call()
             return in_backward or frame.f_lasti > _resumes(code)
         frame = frame.f_back
     return False

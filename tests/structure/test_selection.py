@@ -142,7 +142,7 @@ def test_every_path_of_the_lists_exists(selection: Selection) -> None:
         ),
         ("backend/aitne/adapters/identity/ldap.py", "tests/integration/identity/test_ldap.py"),
         ("backend/aitne/broker/main.py", "tests/integration/broker/test_socket.py"),
-        ("runtime/aitne_train/engine.py", "runtime/tests/ranks/test_engine.py"),
+        ("runtime/aitne_train/collective_engine.py", "runtime/tests/ranks/test_engine.py"),
         ("backend/aitne/core/models/job.py", "tests/machines/test_cluster.py"),
         ("tests/support/ports.py", "tests/machines/test_cluster.py"),
         ("tests/machines/fleet.py", "tests/machines/test_cluster.py"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne_train.launcher.keeper import MARK
+from aitne_train.launcher.cleanup_process import MARK
 from tests.support.alive import alive
 from tests.support.waiting import eventually
 

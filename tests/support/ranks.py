@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from aitne_train.launcher.rendezvous import ADDRESSES, PREFIX, TOKEN
-from aitne_train.launcher.server import RendezvousServer
+from aitne_train.launcher.rendezvous_server import RendezvousServer
 from tests.support.ports import release_ports, reserve_ports
 from tests.support.rank import HARNESS, INDEX, Answer, Call, Rank
 

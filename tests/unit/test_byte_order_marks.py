@@ -23,8 +23,8 @@ from aitne.local_system.settings_loader import load_settings
 from aitne.operations.setup.answers import read_answers
 from aitne.services.jobs.template_file import load_template
 from aitne_devcluster.topology import from_file
+from aitne_train.launcher import host_order, options
 from aitne_train.launcher import main as launcher
-from aitne_train.launcher import options, order
 from aitne_train.launcher.hosts import Host
 
 TOPOLOGY = "SwitchName=a Nodes=n[0,2]\nSwitchName=b Nodes=n[1,3]\n"
@@ -98,9 +98,11 @@ READERS = (
     Reader(
         "ordering.conf",
         TOPOLOGY,
-        lambda path: order.order_hosts(HOSTS, "auto", {order.TOPOLOGY: str(path)}),
+        lambda path: host_order.order_hosts(HOSTS, "auto", {host_order.TOPOLOGY: str(path)}),
     ),
-    Reader("order", "n3\nn2\nn1\nn0\n", lambda path: order.order_hosts(HOSTS, f"file:{path}", {})),
+    Reader(
+        "order", "n3\nn2\nn1\nn0\n", lambda path: host_order.order_hosts(HOSTS, f"file:{path}", {})
+    ),
     Reader("hostfile", "n3 slots=2\nn1 slots=1\n", _launched),
     Reader(
         ".aitneignore",

@@ -15,7 +15,7 @@ from aitne.agent.programs import Programs
 from aitne.agent.reporter import PYTHON, Reporter
 from aitne.agent.spec import Spec
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import NodeTopology, merge_node
+from aitne_train.topology.node_topology import NodeTopology, merge_node
 from aitne_train.topology.nvidia import read_matrix
 from aitne_train.topology.record import node_to_record
 from aitne_train.topology.sysfs import read_sysfs

@@ -18,7 +18,7 @@ from aitne.agent.fence import write_private_file
 from aitne.agent.ranks import LOCAL_NODES, run_folder
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
-from aitne_train.launcher import hosts, order, scheduler
+from aitne_train.launcher import host_order, hosts, slurm_queries
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.topology.hostlist import expand_hostlist
 
@@ -118,7 +118,7 @@ def decide_node_order(spec: Spec, reporter: Reporter) -> PlacementReport:
         return _start_report(spec, reporter, document)
     topology = os.path.join(spec.job_dir, "topology.conf")
     if os.path.isfile(topology) and not _has_own_topology(os.environ):
-        os.environ[order.TOPOLOGY] = topology
+        os.environ[host_order.TOPOLOGY] = topology
     try:
         decided = _read_decided_order(spec, given)
         _write_order(spec, given, decided.names)
@@ -147,7 +147,7 @@ def _has_own_topology(environ: Mapping[str, str]) -> bool:
     if LOCAL_NODES in environ:
         return False
     try:
-        return scheduler.query_partition_topology(environ) is not None
+        return slurm_queries.query_partition_topology(environ) is not None
     except LaunchError:
         return False
 
@@ -176,12 +176,12 @@ def get_node_number(spec: Spec) -> int:
     return int(os.environ.get("SLURM_NODEID") or 0) + spec.hosts_ranks
 
 
-def _read_decided_order(spec: Spec, nodes: Sequence[str]) -> order.HostOrder:
+def _read_decided_order(spec: Spec, nodes: Sequence[str]) -> host_order.HostOrder:
     choice = spec.order
-    if choice.startswith(order.FROM_FILE):
-        path = os.path.expanduser(choice[len(order.FROM_FILE) :])
+    if choice.startswith(host_order.FROM_FILE):
+        path = os.path.expanduser(choice[len(host_order.FROM_FILE) :])
         path = os.path.join(os.path.expanduser(spec.workdir), path)
-        choice = f"{order.FROM_FILE}{path}"
+        choice = f"{host_order.FROM_FILE}{path}"
     environ = dict(os.environ)
     if LOCAL_NODES in environ:
         del environ["SLURM_JOB_ID"]  # it is not Slurm that could be asked for the topology
@@ -190,7 +190,7 @@ def _read_decided_order(spec: Spec, nodes: Sequence[str]) -> order.HostOrder:
     mesh = spec.mesh if spec.ranks is not None else []
     # The app of a session runs on the first node, and its ranks beside it are the first ones.
     first = nodes[0] if spec.hosts_ranks else None
-    return order.decide_order(
+    return host_order.decide_order(
         nodes, choice, environ, mesh=mesh, ranks_per_node=per_node, first=first
     )
 

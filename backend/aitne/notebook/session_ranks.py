@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from aitne_train.notebook import connection, parallel
-from aitne_train.notebook.groups import RankGroups, RanksError
+from aitne_train.notebook import connection_files, ipyparallel_imports
+from aitne_train.notebook.rank_groups import RankGroups, RanksError
 
 _AGAIN_S = 1.0
 """Seconds between attempts to reach a platform that does not answer."""
@@ -58,8 +58,8 @@ class SessionRanks(RankGroups):
         ``options`` are passed to ``aitne.Client().sessions.start_ranks``, whose errors are raised.
         """
         group = str(self.client.sessions.start_ranks(self.session, ranks, **options).id)
-        parallel.import_without_clusters()
-        import aitne_train.notebook.link  # noqa: F401 - a long import, during which the ranks start
+        ipyparallel_imports.import_without_clusters()
+        import aitne_train.notebook.group_connection  # noqa: F401 - a long import, during which the ranks start
 
         return group
 
@@ -76,7 +76,7 @@ class SessionRanks(RankGroups):
         from aitne.client.errors import CertificateInvalid
         from aitne.core.errors import Unavailable
 
-        folder = connection.locate_groups_folder() / group
+        folder = connection_files.locate_groups_folder() / group
         while True:
             try:
                 return self._wait_while_answering(group, folder, say)
@@ -84,8 +84,8 @@ class SessionRanks(RankGroups):
                 raise
             except Unavailable:
                 # The group waits or runs on while the platform is restarted.
-                with contextlib.suppress(FileNotFoundError, connection.ConnectionFilesError):
-                    if connection.read_status(folder).state != "ending":
+                with contextlib.suppress(FileNotFoundError, connection_files.ConnectionFilesError):
+                    if connection_files.read_status(folder).state != "ending":
                         return self.wait_for_start(folder, say)
                 say("The platform does not answer. Waiting for the ranks continues.")
                 time.sleep(_AGAIN_S)

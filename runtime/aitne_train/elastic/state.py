@@ -18,7 +18,7 @@ from aitne_train.functions import (
     broadcast_optimizer_state,
     broadcast_parameters,
 )
-from aitne_train.left_calls import mark_collective
+from aitne_train.interrupted_calls import mark_collective
 
 
 class HostUpdateResult(IntFlag):

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
+from aitne_train.collective_request import ReduceOp
 from aitne_train.compress.base import BucketCompressor
-from aitne_train.exchange._lanes import choose_strides
+from aitne_train.exchange._bucket_fill import choose_strides
 from aitne_train.process_sets import ProcessSet
 from aitne_train.transport.base import Transport
-from aitne_train.types import ReduceOp
 
 
 @dataclass

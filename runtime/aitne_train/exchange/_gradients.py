@@ -18,19 +18,24 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from aitne_train import context, left_calls, ops
+from aitne_train import context, interrupted_calls, ops
 from aitne_train.autotune import Autotune
-from aitne_train.channel import JoinedError
+from aitne_train.collective_request import ReduceOp
 from aitne_train.errors import HorovodInternalError
 from aitne_train.exchange import STRATEGIES
 from aitne_train.exchange._agreement import ExchangeOptions, build_signature, compare_observed
-from aitne_train.exchange._by_name import exchange_by_negotiation
-from aitne_train.exchange._lanes import BucketFill
-from aitne_train.exchange._plan import DEFAULT_BYTES, EDGE_BYTES, PlannedGradient, plan_buckets
+from aitne_train.exchange._bucket_fill import BucketFill
+from aitne_train.exchange._bucket_plan import (
+    DEFAULT_BYTES,
+    EDGE_BYTES,
+    PlannedGradient,
+    plan_buckets,
+)
+from aitne_train.exchange._negotiated_exchange import exchange_by_negotiation
 from aitne_train.exchange._processors import count_processors_per_rank
 from aitne_train.exchange.base import ExchangeStrategy, StrategySettings
+from aitne_train.exchange_channel import JoinedError
 from aitne_train.transport.base import Reduction, TransportError
-from aitne_train.types import ReduceOp
 
 Named = Sequence[tuple[str, torch.nn.Parameter]]
 
@@ -130,7 +135,7 @@ class Gradients:
             self.reset()
         return over
 
-    @left_calls.mark_collective("optimizer.synchronize()")
+    @interrupted_calls.mark_collective("optimizer.synchronize()")
     def synchronize(self, late: Named = ()) -> None:
         """Exchange the gradients that were not exchanged during backward, and wait for all; the
         optimizer can then apply them.
@@ -244,7 +249,7 @@ class Gradients:
 
     def _begin_step(self) -> None:
         self._begun = True
-        backward_ended = left_calls.mark_backward("backward()")
+        backward_ended = interrupted_calls.mark_backward("backward()")
         if backward_ended is not None:
             torch.autograd.Variable._execution_engine.queue_callback(backward_ended)
         self._step += 1
@@ -446,7 +451,7 @@ def _make_hook(
             try:
                 then()
             except BaseException as error:
-                left_calls.break_if_left("backward()", error)
+                interrupted_calls.break_if_left("backward()", error)
                 raise
 
     return hook

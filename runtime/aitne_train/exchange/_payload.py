@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from aitne_train.types import find_dtype
+from aitne_train.collective_request import find_dtype
 
 _LENGTH_BYTES = 4
 

@@ -13,7 +13,7 @@ from aitne_train.compress.base import BucketCompressor
 from aitne_train.exchange._payload import pack_tensor, unpack_tensor
 from aitne_train.exchange._worker import Worker
 from aitne_train.exchange.base import Bucket, StrategySettings
-from aitne_train.recording import WAIT
+from aitne_train.record_ring import WAIT
 from aitne_train.transport.base import Reduction, TransportError
 
 _COMBINE: Mapping[Reduction, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {

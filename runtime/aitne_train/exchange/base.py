@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 
+from aitne_train.collective_record import Recorder
 from aitne_train.compress.base import BucketCompressor
 from aitne_train.errors import HorovodInternalError
-from aitne_train.record import Recorder
 from aitne_train.transport.base import Reduction, Transport, TransportError
 
 

@@ -9,14 +9,20 @@ import os
 import socket
 import sys
 
-from aitne_train.launcher import horovod, hosts, lint, remote, scheduler
+from aitne_train.launcher import (
+    environment_checks,
+    horovod_import,
+    hosts,
+    remote_run,
+    slurm_queries,
+)
+from aitne_train.launcher import launcher as courses
 from aitne_train.launcher import options as command_line
-from aitne_train.launcher import run as courses
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.launcher.output import print_message
-from aitne_train.launcher.spawn import NotStarted, build_own_command
-from aitne_train.launcher.transports import NEEDS_MPI
-from aitne_train.launcher.world import RankTopology, detect_topology
+from aitne_train.launcher.output_relay import print_message
+from aitne_train.launcher.rank_processes import NotStarted, build_own_command
+from aitne_train.launcher.rank_topology import RankTopology, detect_topology
+from aitne_train.launcher.transport_requirements import NEEDS_MPI
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -46,7 +52,9 @@ def main(arguments: Sequence[str]) -> int:
         if arguments[:1] == ["node"] and "--run-dir" in arguments:
             return _run_node(arguments[1:])
         if arguments[:1] == ["_follow"]:
-            return remote.run_started_launcher(int(arguments[2]) if len(arguments) == 3 else None)
+            return remote_run.run_started_launcher(
+                int(arguments[2]) if len(arguments) == 3 else None
+            )
         return _run(command_line.build_parser().parse_args(arguments))
     except NotStarted as error:
         print_message(str(error))
@@ -62,7 +70,7 @@ def _run(options: argparse.Namespace) -> int:
     argv = _find_program(options)
     settings = _build_settings(options, argv)
     os.environ.update(command_line.build_variables(options))
-    horovod.check_transport(os.environ)
+    horovod_import.check_transport(os.environ)
     world = detect_topology(os.environ)
     if _is_rank(world, options):
         _print_rank_warnings(world)
@@ -91,7 +99,7 @@ def _run(options: argparse.Namespace) -> int:
         os.execvp(command[0], command)  # noqa: S606
     if launcher == "local":
         return courses.run_alone(host_list[0].ranks, settings)
-    return remote.run_on_nodes(host_list, launcher, settings)
+    return remote_run.run_on_nodes(host_list, launcher, settings)
 
 
 def _run_session(app: str, arguments: Sequence[str]) -> int:
@@ -139,7 +147,7 @@ def _run_node(arguments: Sequence[str]) -> int:
             f"node {options.node_rank} with ranks {options.ranks} is not one of {options.nodes} nodes"
         )
     os.environ.update(command_line.build_variables(options))
-    horovod.check_transport(os.environ)
+    horovod_import.check_transport(os.environ)
     settings = _build_settings(options, _find_program(options))
     if options.node_rank == 0:
         environ = {name: text for name, text in os.environ.items() if name not in _PLATFORMS}
@@ -221,7 +229,7 @@ def _find_hosts(options: argparse.Namespace, environ: Mapping[str, str]) -> list
     """Return the hosts of the ranks, from the command line, or else from the Slurm allocation."""
     if options.hosts or options.hostfile:
         return hosts.spread_ranks(_find_named_options(options), options.np)
-    allotted = scheduler.read_allocation(environ)
+    allotted = slurm_queries.read_allocation(environ)
     if allotted is not None and (options.np is None or len(allotted) > 1):
         return hosts.spread_ranks(allotted, options.np)
     ranks_per_node = hosts.parse_number(environ.get("AITNE_RANKS_PER_NODE"))
@@ -246,9 +254,9 @@ def _order_hosts(host_list: list[Host], launcher: str, options: argparse.Namespa
         return host_list
     if len(host_list) == 1:
         return host_list
-    from aitne_train.launcher import order  # a run on one node does not need it
+    from aitne_train.launcher import host_order  # a run on one node does not need it
 
-    return order.order_hosts(host_list, options.order, os.environ)
+    return host_order.order_hosts(host_list, options.order, os.environ)
 
 
 def _choose_launcher(
@@ -279,7 +287,7 @@ def _choose_launcher(
 
 
 def _has_pmix() -> bool:
-    return any(name.startswith("pmix") for name in scheduler.query_mpi_plugins())
+    return any(name.startswith("pmix") for name in slurm_queries.query_mpi_plugins())
 
 
 def _is_this_node(name: str, environ: Mapping[str, str]) -> bool:
@@ -301,8 +309,8 @@ for each rank."""
 
 
 def _print_warnings(environ: Mapping[str, str], ranks: int, size: int, *, bind: bool) -> None:
-    facts = lint.collect_facts(ranks, size)
-    for text in lint.find_problems(environ, facts):
+    facts = environment_checks.collect_facts(ranks, size)
+    for text in environment_checks.find_problems(environ, facts):
         print_message(text)
     if bind and facts.cpus < ranks:
         print_message(
@@ -312,7 +320,7 @@ def _print_warnings(environ: Mapping[str, str], ranks: int, size: int, *, bind: 
 
 def _print_rank_warnings(world: RankTopology) -> None:
     """Print a warning about this rank's GPUs if it is rank 0 and there is one."""
-    warning = lint.check_hidden_peers(os.environ, world.local_size)
+    warning = environment_checks.check_hidden_peers(os.environ, world.local_size)
     if warning is not None and world.rank == 0:
         print_message(warning)
 

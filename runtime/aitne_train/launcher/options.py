@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from aitne_train.launcher import horovod, hosts
+from aitne_train.launcher import horovod_import, hosts
 from aitne_train.launcher.addresses import INTERFACE
 
 TYPE_CHECKING = False
@@ -181,7 +181,7 @@ def build_variables(options: argparse.Namespace) -> dict[str, str]:
     if options.network_interface:
         chosen[INTERFACE] = options.network_interface
     if options.horovod:
-        chosen[horovod.VARIABLE] = ""
+        chosen[horovod_import.VARIABLE] = ""
     return chosen
 
 

@@ -18,10 +18,10 @@ import tempfile
 import threading
 import time
 
-from aitne_train.launcher import wire
+from aitne_train.launcher import frames
 from aitne_train.launcher.addresses import LOCAL, own_addresses, split
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.launcher.server import (
+from aitne_train.launcher.rendezvous_server import (
     CLAIM,
     GET,
     KEY_LENGTH,
@@ -37,7 +37,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Callable, Mapping, Sequence
 
-    from aitne_train.launcher.world import RankTopology
+    from aitne_train.launcher.rank_topology import RankTopology
 
 ADDRESSES, TOKEN, PREFIX = (
     "AITNE_RENDEZVOUS",
@@ -116,8 +116,8 @@ class RendezvousClient:
             ConnectionError: the server cannot be reached.
         """
         sock = self._connect(time.monotonic() + timeout_s)
-        sock.sendall(wire.encode_frame(LINE + name.encode()))
-        wire.receive_frame(sock, time.monotonic() + timeout_s)
+        sock.sendall(frames.encode_frame(LINE + name.encode()))
+        frames.receive_frame(sock, time.monotonic() + timeout_s)
         sock.settimeout(None)
         return sock
 
@@ -140,8 +140,8 @@ class RendezvousClient:
             sock = self._connect(min(deadline, time.monotonic() + _ANSWER_S))
         try:
             sock.settimeout(_ANSWER_S)
-            sock.sendall(wire.encode_frame(request))
-            answer = wire.receive_frame(sock, deadline)
+            sock.sendall(frames.encode_frame(request))
+            answer = frames.receive_frame(sock, deadline)
         except OSError as error:
             sock.close()
             if isinstance(error, (ConnectionError, TimeoutError)):
@@ -165,8 +165,8 @@ class RendezvousClient:
                 failures.append(f"{address}: {error}")
                 continue
             try:
-                wire.enable_keepalive(sock)
-                wire.prove_token(sock, self.token, min(deadline, time.monotonic() + TRY_S))
+                frames.enable_keepalive(sock)
+                frames.prove_token(sock, self.token, min(deadline, time.monotonic() + TRY_S))
             except OSError as error:
                 sock.close()
                 failures.append(f"{address}: {error}")

@@ -16,8 +16,8 @@ import shutil
 import signal
 import time
 
-from aitne_train.launcher.output import print_message
-from aitne_train.launcher.spawn import NOT_FOUND, NOT_STARTED
+from aitne_train.launcher.output_relay import print_message
+from aitne_train.launcher.rank_processes import NOT_FOUND, NOT_STARTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Mapping, Sequence
 
-    from aitne_train.launcher.world import RankTopology
+    from aitne_train.launcher.rank_topology import RankTopology
 
 _SIZES = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS")
 

@@ -20,10 +20,11 @@ from typing import TypeAlias
 import torch
 
 from aitne_train import choice
+from aitne_train.collective_request import Kind, Request
 from aitne_train.context import Context
 from aitne_train.errors import HorovodInternalError
 from aitne_train.functions import allgather_object
-from aitne_train.links import (
+from aitne_train.rank_links import (
     Pair,
     RankLink,
     compute_medians,
@@ -32,7 +33,6 @@ from aitne_train.links import (
     schedule_pairs,
 )
 from aitne_train.transport.base import Group, Reduction, Transport, TransportError
-from aitne_train.types import Kind, Request
 
 BUDGET_S = 30.0
 _SHARE = 0.6

@@ -16,6 +16,6 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     import os
 
     from aitne_train.notebook import magics
-    from aitne_train.notebook.groups import RankGroups
+    from aitne_train.notebook.rank_groups import RankGroups
 
     magics.load_magics(shell, RankGroups(os.environ))

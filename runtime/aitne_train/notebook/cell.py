@@ -10,10 +10,15 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from aitne_train.notebook import communication, recovery
-from aitne_train.notebook.display import CellDisplay, format_ranks
-from aitne_train.notebook.groups import OTHER_PYTHON
-from aitne_train.notebook.link import GroupConnection, RankAnswerError, RankEvent, RankRequest
+from aitne_train.notebook import cell_communication, recovery
+from aitne_train.notebook.display import CellDisplay, describe_places, format_ranks
+from aitne_train.notebook.group_connection import (
+    GroupConnection,
+    RankAnswerError,
+    RankEvent,
+    RankRequest,
+)
+from aitne_train.notebook.rank_groups import OTHER_PYTHON
 
 KILL_S = 5.0
 """Seconds after the second interrupt at which ranks are killed."""
@@ -345,7 +350,7 @@ class DistributedCell:
         self._display.print_line(
             f"{_count_ranks(done)} finished{how}, but {_count_ranks(late)} did not in the {since_s:.0f} s since:"
         )
-        for line in _describe_places(self._link.locate_ranks(late)):
+        for line in describe_places(self._link.locate_ranks(late)):
             self._display.print_line(f"  {line}")
         self._display.print_line(
             "  If they wait for a rank that has finished, Interrupt ends the cell."
@@ -358,7 +363,7 @@ class DistributedCell:
             self._display.print_line(
                 f"No output for {STILL_S:.0f} s, and ranks stand in different lines of the cell:"
             )
-            for line in _describe_places(places):
+            for line in describe_places(places):
                 self._display.print_line(f"  {line}")
         self._places = places
 
@@ -439,7 +444,7 @@ class DistributedCell:
     def _report_communication(self) -> None:
         replies = [message["content"] for message in self._progress.replied.values()]
         profiles = [each["communication"] for each in replies if each.get("communication")]
-        if line := communication.describe_communication(profiles):
+        if line := cell_communication.describe_communication(profiles):
             self._display.print_line(line, "stdout")
 
     def _explain_loss(self, lost: set[int]) -> str:
@@ -479,20 +484,3 @@ def _queue_interrupts(request: RankRequest) -> Iterator[None]:
 
 def _count_ranks(ranks: Sequence[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {format_ranks(ranks)}"
-
-
-def _describe_places(places: Mapping[int, Mapping[str, Any]]) -> list[str]:
-    """Return one line for each group of ranks that execute the same line of the cell.
-
-    ``places`` are the answers of ``GroupConnection.locate_ranks``, by rank.
-    """
-    groups: dict[str, list[int]] = {}
-    for rank, place in places.items():
-        if place["line"] is None:
-            text = "not in the cell"
-        else:
-            text = f"line {place['line']}: {place['text']}"
-            if place["called"]:
-                text += f" (in {place['called']})"
-        groups.setdefault(text, []).append(rank)
-    return [f"[{format_ranks(ranks)}] {text}" for text, ranks in groups.items()]

@@ -36,6 +36,23 @@ def format_ranks(ranks: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
 
+def describe_places(places: Mapping[int, Mapping[str, Any]]) -> list[str]:
+    """Return one line for each group of ranks that execute the same line of the cell.
+
+    ``places`` are the answers of ``GroupConnection.locate_ranks``, by rank.
+    """
+    groups: dict[str, list[int]] = {}
+    for rank, place in places.items():
+        if place["line"] is None:
+            text = "not in the cell"
+        else:
+            text = f"line {place['line']}: {place['text']}"
+            if place["called"]:
+                text += f" (in {place['called']})"
+        groups.setdefault(text, []).append(rank)
+    return [f"[{format_ranks(ranks)}] {text}" for text, ranks in groups.items()]
+
+
 @dataclass(frozen=True)
 class _Item:
     """One output of a rank: a line of text, a rich output (figure, table) or ``clear_output``."""

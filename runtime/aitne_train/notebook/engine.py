@@ -17,8 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from aitne_train.launcher.gpus import parse_visible_gpus
-from aitne_train.launcher.world import RankTopology, detect_topology
-from aitne_train.notebook import connection, controller, groups, monitor, parallel
+from aitne_train.launcher.rank_topology import RankTopology, detect_topology
+from aitne_train.notebook import (
+    connection_files,
+    group_controller,
+    ipyparallel_imports,
+    node_monitor,
+    rank_groups,
+)
 from aitne_train.notebook.group_state import GroupSettings
 
 _START_S = 120.0
@@ -28,12 +34,14 @@ _MISSED = 20
 
 def main() -> None:
     """Run the engine of this rank. Does not return: exits with code 0 when the rank is released."""
-    folder = connection.find_own_folder(os.environ)
+    folder = connection_files.find_own_folder(os.environ)
     if folder is None:
-        sys.exit(f"aitne: {connection.FOLDER} must name the folder of the rank group outside a job")
+        sys.exit(
+            f"aitne: {connection_files.FOLDER} must name the folder of the rank group outside a job"
+        )
     try:
         _run_engine(folder)
-    except connection.ConnectionFilesError as error:
+    except connection_files.ConnectionFilesError as error:
         sys.exit(f"aitne: {error}")
 
 
@@ -41,21 +49,21 @@ def _run_engine(folder: Path) -> None:
     world = detect_topology(os.environ)
     node = int(os.environ.get("AITNE_NODE_RANK", world.cross_rank))
     if world.rank == 0:
-        connection.create_folder(folder)
+        connection_files.create_folder(folder)
         idle_s, session = (
             os.environ.get("AITNE_RANKS_IDLE_S"),
-            os.environ.get(connection.SESSION, ""),
+            os.environ.get(connection_files.SESSION, ""),
         )
         settings = GroupSettings(
             folder.name, session, world.size, float(idle_s) if idle_s else None, folder
         )
-        status = connection.Status(folder.name, session, "starting", world.size, 0)
-        connection.write_status(folder, status)
-        pid = _fork_child(lambda: controller.run_controller(settings))
+        status = connection_files.Status(folder.name, session, "starting", world.size, 0)
+        connection_files.write_status(folder, status)
+        pid = _fork_child(lambda: group_controller.run_controller(settings))
     elif world.local_rank == 0:
-        connection.wait_for_file(folder, connection.STATUS, _START_S)
+        connection_files.wait_for_file(folder, connection_files.STATUS, _START_S)
     if world.local_rank == 0:
-        _fork_child(lambda: monitor.run_monitor(folder, node, world.local_size))
+        _fork_child(lambda: node_monitor.run_monitor(folder, node, world.local_size))
     if world.rank == 0:
         log = os.dup(2)  # the engine will take descriptor 2 for the output of cells
         threading.Thread(
@@ -65,13 +73,13 @@ def _run_engine(folder: Path) -> None:
             daemon=True,
         ).start()
     # Nothing large was imported before the forks; the controller starts during these imports.
-    parallel.import_without_clusters()
-    parallel.import_without_debugger()
+    ipyparallel_imports.import_without_clusters()
+    ipyparallel_imports.import_without_debugger()
     from aitne_train.notebook import rank_kernel
     from aitne_train.notebook.output_limit import OutputLimit
 
-    info = connection.wait_for_file(folder, connection.ENGINE, _START_S)
-    monitor.register_engine(folder, node, _describe_rank(world))
+    info = connection_files.wait_for_file(folder, connection_files.ENGINE, _START_S)
+    node_monitor.register_engine(folder, node, _describe_rank(world))
     job_dir = os.environ.get("AITNE_JOB_DIR")
     outputs = Path(job_dir) / "outputs" if job_dir else folder.with_name(f"{folder.name}-outputs")
     limit = OutputLimit(world.rank, world.size, outputs)
@@ -107,7 +115,7 @@ def _end_with_controller(pid: int, log: int, folder: Path) -> None:
         folder: folder of the group, which is removed.
     """
     select.select([os.pidfd_open(pid)], [], [])
-    connection.remove_folder(folder)
+    connection_files.remove_folder(folder)
     os.write(log, b"aitne: the controller of the rank group has ended; the group ends with it\n")
     os._exit(1)
 
@@ -119,7 +127,7 @@ def _describe_rank(world: RankTopology) -> dict[str, Any]:
         "device": _find_device(world),
         "started_at": time.time(),
         "python": platform.python_version(),
-        "versions": groups.list_versions(),
+        "versions": rank_groups.list_versions(),
     }
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from aitne_train.notebook import connection
+from aitne_train.notebook import connection_files
 
 _STATUS_S = 1.0
 _SAMPLE_S = 1.0
@@ -53,7 +53,7 @@ class GroupState:
         self._private = private
         self.client: dict[str, Any] = {}
         self.end: Any = None
-        self._ranks: dict[int, connection.Rank] = {}
+        self._ranks: dict[int, connection_files.Rank] = {}
         self._monitors: dict[int, bytes] = {}
         self._dead: set[int] = set()
         self._busy: dict[int, dict[str, Any]] = {}
@@ -118,9 +118,9 @@ class GroupState:
             self._worked_at = time.time()
             # All sockets in it are connected; nothing of it remains even after SIGKILL.
             shutil.rmtree(self._private, ignore_errors=True)
-            connection.write_file(
+            connection_files.write_file(
                 self._settings.folder,
-                connection.CLIENT,
+                connection_files.CLIENT,
                 {
                     **self.client,
                     "group": self._settings.group,
@@ -153,8 +153,8 @@ class GroupState:
     def _on_node(self, idents: list[bytes], message: Mapping[str, Any]) -> None:
         content = message["content"]
         for report in content["ranks"]:
-            fields = {name: report[name] for name in connection.Rank.__dataclass_fields__}
-            self._ranks[report["rank"]] = connection.Rank(**fields)
+            fields = {name: report[name] for name in connection_files.Rank.__dataclass_fields__}
+            self._ranks[report["rank"]] = connection_files.Rank(**fields)
             self._monitors[report["rank"]] = idents[0]
         self.handle_registrations()
 
@@ -249,12 +249,12 @@ class GroupState:
 
     # --- the state -------------------------------------------------------------------------------
 
-    def build_status(self) -> connection.Status:
+    def build_status(self) -> connection_files.Status:
         """Return the state of the group."""
         idle_s = self._settings.idle_s
         ending = bool(self._message)
         waits = self._ready and idle_s is not None and not self._busy and not ending
-        return connection.Status(
+        return connection_files.Status(
             group=self._settings.group,
             session=self._settings.session,
             state="ending" if ending else "ready" if self._ready else "starting",
@@ -285,7 +285,7 @@ class GroupState:
         run_dir = os.environ.get(RUN_DIR)
         if run_dir:
             with contextlib.suppress(OSError):  # a full disk must not keep idle nodes allocated
-                connection.write_file(Path(run_dir), RELEASED, {"idle_s": int(idle_s)})
+                connection_files.write_file(Path(run_dir), RELEASED, {"idle_s": int(idle_s)})
 
     def _write_outcome(self, message: str) -> None:
         """Write the reason for the group's end to the job's log (standard error)."""
@@ -316,7 +316,7 @@ class GroupState:
     def _write_status(self) -> None:
         self._dirty = False
         self._written = time.time()
-        connection.write_status(self._settings.folder, self.build_status())
+        connection_files.write_status(self._settings.folder, self.build_status())
 
 
 def describe_end(number: int | None, code: int | None, *, in_cell: bool) -> str:

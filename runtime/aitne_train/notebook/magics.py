@@ -15,8 +15,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.display import publish_display_data
 
-from aitne_train.notebook.groups import RankGroup, RankGroups, RanksError
-from aitne_train.notebook.table import LiveTable
+from aitne_train.notebook.rank_groups import RankGroup, RankGroups, RanksError
+from aitne_train.notebook.rank_table import LiveTable
 
 _WHY_S = 5.0
 """Seconds after the loss of ranks for which a cell waits for the platform's reason."""

@@ -24,8 +24,8 @@ from ipyparallel.engine import app as module
 from ipyparallel.engine.kernel import IPythonParallelKernel
 from traitlets import Type
 
-from aitne_train.notebook import values
-from aitne_train.notebook.communication import CellCommunication
+from aitne_train.notebook import value_encoding
+from aitne_train.notebook.cell_communication import CellCommunication
 from aitne_train.notebook.output_limit import RICH, OutputLimit
 from aitne_train.notebook.rank_connections import RankConnections, clear_distributed_frames
 
@@ -145,28 +145,30 @@ class RankKernel(IPythonParallelKernel):
         """Set variables to the values in a message."""
         try:
             for name, description in parent["content"]["values"].items():
-                self.shell.user_ns[name] = values.decode_value(description, parent["buffers"])
+                self.shell.user_ns[name] = value_encoding.decode_value(
+                    description, parent["buffers"]
+                )
             content: dict[str, Any] = {"status": "ok"}
-        except values.ValueTransferError as error:
+        except value_encoding.ValueTransferError as error:
             content = {"status": "error", "message": str(error)}
         self._send_answer("push_reply", stream, ident, parent, content)
 
     def pull_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
         """Send the values of variables."""
         request = parent["content"]
-        encoder = values.Encoder(
+        encoder = value_encoding.Encoder(
             same_python=platform.python_version_tuple()[:2] == tuple(request["python"])
         )
         try:
             missing = [name for name in request["names"] if name not in self.shell.user_ns]
             if missing:
-                raise values.ValueTransferError(f"{missing[0]} is not defined")
+                raise value_encoding.ValueTransferError(f"{missing[0]} is not defined")
             encoded = {
                 name: encoder.encode_value(self.shell.user_ns[name], name)
                 for name in request["names"]
             }
             content: dict[str, Any] = {"status": "ok", "values": encoded}
-        except values.ValueTransferError as error:
+        except value_encoding.ValueTransferError as error:
             content = {"status": "error", "message": str(error)}
             encoder.buffers.clear()
         self._send_answer("pull_reply", stream, ident, parent, content, encoder.buffers)

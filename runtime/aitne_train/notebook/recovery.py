@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aitne_train.notebook.display import CellDisplay, format_ranks
-from aitne_train.notebook.link import GroupConnection
+from aitne_train.notebook.group_connection import GroupConnection
 from aitne_train.notebook.rank_connections import CLOSE, CONNECT, FAILED
 
 _ANSWER_S = 3.0

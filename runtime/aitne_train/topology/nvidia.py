@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import Device, NodeTopology, NumaNode, parse_cpu_list
+from aitne_train.topology.node_topology import Device, NodeTopology, NumaNode, parse_cpu_list
 
 _ESCAPE = re.compile(r"\x1b?\[[0-9;]*m")
 """Escape sequence of the underlined heading; some copies have lost its first character."""

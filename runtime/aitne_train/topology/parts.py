@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import merge_node
+from aitne_train.topology.node_topology import merge_node
 from aitne_train.topology.tree import merge_trees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Mapping, Sequence
 
-    from aitne_train.topology.node import NodeTopology
+    from aitne_train.topology.node_topology import NodeTopology
     from aitne_train.topology.tree import Switch, TopologyTree
 
 

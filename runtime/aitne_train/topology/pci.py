@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Sequence
 
-    from aitne_train.topology.node import Device
+    from aitne_train.topology.node_topology import Device
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aitne_train.topology.hostlist import compress_hostlist, expand_hostlist
-from aitne_train.topology.node import (
+from aitne_train.topology.node_topology import (
     Device,
     NodeTopology,
     NumaNode,

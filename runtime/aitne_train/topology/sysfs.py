@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import Device, NodeTopology, NumaNode, parse_cpu_list
+from aitne_train.topology.node_topology import Device, NodeTopology, NumaNode, parse_cpu_list
 from aitne_train.topology.pci import PciDevice, find_links
 
 _NUMA = re.compile(r"node(\d{1,5})", re.ASCII)

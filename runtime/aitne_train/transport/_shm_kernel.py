@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from aitne_train._native.build import BuildError, find_or_build_library
+from aitne_train._native.kernel_build import BuildError, find_or_build_library
 from aitne_train.transport._shm_layout import DEPTH, HEADER_BYTES, LINE_BYTES, SLOTS_AT
 from aitne_train.transport._shm_memory import DISAGREE, SharedMemory
 from aitne_train.transport.base import Reduction, TransportError

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aitne_train.transport import _shm_meeting as meeting
+from aitne_train.transport import _shm_rendezvous as meeting
 from aitne_train.transport._shm_layout import HEADER_BYTES, Layout, choose_layout
 from aitne_train.transport.base import Group, TransportError
 

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 
 from aitne_train import context, lifecycle
+from aitne_train.collective_request import Kind, ReduceOp, Request
 from aitne_train.context import Context
 from aitne_train.errors import HorovodInternalError
 from aitne_train.process_sets import ProcessSet, add_process_set, remove_process_set
 from aitne_train.transport.base import Reduction, TransportError
-from aitne_train.types import Kind, ReduceOp, Request
 from tests.support.rank import Rank
 
 

@@ -10,7 +10,7 @@ import torch
 from aitne_train.errors import HorovodInternalError
 from aitne_train.exchange.allreduce import AllReduce
 from aitne_train.exchange.base import Bucket, StrategySettings
-from aitne_train.recording import RecordRing
+from aitne_train.record_ring import RecordRing
 from aitne_train.transport.base import Reduction
 from aitne_train.transport.shm import ShmTransport
 from tests.support.ranks import Pool, Rank

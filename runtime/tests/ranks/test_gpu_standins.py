@@ -13,10 +13,10 @@ import torch
 import torch.distributed as dist
 from runtime.tests.ranks import gpu_work
 
+from aitne_train.collective_request import Kind, Request, RequestMetadata
 from aitne_train.transport import torch_pg
 from aitne_train.transport.base import Group, Reduction, TransportError
 from aitne_train.transport.torch_pg import TorchProcessGroup
-from aitne_train.types import Kind, Request, RequestMetadata
 from tests.support.ranks import Pool
 
 

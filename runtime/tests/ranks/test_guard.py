@@ -19,9 +19,9 @@ import torch
 import torch.distributed as dist
 
 from aitne_train import context, lifecycle
-from aitne_train.guard import RankMonitor
+from aitne_train.collective_request import Kind, Request
 from aitne_train.profile import load_profile
-from aitne_train.types import Kind, Request
+from aitne_train.rank_monitor import RankMonitor
 from tests.support import realtime
 from tests.support.interrupts import each_interrupt, ends
 from tests.support.ranks import Pool, Rank

@@ -15,7 +15,7 @@ from runtime.tests.ranks.optimizer_work import loss_of, network, share, wrapped
 
 import aitne_train as hvd
 from aitne_train import context
-from aitne_train import left_calls as marking
+from aitne_train import interrupted_calls as marking
 from aitne_train.errors import HorovodInternalError
 from tests.support import realtime
 from tests.support.ranks import Pool, Rank

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from aitne_train.control import Control
+from aitne_train.control_connection import connect_ranks
 from aitne_train.errors import HorovodInternalError
+from aitne_train.launcher.rank_topology import RankTopology
 from aitne_train.launcher.rendezvous import TIMEOUT, RendezvousClient
-from aitne_train.launcher.server import RendezvousServer
-from aitne_train.launcher.world import RankTopology
-from aitne_train.meeting import connect_ranks
+from aitne_train.launcher.rendezvous_server import RendezvousServer
 
 
 @pytest.fixture

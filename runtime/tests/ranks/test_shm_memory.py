@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from aitne_train.launcher.rendezvous import RendezvousClient
-from aitne_train.launcher.server import RendezvousServer
-from aitne_train.transport import _shm_meeting as meeting
+from aitne_train.launcher.rendezvous_server import RendezvousServer
 from aitne_train.transport import _shm_memory as memories
+from aitne_train.transport import _shm_rendezvous as meeting
 from aitne_train.transport.base import Group, TransportError
 
 

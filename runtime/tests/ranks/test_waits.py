@@ -11,7 +11,7 @@ from runtime.tests.ranks import engine_work as work
 from runtime.tests.ranks.optimizer_work import loss_of, network, share, started, wrapped
 
 import aitne_train as hvd
-from aitne_train.engine import BLOCKED_S, CollectiveEngine
+from aitne_train.collective_engine import BLOCKED_S, CollectiveEngine
 from tests.support import realtime
 from tests.support.ranks import Pool, Rank
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aitne.bootstrap.topology_files import read_topology
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import NodeTopology, parse_cpu_list
+from aitne_train.topology.node_topology import NodeTopology, parse_cpu_list
 from tests.support.topologies import ASSETS
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from aitne.bootstrap.topology_files import TOPOLOGIES, read_topology
 from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import weigh_link
+from aitne_train.topology.node_topology import weigh_link
 from tests.support.topologies import ASSETS, sysfs
 
 FILES = sorted(

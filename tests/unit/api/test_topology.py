@@ -11,7 +11,7 @@ from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.job import JobChanges
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
 from aitne.core.models.user import Role
-from aitne_train.topology.node import Device, NodeTopology, NumaNode
+from aitne_train.topology.node_topology import Device, NodeTopology, NumaNode
 from aitne_train.topology.parts import TopologyPart
 from aitne_train.topology.record import part_to_record
 from aitne_train.topology.slurm import parse_shown_topology

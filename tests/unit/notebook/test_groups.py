@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from aitne.notebook.session_ranks import SessionRanks
-from aitne_train.notebook import connection
-from aitne_train.notebook.groups import RanksError
+from aitne_train.notebook import connection_files
+from aitne_train.notebook.rank_groups import RanksError
 from tests.support.fake_api import JOB_ID, Answer, FakeApi, event, job, page, problem, serve, sse
 
 SESSION = "11111111-0000-4000-8000-000000000001"
@@ -72,12 +72,14 @@ def test_wait_survives_a_restart_of_the_platform_and_says_so_once(
     ranks: SessionRanks, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    folder = connection.locate_groups_folder() / JOB_ID
+    folder = connection_files.locate_groups_folder() / JOB_ID
     away = problem(500, "unavailable", "The platform does not answer.")
 
     def started(_: object) -> Answer:
-        connection.create_folder(folder)
-        connection.write_status(folder, connection.Status(JOB_ID, SESSION, "ready", 2, 2))
+        connection_files.create_folder(folder)
+        connection_files.write_status(
+            folder, connection_files.Status(JOB_ID, SESSION, "ready", 2, 2)
+        )
         return away
 
     api.on("GET", f"/jobs/{JOB_ID}", job("QUEUED", message="Waits for 2 CPUs."), away, started)

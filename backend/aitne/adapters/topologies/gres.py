@@ -18,7 +18,7 @@ from aitne.adapters.topologies._bounded_files import read_bounded_text
 from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.hostlist import expand_hostlist, split_outside_brackets
-from aitne_train.topology.node import Device, NodeTopology, NumaNode, parse_cpu_list
+from aitne_train.topology.node_topology import Device, NodeTopology, NumaNode, parse_cpu_list
 from aitne_train.topology.parts import TopologyPart
 from aitne_train.topology.slurm import Names, parse_conf_line, split_conf_lines
 from aitne_train.topology.tree import SourceLine

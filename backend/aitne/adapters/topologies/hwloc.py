@@ -17,7 +17,7 @@ from typing_extensions import override
 from aitne.adapters.topologies._bounded_files import read_bounded_text
 from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import MAX_CPUS, Device, NodeTopology, NumaNode
+from aitne_train.topology.node_topology import MAX_CPUS, Device, NodeTopology, NumaNode
 from aitne_train.topology.parts import TopologyPart
 from aitne_train.topology.pci import PciDevice, find_links
 

@@ -15,8 +15,8 @@ from aitne.cli.shared_options import DataDir, Json, Url
 from aitne.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from aitne_train.topology.order import RankOrder
     from aitne_train.topology.parts import Topology
+    from aitne_train.topology.rank_order import RankOrder
 
 Files = Annotated[
     list[str],
@@ -169,7 +169,7 @@ def topology_order(
     from aitne.core.placement.mesh import parse_mesh
     from aitne_train.topology.errors import TopologyError
     from aitne_train.topology.hostlist import compress_hostlist, expand_hostlist
-    from aitne_train.topology.order import order_ranks
+    from aitne_train.topology.rank_order import order_ranks
 
     topology = _read_topology(file)
     if topology.tree is None:

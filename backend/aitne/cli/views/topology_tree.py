@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from aitne_train.topology.hostlist import compress_hostlist
-from aitne_train.topology.node import NodeTopology
+from aitne_train.topology.node_topology import NodeTopology
 from aitne_train.topology.parts import Topology
 from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
 

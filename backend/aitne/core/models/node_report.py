@@ -10,7 +10,7 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 
 from aitne.core.models.base import Frozen
-from aitne_train.topology.node import parse_cpu_list
+from aitne_train.topology.node_topology import parse_cpu_list
 
 MOST_GPUS, MOST_NICS = 64, 256
 _MOST_LINKS = 2 * MOST_GPUS * (MOST_GPUS + MOST_NICS)

@@ -1,7 +1,7 @@
 """Profile of the collectives of a job's ranks. Their program wrote it, so its content is not
 trusted.
 
-``aitne_train/report.py`` describes the document. Unknown fields are ignored, and one invalid value
+``aitne_train/profile_document.py`` describes the document. Unknown fields are ignored, and one invalid value
 invalidates the whole document.
 """
 

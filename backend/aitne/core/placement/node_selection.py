@@ -15,7 +15,7 @@ from aitne_train.topology.network import (
     find_path_below_all,
     find_path_in_fabric,
 )
-from aitne_train.topology.order import RankOrder, order_ranks
+from aitne_train.topology.rank_order import RankOrder, order_ranks
 from aitne_train.topology.tree import TopologyTree
 
 UPLINK = 1.0

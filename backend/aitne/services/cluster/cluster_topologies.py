@@ -23,7 +23,7 @@ from aitne.services.cluster.cluster import ClusterService
 from aitne.services.platform.ttl_cache import TtlCache
 from aitne.store import Store
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.node import NodeTopology, format_cpu_list, merge_node
+from aitne_train.topology.node_topology import NodeTopology, format_cpu_list, merge_node
 from aitne_train.topology.parts import Topology, TopologyPart
 from aitne_train.topology.record import part_from_record
 from aitne_train.topology.slurm import format_conf

@@ -18,7 +18,7 @@ from aitne.core.models.node_report import ReportedNode
 from aitne.core.settings import TopologySettings
 from aitne.services.cluster.cluster_topologies import PYTHON_CONFIRMED, ClusterTopologies
 from aitne.store.topologies import TopologyStore
-from aitne_train.topology.node import weigh_link
+from aitne_train.topology.node_topology import weigh_link
 
 log = logging.getLogger(__name__)
 

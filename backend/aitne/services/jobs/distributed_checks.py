@@ -15,7 +15,7 @@ import aitne_train
 from aitne.core.errors import FieldProblem
 from aitne.core.models.job import DistributedSpec
 from aitne.core.models.resources import Resources
-from aitne_train.launcher.transports import ONE_NODE
+from aitne_train.launcher.transport_requirements import ONE_NODE
 
 TRANSPORT_OF = {"auto": "auto", "gloo": "torch_pg", "nccl": "torch_pg"}
 """Values of ``backend`` that are not names of transports, with the transport of each: ``auto`` lets

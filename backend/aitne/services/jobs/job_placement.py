@@ -22,7 +22,7 @@ from aitne.store import Store
 from aitne.store.snapshots import DocumentKind
 from aitne_train.topology import mesh as meshes
 from aitne_train.topology.network import Cost, Network
-from aitne_train.topology.order import build_ring, order_ranks
+from aitne_train.topology.rank_order import build_ring, order_ranks
 from aitne_train.topology.tree import TopologyTree
 
 MOST_IMPROVED = 512

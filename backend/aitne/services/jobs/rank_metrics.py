@@ -27,7 +27,7 @@ MOST_ALTOGETHER = 20_000
 MOST_RANKS = 1_024
 BEHIND_SHARE = 0.05
 """Fraction of a step by which a rank must compute longer than the others to count as a straggler,
-as in ``aitne_train/report.py``."""
+as in ``aitne_train/profile_document.py``."""
 
 
 class NodePoint(Frozen):

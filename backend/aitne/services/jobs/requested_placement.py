@@ -35,7 +35,7 @@ from aitne.core.placement.node_selection import (
 from aitne.core.ports.scheduler import SchedulerCapabilities
 from aitne.core.units import format_duration
 from aitne_train.topology.hostlist import compress_hostlist, make_natural_key
-from aitne_train.topology.order import RankOrder, order_ranks
+from aitne_train.topology.rank_order import RankOrder, order_ranks
 from aitne_train.topology.tree import TopologyTree
 
 PREFER_WAIT_S = 300

@@ -40,7 +40,7 @@ from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.users.isolation_warnings import list_isolation_warnings
 from aitne.store import Store
 from aitne_train.topology.hostlist import compress_hostlist
-from aitne_train.topology.order import MOST_NAMED
+from aitne_train.topology.rank_order import MOST_NAMED
 
 SLOW_DATABASE_S = 1.0
 LONG_WAIT_S = 60.0

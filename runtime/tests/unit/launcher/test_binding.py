@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from aitne_train.launcher.binding import plan_bindings, sort_by_core
-from aitne_train.topology.node import Device, NodeTopology, NumaNode
+from aitne_train.topology.node_topology import Device, NodeTopology, NumaNode
 
 TWO_NUMA_NODES = NodeTopology(
     None,

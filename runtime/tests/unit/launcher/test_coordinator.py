@@ -5,7 +5,11 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from aitne_train.launcher.coordinator import LaunchCoordinator, describe_exit, extract_traceback
+from aitne_train.launcher.launch_coordinator import (
+    LaunchCoordinator,
+    describe_exit,
+    extract_traceback,
+)
 
 
 class Run:

@@ -12,7 +12,7 @@ import pytest
 
 import aitne_train.launcher
 from aitne_train.choice import choose_transport
-from aitne_train.launcher import horovod
+from aitne_train.launcher import horovod_import
 from aitne_train.launcher.main import main
 from aitne_train.transport.base import TransportError
 
@@ -44,8 +44,8 @@ def python(
     code: str, *options: str, path: str = "", **environ: str
 ) -> subprocess.CompletedProcess[str]:
     """Run code in a process with the variables of a rank."""
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": path, **environ, horovod.VARIABLE: ""}
-    env |= horovod.build_variables(env) | environ
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": path, **environ, horovod_import.VARIABLE: ""}
+    env |= horovod_import.build_variables(env) | environ
     argv = [sys.executable, *options, "-c", code]
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
 
@@ -100,12 +100,12 @@ def test_other_frameworks_of_horovod_are_named_as_missing() -> None:
 
 
 def test_import_path_of_the_user_is_kept_and_ours_is_added_once() -> None:
-    assert horovod.build_variables({"PYTHONPATH": "/mine"}) == {}
-    first = horovod.build_variables({"PYTHONPATH": "/mine", horovod.VARIABLE: ""})
-    assert first == {"PYTHONPATH": f"{PATH}:/mine", horovod.VARIABLE: BACKEND}
+    assert horovod_import.build_variables({"PYTHONPATH": "/mine"}) == {}
+    first = horovod_import.build_variables({"PYTHONPATH": "/mine", horovod_import.VARIABLE: ""})
+    assert first == {"PYTHONPATH": f"{PATH}:/mine", horovod_import.VARIABLE: BACKEND}
     # As where the platform's launcher starts a program that calls aitne-run --horovod.
     assert (
-        horovod.build_variables(
+        horovod_import.build_variables(
             {**first, "PYTHONPATH": f"/other/horovod_path:{first['PYTHONPATH']}"}
         )
         == first
@@ -121,6 +121,6 @@ def test_transport_of_the_real_horovod_is_refused(
     monkeypatch.setattr(os, "environ", {**os.environ, "AITNE_TRANSPORT": "horovod"})
     assert main(["--horovod", "-np", "1", "true"]) == 1
     # A program that chooses it itself.
-    monkeypatch.setattr(os, "environ", {**os.environ, horovod.VARIABLE: BACKEND})
+    monkeypatch.setattr(os, "environ", {**os.environ, horovod_import.VARIABLE: BACKEND})
     with pytest.raises(TransportError, match="omit --horovod"):
         choose_transport([0, 0], "cpu", "horovod")

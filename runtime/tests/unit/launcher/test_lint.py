@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne_train.launcher.lint import (
+from aitne_train.launcher.environment_checks import (
     SHM_BYTES_PER_RANK,
     NodeFacts,
     check_hidden_peers,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aitne_train.launcher.hosts import Host
-from aitne_train.launcher.run import LaunchSettings, build_mpi_command
+from aitne_train.launcher.launcher import LaunchSettings, build_mpi_command
 
 HINT = "set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
 

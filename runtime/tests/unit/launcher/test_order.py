@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne_train.launcher import order, scheduler
+from aitne_train.launcher import host_order, slurm_queries
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.launcher.hosts import Host
 from aitne_train.topology.hostlist import expand_hostlist
@@ -21,19 +21,19 @@ ENVIRON = {"AITNE_TOPOLOGY": CONF}
 
 
 def test_hosts_are_ordered_by_the_topology(capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = order.order_hosts(GIVEN, "auto", ENVIRON)
+    chosen = host_order.order_hosts(GIVEN, "auto", ENVIRON)
     assert [host.name for host in chosen] == [
         *("gpu00", "gpu04", "gpu01", "gpu05"),
         *("gpu02", "gpu06", "gpu03", "gpu07"),
     ]
     assert capsys.readouterr().err == "aitne: rank order: 8 -> 4 crossings, busiest uplink 2 -> 1\n"
-    assert order.order_hosts(chosen, "auto", ENVIRON) == chosen
+    assert host_order.order_hosts(chosen, "auto", ENVIRON) == chosen
     assert "already the best one" in capsys.readouterr().err
 
 
 def test_hosts_may_have_a_domain_and_different_numbers_of_ranks() -> None:
     given = [Host(f"{host.name}.example.org", number) for number, host in enumerate(GIVEN, 1)]
-    chosen = order.order_hosts(given, "auto", ENVIRON)
+    chosen = host_order.order_hosts(given, "auto", ENVIRON)
     assert [(host.name, host.ranks) for host in chosen[:3]] == [
         ("gpu00.example.org", 1),
         ("gpu04.example.org", 5),
@@ -46,7 +46,7 @@ def test_topology_may_have_names_with_a_domain(tmp_path: Path) -> None:
     nodes = [",".join(f"n{number}.hpc.example.org" for number in each) for each in ((0, 2), (1, 3))]
     path.write_text(f"SwitchName=a Nodes={nodes[0]}\nSwitchName=b Nodes={nodes[1]}\n")
     given = [Host(f"n{number}", 1) for number in range(4)]
-    chosen = order.order_hosts(given, "auto", {"AITNE_TOPOLOGY": str(path)})
+    chosen = host_order.order_hosts(given, "auto", {"AITNE_TOPOLOGY": str(path)})
     assert [host.name for host in chosen] == ["n0", "n2", "n1", "n3"]
 
 
@@ -59,7 +59,7 @@ def test_hosts_of_two_fabrics_are_ordered_and_reported(
         "SwitchName=eth Nodes=n[2,5]\n"
     )
     given = [Host(f"n{number}", 1) for number in range(6)]
-    chosen = order.order_hosts(given, "auto", {"AITNE_TOPOLOGY": str(path)})
+    chosen = host_order.order_hosts(given, "auto", {"AITNE_TOPOLOGY": str(path)})
     assert [host.name for host in chosen] == ["n0", "n3", "n1", "n4", "n2", "n5"]
     assert capsys.readouterr().err == (
         "aitne: rank order: 6 -> 3 crossings, busiest uplink 2 -> 1; no switch connects core, eth\n"
@@ -78,7 +78,7 @@ def test_hosts_of_two_fabrics_are_ordered_and_reported(
 def test_order_is_kept_without_a_word(
     hosts: list[Host], choice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert order.order_hosts(hosts, choice, ENVIRON) == hosts
+    assert host_order.order_hosts(hosts, choice, ENVIRON) == hosts
     assert capsys.readouterr().err == ""
 
 
@@ -89,11 +89,11 @@ def test_order_of_the_jobs_host_file_is_taken_without_a_word(
     names = [host.name for host in GIVEN[::-1]]
     path.write_text("".join(f"{name} slots=2\n" for name in names))
     environ = {**ENVIRON, "AITNE_HOSTFILE": str(path)}
-    assert [host.name for host in order.order_hosts(GIVEN, "auto", environ)] == names
+    assert [host.name for host in host_order.order_hosts(GIVEN, "auto", environ)] == names
     assert capsys.readouterr().err == ""
-    assert order.order_hosts(GIVEN, "given", environ) == GIVEN
+    assert host_order.order_hosts(GIVEN, "given", environ) == GIVEN
     # One of other hosts belongs to something else.
-    assert [host.name for host in order.order_hosts(GIVEN[:6], "auto", environ)][:2] == [
+    assert [host.name for host in host_order.order_hosts(GIVEN[:6], "auto", environ)][:2] == [
         "gpu00",
         "gpu04",
     ]
@@ -102,13 +102,13 @@ def test_order_of_the_jobs_host_file_is_taken_without_a_word(
 def test_first_host_of_a_session_remains_the_first(tmp_path: Path) -> None:
     path = tmp_path / "order.txt"
     path.write_text("c\na\nb\nd\n")
-    chosen = order.decide_order(list("abcd"), f"file:{path}", {}, first="a")
+    chosen = host_order.decide_order(list("abcd"), f"file:{path}", {}, first="a")
     assert chosen.names == list("abdc")
     names = [host.name for host in GIVEN]
-    mesh = order.decide_order(names, "auto", ENVIRON, mesh=(2, 4), first="gpu00")
+    mesh = host_order.decide_order(names, "auto", ENVIRON, mesh=(2, 4), first="gpu00")
     assert mesh.names[0] == "gpu00"
     with pytest.raises(LaunchError, match="the mesh 3 has 3 ranks"):
-        order.decide_order(names, "auto", ENVIRON, mesh=(3,))
+        host_order.decide_order(names, "auto", ENVIRON, mesh=(3,))
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 
 def test_order_in_a_slurm_job_is_that_of_its_cluster(scontrol: Callable[[str], None]) -> None:
     scontrol(f"cat {ASSETS / 'slurm' / 'tree-22.05.txt'}")
-    chosen = order.order_hosts(GIVEN, "auto", {"SLURM_JOB_ID": "7"})
+    chosen = host_order.order_hosts(GIVEN, "auto", {"SLURM_JOB_ID": "7"})
     assert [host.name for host in chosen[:2]] == ["gpu00", "gpu04"]
 
 
@@ -145,11 +145,13 @@ def test_order_in_a_slurm_job_is_that_of_its_partitions_topology(
         "*) echo slurm_load_topo error: Unable to contact >&2;;\n"
         "esac"
     )
-    chosen = order.order_hosts(GIVEN, "auto", {"SLURM_JOB_ID": "7", "SLURM_JOB_PARTITION": "gpu"})
+    chosen = host_order.order_hosts(
+        GIVEN, "auto", {"SLURM_JOB_ID": "7", "SLURM_JOB_PARTITION": "gpu"}
+    )
     assert [host.name for host in chosen[:2]] == ["gpu00", "gpu04"]
     capsys.readouterr()
     other = {"SLURM_JOB_ID": "7", "SLURM_JOB_PARTITION": "cpu"}
-    assert order.order_hosts(GIVEN, "auto", other) == GIVEN
+    assert host_order.order_hosts(GIVEN, "auto", other) == GIVEN
     assert "Unable to contact" in capsys.readouterr().err
 
 
@@ -157,7 +159,7 @@ def test_order_is_given_if_slurm_does_not_answer(
     scontrol: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     scontrol("echo scontrol: fatal: Unable to contact; exit 1")
-    assert order.order_hosts(GIVEN, "auto", {"SLURM_JOB_ID": "7"}) == GIVEN
+    assert host_order.order_hosts(GIVEN, "auto", {"SLURM_JOB_ID": "7"}) == GIVEN
     assert "Unable to contact" in capsys.readouterr().err
 
 
@@ -174,20 +176,20 @@ def test_order_is_that_of_the_file_that_slurm_reads(
     (tmp_path / "slurm.conf").write_text("ClusterName=c\n")
     (tmp_path / "topology.conf").write_text("SwitchName=all Nodes=gpu[00-07]\n")
     environ = {"SLURM_CONF": str(tmp_path / "slurm.conf")}
-    assert order.order_hosts(GIVEN, "auto", environ) == GIVEN
+    assert host_order.order_hosts(GIVEN, "auto", environ) == GIVEN
     (tmp_path / "topology.yaml").write_text(INTERLEAVED_YAML)
-    chosen = [host.name for host in order.order_hosts(GIVEN, "auto", environ)]
+    chosen = [host.name for host in host_order.order_hosts(GIVEN, "auto", environ)]
     assert chosen == [*(f"gpu0{number}" for number in (0, 2, 4, 6, 1, 3, 5, 7))]
     named = {"AITNE_TOPOLOGY": str(tmp_path / "topology.yaml")}
-    assert [host.name for host in order.order_hosts(GIVEN, "auto", named)] == chosen
+    assert [host.name for host in host_order.order_hosts(GIVEN, "auto", named)] == chosen
     capsys.readouterr()
     # A flat topology has no order, and what cannot be read is named.
     (tmp_path / "topology.yaml").write_text("- topology: all\n  flat: true\n")
-    assert order.order_hosts(GIVEN, "auto", environ) == GIVEN
-    assert order.order_hosts(GIVEN, "auto", named) == GIVEN
+    assert host_order.order_hosts(GIVEN, "auto", environ) == GIVEN
+    assert host_order.order_hosts(GIVEN, "auto", named) == GIVEN
     assert capsys.readouterr().err == ""
     (tmp_path / "topology.yaml").write_text("- topology: *all\n")
-    assert order.order_hosts(GIVEN, "auto", environ) == GIVEN
+    assert host_order.order_hosts(GIVEN, "auto", environ) == GIVEN
     assert f"{tmp_path}/topology.yaml, line 1: it has an alias" in capsys.readouterr().err
 
 
@@ -215,43 +217,45 @@ def test_order_is_the_same_by_either_file_of_slurm(
         node for _, kind, names in switches if kind == "Nodes" for node in expand_hostlist(names)
     )
     given = [Host(node, 8) for node in nodes]
-    chosen = order.order_hosts(given, "auto", {"AITNE_TOPOLOGY": str(path)})
+    chosen = host_order.order_hosts(given, "auto", {"AITNE_TOPOLOGY": str(path)})
     assert capsys.readouterr().err == f"aitne: rank order: {result}\n"
-    assert order.order_hosts(given, "auto", {"AITNE_TOPOLOGY": str(conf)}) == chosen
+    assert host_order.order_hosts(given, "auto", {"AITNE_TOPOLOGY": str(conf)}) == chosen
 
 
 def test_configuration_of_slurm_is_found_where_slurm_finds_it(tmp_path: Path) -> None:
     """On nodes that get it from slurmctld it is in another folder."""
     folders = [str(tmp_path / name) for name in ("etc", "run")]
-    assert scheduler.find_topology_file({}, folders) is None
+    assert slurm_queries.find_topology_file({}, folders) is None
     for folder in folders:
         Path(folder).mkdir()
     (tmp_path / "run" / "slurm.conf").write_text("")
     (tmp_path / "run" / "topology.conf").write_text("")
-    assert scheduler.find_topology_file({}, folders) == str(tmp_path / "run" / "topology.conf")
+    assert slurm_queries.find_topology_file({}, folders) == str(tmp_path / "run" / "topology.conf")
     (tmp_path / "run" / "topology.yaml").write_text("")
-    assert scheduler.find_topology_file({}, folders) == str(tmp_path / "run" / "topology.yaml")
+    assert slurm_queries.find_topology_file({}, folders) == str(tmp_path / "run" / "topology.yaml")
     (tmp_path / "etc" / "slurm.conf").write_text("")
-    assert scheduler.find_topology_file({}, folders) is None
+    assert slurm_queries.find_topology_file({}, folders) is None
     (tmp_path / "etc" / "topology.conf").write_text("")
-    assert scheduler.find_topology_file({}, folders) == str(tmp_path / "etc" / "topology.conf")
+    assert slurm_queries.find_topology_file({}, folders) == str(tmp_path / "etc" / "topology.conf")
     named = {"SLURM_CONF": str(tmp_path / "run" / "slurm.conf")}
-    assert scheduler.find_topology_file(named, folders) == str(tmp_path / "run" / "topology.yaml")
+    assert slurm_queries.find_topology_file(named, folders) == str(
+        tmp_path / "run" / "topology.yaml"
+    )
 
 
 def test_wrong_topology_in_the_variable_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "topology.conf"
     path.write_text("SwitchName=a Nodes=gpu[00-07]\nSwitchName=b Switches=c\n")
     with pytest.raises(LaunchError, match=f"{path}, line 2: .* named by AITNE_TOPOLOGY"):
-        order.order_hosts(GIVEN, "auto", {"AITNE_TOPOLOGY": str(path)})
+        host_order.order_hosts(GIVEN, "auto", {"AITNE_TOPOLOGY": str(path)})
     with pytest.raises(LaunchError, match="missing cannot be read"):
-        order.order_hosts(GIVEN, "auto", {"AITNE_TOPOLOGY": str(tmp_path / "missing")})
+        host_order.order_hosts(GIVEN, "auto", {"AITNE_TOPOLOGY": str(tmp_path / "missing")})
 
 
 def test_order_of_a_file_is_used(tmp_path: Path) -> None:
     path = tmp_path / "order.txt"
     path.write_text("# mine\ngpu02\n\ngpu00\ngpu01 # last\n")
-    chosen = order.order_hosts(GIVEN[:3], f"file:{path}", {})
+    chosen = host_order.order_hosts(GIVEN[:3], f"file:{path}", {})
     assert [host.name for host in chosen] == ["gpu02", "gpu00", "gpu01"]
 
 
@@ -269,4 +273,4 @@ def test_wrong_file_with_an_order_is_refused(tmp_path: Path, text: str, problem:
     path = tmp_path / "order.txt"
     path.write_text(text)
     with pytest.raises(LaunchError, match=problem):
-        order.order_hosts(GIVEN[:3], f"file:{path}", {})
+        host_order.order_hosts(GIVEN[:3], f"file:{path}", {})

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from aitne_train.launcher import rendezvous, wire
+from aitne_train.launcher import frames, rendezvous
 from aitne_train.launcher.addresses import build_interface_variables, own_addresses, split
 from aitne_train.launcher.errors import LaunchError
+from aitne_train.launcher.rank_topology import RankTopology
 from aitne_train.launcher.rendezvous import RendezvousClient
-from aitne_train.launcher.server import RendezvousServer
-from aitne_train.launcher.world import RankTopology
+from aitne_train.launcher.rendezvous_server import RendezvousServer
 from tests.support.ports import reserve_ports
 from tests.support.waiting import eventually
 
@@ -125,18 +125,18 @@ def test_a_line_carries_frames_both_ways_and_its_end() -> None:
     )
     client = RendezvousClient([f"127.0.0.1:{server.port}"], "secret")
     line = client.open_line("node")
-    line.sendall(wire.encode_frame(b"hello"))
+    line.sendall(frames.encode_frame(b"hello"))
     server.send("node", b"answer")
-    assert wire.receive_frame(line) == b"answer"
+    assert frames.receive_frame(line) == b"answer"
     eventually("it is heard", lambda: heard == [("node", b"hello")])
     line.close()
     eventually("the end is heard", lambda: heard[-1] == ("node", None))
     other = client.open_line("other")
     server.send("other", b"last")
     server.close()
-    assert wire.receive_frame(other) == b"last"
+    assert frames.receive_frame(other) == b"last"
     with pytest.raises(ConnectionError):
-        wire.receive_frame(other)
+        frames.receive_frame(other)
     other.close()
 
 

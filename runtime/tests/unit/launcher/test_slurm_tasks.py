@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aitne_train.launcher import slurm_tasks
-from aitne_train.launcher.world import detect_topology, lay_out_ranks
+from aitne_train.launcher.rank_topology import detect_topology, lay_out_ranks
 
 AGENT = {
     "PATH": "/bin",

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from aitne_train.launcher.spawn import NotStarted
+from aitne_train.launcher.rank_processes import NotStarted
 
 
 @pytest.mark.parametrize(

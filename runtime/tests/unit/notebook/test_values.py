@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aitne_train.notebook.values import Encoder, ValueTransferError, decode_value
+from aitne_train.notebook.value_encoding import Encoder, ValueTransferError, decode_value
 from tests.support.requirements import need_package
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import aitne_train as hvd
-from aitne_train._submit import make_dense
+from aitne_train._submission import make_dense
 from aitne_train.elastic import HostUpdateResult, ObjectState, run_fn
 from aitne_train.functions import _pickle_sealed, _unpickle_sealed
 
@@ -62,7 +62,7 @@ def test_api_needs_torch_and_numpy_only() -> None:
 
 
 def test_import_alone_and_launcher_load_no_torch() -> None:
-    use = "import aitne_train.launcher.main, aitne_train.topology.order; from aitne_train import commands"
+    use = "import aitne_train.launcher.main, aitne_train.topology.rank_order; from aitne_train import commands"
     assert not {"torch", "numpy", "aitne"} & imported(use)
 
 

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne_train.exchange._lanes import BucketFill, choose_strides
-from aitne_train.exchange._plan import PlannedGradient, group_gradients, plan_buckets
+from aitne_train.exchange._bucket_fill import BucketFill, choose_strides
+from aitne_train.exchange._bucket_plan import PlannedGradient, group_gradients, plan_buckets
 
 MIB = 1 << 20
 

@@ -11,8 +11,8 @@ from aitne_train.compress import COMPRESSORS
 from aitne_train.errors import HorovodInternalError
 from aitne_train.exchange.allreduce import AllReduce
 from aitne_train.exchange.base import Bucket, StrategySettings
-from aitne_train.recording import RecordRing
-from aitne_train.solo import SoloTransport
+from aitne_train.record_ring import RecordRing
+from aitne_train.solo_transport import SoloTransport
 
 NAMES = COMPRESSORS.names()
 SIZES = [1, 2, 3, 17, 1000, 4097]

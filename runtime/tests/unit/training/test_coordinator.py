@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne_train.coordinator import CollectiveCoordinator, RequestKey, Response
-from aitne_train.types import Kind, ReduceOp, RequestMetadata
-from aitne_train.wire import encode_response, is_common_to_ranks
+from aitne_train.collective_coordinator import CollectiveCoordinator, RequestKey, Response
+from aitne_train.collective_request import Kind, ReduceOp, RequestMetadata
+from aitne_train.request_encoding import encode_response, is_common_to_ranks
 
 
 def ask(

@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 import torch
 
+from aitne_train.collective_engine import CollectiveEngine
+from aitne_train.collective_request import Kind, Request
+from aitne_train.collective_summary import CollectiveSummary
 from aitne_train.control import Control
-from aitne_train.engine import CollectiveEngine
 from aitne_train.errors import HorovodInternalError
 from aitne_train.exchange._worker import Worker
 from aitne_train.execution import Execution
 from aitne_train.flag import Flag
+from aitne_train.joined_rank_proxy import JoinedRankProxy
 from aitne_train.preemption import Agreement
-from aitne_train.profiling import Profiler
-from aitne_train.recording import RecordRing, create_recorder
-from aitne_train.standin import JoinedRankProxy
-from aitne_train.summary import CollectiveSummary
+from aitne_train.profiler import Profiler
+from aitne_train.record_ring import RecordRing, create_recorder
 from aitne_train.timeline import Timeline
 from aitne_train.transport.base import TransportError
-from aitne_train.types import Kind, Request
 from tests.support.interrupts import Interrupted, each_interrupt, ends
 
 Calls = dict[str, Callable[[], object]]

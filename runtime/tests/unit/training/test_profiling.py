@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from aitne_train import profiling
+from aitne_train import profiler
 from aitne_train.profile import format_prometheus, format_table, load_profile, main
-from aitne_train.profiling import Profiler, find_profile_folder
-from aitne_train.recording import RecordRing
+from aitne_train.profiler import Profiler, find_profile_folder
+from aitne_train.record_ring import RecordRing
 from tests.support.waiting import eventually
 
 EXAMPLE = Path(__file__).parents[2] / "assets" / "profile.json"
@@ -70,15 +70,15 @@ def test_the_file_is_there_while_the_run_goes_on(tmp_path: Path) -> None:
         lambda: [row["records"] for row in load_profile(file)["ranks"]] == [3, 7],
     )
     assert load_profile(file)["final"] is False
-    for profiler in profilers:
-        profiler.close()
+    for each in profilers:
+        each.close()
 
 
 @pytest.mark.timeout(30)
 def test_rank_0_does_not_wait_for_a_rank_that_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(profiling, "LAST_WORDS_S", 3600.0)
+    monkeypatch.setattr(profiler, "LAST_WORDS_S", 3600.0)
     rings, profilers = run_of_two(tmp_path)
     work(rings[0], 2)
     profilers[0].record_lost_rank(1)
@@ -105,8 +105,8 @@ def test_a_folder_that_cannot_be_written_is_said_once(
     (tmp_path / "taken").write_text("a file")
     rings, profilers = run_of_two(tmp_path / "taken", interval_s=0.01)
     work(rings[0], 2)
-    for profiler in reversed(profilers):
-        profiler.close()
+    for each in reversed(profilers):
+        each.close()
     said = capsys.readouterr().err
     assert said.count("no profile is kept of this run") == 1
     assert str(tmp_path / "taken") in said
@@ -115,8 +115,8 @@ def test_a_folder_that_cannot_be_written_is_said_once(
 def test_threads_end_with_the_profile(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     _rings, profilers = run_of_two(tmp_path)
-    for profiler in reversed(profilers):
-        profiler.close()
+    for each in reversed(profilers):
+        each.close()
     assert set(threading.enumerate()) == before
 
 

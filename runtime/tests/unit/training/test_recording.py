@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from aitne_train.recording import NullRecorder, RecordRing, create_recorder
+from aitne_train.record_ring import NullRecorder, RecordRing, create_recorder
 
 
 def numbers(ring: RecordRing) -> list[int]:

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from aitne_train import reduction
-from aitne_train.solo import SoloTransport
+from aitne_train.collective_request import ReduceOp
+from aitne_train.solo_transport import SoloTransport
 from aitne_train.transport.base import Reduction
-from aitne_train.types import ReduceOp
 
 
 class Doubling(SoloTransport):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aitne_train.report import (
+from aitne_train.profile_document import (
     LIMIT_BYTES,
     MOST_POINTS,
     MOST_RANKS,

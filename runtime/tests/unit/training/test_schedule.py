@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from aitne_train.schedule import LARS, GradualWarmUp, linear_scaling, step_decay
+from aitne_train.large_batches import LARS, GradualWarmUp, linear_scaling, step_decay
 
 
 def _sgd(rate: float) -> torch.optim.Optimizer:

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne_train.recording import STEP, WAIT, Entry
-from aitne_train.summary import (
+from aitne_train.collective_summary import (
     EDGES,
     MIB,
     CollectiveSummary,
@@ -19,6 +18,7 @@ from aitne_train.summary import (
     get_row_bounds,
     measure_covered_time,
 )
+from aitne_train.record_ring import STEP, WAIT, Entry
 
 TRAINER = threading.main_thread().ident or 0
 WORKER = TRAINER + 1

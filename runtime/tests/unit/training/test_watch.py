@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from aitne_train.watch import (
+from aitne_train.stall_detection import (
     Heartbeat,
     StalledCollective,
     Suspicion,

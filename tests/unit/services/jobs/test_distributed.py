@@ -12,7 +12,7 @@ from aitne.core.models.job import DistributedSpec
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.services.jobs import distributed_checks
-from aitne_train.launcher.transports import ONE_NODE
+from aitne_train.launcher.transport_requirements import ONE_NODE
 
 
 def fields(resources: Resources, **spec: object) -> dict[str, str]:

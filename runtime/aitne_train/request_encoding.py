@@ -8,8 +8,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from aitne_train.coordinator import Response
-from aitne_train.types import Kind, RequestMetadata
+from aitne_train.collective_coordinator import Response
+from aitne_train.collective_request import Kind, RequestMetadata
 
 _CAPACITY = int(os.environ.get("HOROVOD_CACHE_CAPACITY", "1024"))
 """Maximum number of requests whose metadata is cached (``HOROVOD_CACHE_CAPACITY``). The metadata of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from aitne_train.launcher import hosts, scheduler
+from aitne_train.launcher import hosts, slurm_queries
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.launcher.output import print_message
+from aitne_train.launcher.output_relay import print_message
 from aitne_train.topology import plain_yaml, slurm, slurm_yaml
 from aitne_train.topology.errors import NoSwitchesError, TopologyError
-from aitne_train.topology.order import order_ranks
+from aitne_train.topology.rank_order import order_ranks
 from aitne_train.topology.tree import TopologyTree
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Collection, Mapping, Sequence
 
     from aitne_train.launcher.hosts import Host
-    from aitne_train.topology.order import RankOrder
+    from aitne_train.topology.rank_order import RankOrder
     from aitne_train.topology.tree import Switch
 
 TOPOLOGY = "AITNE_TOPOLOGY"
@@ -201,9 +201,9 @@ def _read_topology(environ: Mapping[str, str]) -> TopologyTree | None:
             raise LaunchError(f"{error} The file is named by {TOPOLOGY}") from error
     try:
         if "SLURM_JOB_ID" in environ:
-            switches = slurm.parse_shown_topology(scheduler.query_topology(environ))
+            switches = slurm.parse_shown_topology(slurm_queries.query_topology(environ))
             return TopologyTree(switches) if switches else None
-        path = scheduler.find_topology_file(environ)
+        path = slurm_queries.find_topology_file(environ)
         return None if path is None else TopologyTree(_read_topology_file(path))
     except NoSwitchesError:
         return None

@@ -25,9 +25,9 @@ from aitne_train.control import Control
 from aitne_train.errors import HorovodInternalError
 from aitne_train.launcher import ports
 from aitne_train.launcher.addresses import LOCAL, own_addresses, split
+from aitne_train.launcher.frames import enable_keepalive
+from aitne_train.launcher.rank_topology import RankTopology
 from aitne_train.launcher.rendezvous import TIMEOUT
-from aitne_train.launcher.wire import enable_keepalive
-from aitne_train.launcher.world import RankTopology
 from aitne_train.transport.base import Store
 
 _CONNECT_S = 120.0

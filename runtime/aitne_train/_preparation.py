@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from aitne_train._submit import (
+from aitne_train._submission import (
     PreparedCollective,
     check_reducible,
     copy_in_place,
@@ -17,9 +17,9 @@ from aitne_train._submit import (
     require_initialized,
     select_reduction,
 )
+from aitne_train.collective_request import Kind, ReduceOp
 from aitne_train.errors import HorovodInternalError
 from aitne_train.process_sets import ProcessSet
-from aitne_train.types import Kind, ReduceOp
 
 _SPLITS = frozenset((torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8))
 

@@ -9,17 +9,17 @@ import signal
 import sys
 import threading
 
-from aitne_train.launcher import horovod
+from aitne_train.launcher import horovod_import
+from aitne_train.launcher.cleanup_process import MARK, CleanupProcess
 from aitne_train.launcher.cpus import count_available_cpus
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.launcher.keeper import MARK, CleanupProcess
-from aitne_train.launcher.output import OutputRelay, RankStream
+from aitne_train.launcher.output_relay import OutputRelay, RankStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Callable, Mapping, Sequence
 
-    from aitne_train.launcher.world import RankTopology
+    from aitne_train.launcher.rank_topology import RankTopology
 
 _EVERY_SIGNAL = [number for number in range(1, 32) if number not in (9, 19)]
 _OF_OUTER_LAUNCHERS = (
@@ -232,7 +232,7 @@ def build_environment(
     base.setdefault("OMP_NUM_THREADS", str(count_threads_per_rank(local_size)))
     # A pipe makes Python hold prints back, and the last ones of a rank that is killed would be lost.
     base.setdefault("PYTHONUNBUFFERED", "1")
-    return {**base, **horovod.build_variables(base), MARK: run_id, **more}
+    return {**base, **horovod_import.build_variables(base), MARK: run_id, **more}
 
 
 def count_threads_per_rank(ranks: int) -> int:

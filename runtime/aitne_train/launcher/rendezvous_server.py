@@ -11,7 +11,7 @@ import struct
 import threading
 import time
 
-from aitne_train.launcher import ports, wire
+from aitne_train.launcher import frames, ports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -127,11 +127,11 @@ class RendezvousServer:
         except OSError:
             return  # it is closed already, or there are no more file descriptors
         sock.setblocking(False)
-        wire.enable_keepalive(sock)
+        frames.enable_keepalive(sock)
         peer = _Peer(sock)
         self._peers.add(peer)
         self._selector.register(sock, selectors.EVENT_READ, peer)
-        peer.out += wire.MAGIC + peer.nonce
+        peer.out += frames.MAGIC + peer.nonce
         self._send_queued(peer)
 
     def _serve_peer(self, peer: _Peer, events: int) -> None:
@@ -150,7 +150,7 @@ class RendezvousServer:
             return
         peer.received += part
         try:
-            while peer in self._peers and (payload := wire.cut_frame(peer.received)) is not None:
+            while peer in self._peers and (payload := frames.cut_frame(peer.received)) is not None:
                 self._handle_frame(peer, payload)
         except (ConnectionError, struct.error):
             self._close_peer(peer)
@@ -159,13 +159,15 @@ class RendezvousServer:
 
     def _handle_frame(self, peer: _Peer, payload: bytes) -> None:
         if not peer.known:
-            theirs, answer = payload[: wire.NONCE], payload[wire.NONCE :]
-            expected = wire.compute_proof(self._token, b"client", peer.nonce, theirs)
+            theirs, answer = payload[: frames.NONCE], payload[frames.NONCE :]
+            expected = frames.compute_proof(self._token, b"client", peer.nonce, theirs)
             if not hmac.compare_digest(answer, expected):
                 self._close_peer(peer)
                 return
             peer.known = True
-            self._queue_frame(peer, wire.compute_proof(self._token, b"server", peer.nonce, theirs))
+            self._queue_frame(
+                peer, frames.compute_proof(self._token, b"server", peer.nonce, theirs)
+            )
         elif peer.line is not None:
             self._heard(peer.line, payload)
         else:
@@ -210,7 +212,7 @@ class RendezvousServer:
                 self._queue_frame(peer, NO)
 
     def _queue_frame(self, peer: _Peer, payload: bytes) -> None:
-        peer.out += wire.encode_frame(payload)
+        peer.out += frames.encode_frame(payload)
         self._send_queued(peer)
 
     def _send_queued(self, peer: _Peer) -> None:
@@ -248,7 +250,7 @@ class _Peer:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.nonce = secrets.token_bytes(wire.NONCE)
+        self.nonce = secrets.token_bytes(frames.NONCE)
         self.known = False
         self.line: str | None = None
         self.received, self.out = bytearray(), bytearray()

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from aitne_train.launcher import addresses
-from aitne_train.notebook import connection, parallel
+from aitne_train.notebook import connection_files, ipyparallel_imports
 from aitne_train.notebook.group_state import GroupSettings, GroupState
 
 _PERIOD_MS = 500
@@ -61,19 +61,19 @@ def run_controller(settings: GroupSettings) -> None:
     try:
         _create_controller(settings, private, parent)
     finally:
-        connection.remove_folder(settings.folder)
+        connection_files.remove_folder(settings.folder)
         shutil.rmtree(private, ignore_errors=True)
 
 
 def _create_controller(settings: GroupSettings, private: Path, parent: int) -> None:
-    parallel.import_without_clusters()
+    ipyparallel_imports.import_without_clusters()
     from ipyparallel.controller import app as module
     from ipyparallel.controller.hub import Hub
     from jupyter_client.session import DELIM
     from tornado.ioloop import PeriodicCallback
     from traitlets.config import Config
 
-    from aitne_train.notebook import hearts
+    from aitne_train.notebook import heart_monitor
 
     class RankHub(Hub):
         """ipyparallel's hub, which forwards its events to the state of the group."""
@@ -122,7 +122,7 @@ def _create_controller(settings: GroupSettings, private: Path, parent: int) -> N
             if name == self.client_json_file:
                 self.hub.group.client = content
             else:
-                connection.write_file(settings.folder, connection.ENGINE, content)
+                connection_files.write_file(settings.folder, connection_files.ENGINE, content)
 
         def cleanup_connection_files(self) -> None:
             """Do nothing, because ``run_controller`` removes the folder with the files."""
@@ -134,7 +134,7 @@ def _create_controller(settings: GroupSettings, private: Path, parent: int) -> N
 
     module.Hub = RankHub
     module.IPController = Controller
-    hearts.install_heart_monitor(settings.size)
+    heart_monitor.install_heart_monitor(settings.size)
     address = find_own_address(os.environ)
     app = Controller.instance()
     # Not an argument, which every account of the node could read.

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aitne_train.notebook import connection
-from aitne_train.notebook.channel import MonitorChannel
+from aitne_train.notebook import connection_files
+from aitne_train.notebook.monitor_channel import MonitorChannel
 
 _LINE = 64 * 1024
 _START_S = 120.0
@@ -68,7 +68,9 @@ def run_monitor(folder: Path, node: int, engines: int) -> None:
             listener.bind(os.path.join(private, "monitor"))
             os.chmod(os.path.join(private, "monitor"), 0o600)
             listener.listen(engines)
-            connection.write_file(folder, f"node-{node}.json", {"socket": private + "/monitor"})
+            connection_files.write_file(
+                folder, f"node-{node}.json", {"socket": private + "/monitor"}
+            )
             found = _accept_engines(listener, engines, parent)
     finally:
         shutil.rmtree(private, ignore_errors=True)
@@ -88,7 +90,7 @@ def register_engine(folder: Path, node: int, report: Mapping[str, Any]) -> None:
         connection.ConnectionFilesError: the monitor has not started.
         OSError: the monitor has ended.
     """
-    where = connection.wait_for_file(folder, f"node-{node}.json", _START_S)
+    where = connection_files.wait_for_file(folder, f"node-{node}.json", _START_S)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.connect(where["socket"])
         line.sendall(json.dumps(report).encode() + b"\n")
@@ -143,7 +145,8 @@ class Monitor:
         self._engines = engines
         self._gpus = _Gpus()
         self._channel = MonitorChannel(
-            connection.wait_for_file(folder, connection.ENGINE, _START_S), f"monitor-{node}"
+            connection_files.wait_for_file(folder, connection_files.ENGINE, _START_S),
+            f"monitor-{node}",
         )
         name = find_node_name()
         self._channel.send(

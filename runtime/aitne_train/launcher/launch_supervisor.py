@@ -10,16 +10,16 @@ import socket
 import threading
 import time
 
-from aitne_train.launcher import wire
-from aitne_train.launcher.coordinator import LOST, LaunchCoordinator
-from aitne_train.launcher.output import print_message
-from aitne_train.launcher.server import RendezvousServer
+from aitne_train.launcher import frames
+from aitne_train.launcher.launch_coordinator import LOST, LaunchCoordinator
+from aitne_train.launcher.output_relay import print_message
+from aitne_train.launcher.rendezvous_server import RendezvousServer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from typing import Any
 
-    from aitne_train.launcher.node import LaunchNode
+    from aitne_train.launcher.launch_node import LaunchNode
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _ASKING = (signal.SIGINT,)
@@ -71,7 +71,7 @@ class LaunchSupervisor:
             self._events.put(("report", self.index, message))
             return
         try:
-            self.line.sendall(wire.encode_frame(json.dumps(message).encode()))
+            self.line.sendall(frames.encode_frame(json.dumps(message).encode()))
         except OSError:
             self._events.put(("order", None))
 
@@ -164,6 +164,6 @@ class LaunchSupervisor:
     def _read_orders(self, line: socket.socket) -> None:
         try:
             while True:
-                self._events.put(("order", json.loads(wire.receive_frame(line))))
+                self._events.put(("order", json.loads(frames.receive_frame(line))))
         except OSError:
             self._events.put(("order", None))

@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from aitne_train.recording import STEP, WAIT, Entry
+from aitne_train.record_ring import STEP, WAIT, Entry
 
 KIB, MIB = 1 << 10, 1 << 20
 EDGES = (128, KIB, 8 * KIB, 128 * KIB, MIB, 16 * MIB, 32 * MIB, 64 * MIB)

@@ -10,13 +10,13 @@ import signal
 import socket
 import time
 
-from aitne_train.launcher import rendezvous, slurm_tasks, spawn
+from aitne_train.launcher import rank_processes, rendezvous, slurm_tasks
 from aitne_train.launcher.addresses import build_interface_variables
-from aitne_train.launcher.coordinator import extract_traceback
-from aitne_train.launcher.keeper import CleanupProcess
-from aitne_train.launcher.output import print_message
+from aitne_train.launcher.cleanup_process import CleanupProcess
+from aitne_train.launcher.launch_coordinator import extract_traceback
+from aitne_train.launcher.output_relay import print_message
 from aitne_train.launcher.ports import HeldPort
-from aitne_train.launcher.world import lay_out_ranks
+from aitne_train.launcher.rank_topology import lay_out_ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -87,7 +87,7 @@ class LaunchNode:
         self._ended = on_ended
         self._prefix = prefix
         self._bind = bind
-        self._ranks: spawn.RankProcesses | None = None
+        self._ranks: rank_processes.RankProcesses | None = None
         self._left: set[int] = set()
         self._generation = 0
         self._kill_at: float | None = None
@@ -222,21 +222,21 @@ class LaunchNode:
         if not self._alone:
             environ = {**build_interface_variables(environ), **environ}
         environments = {
-            rank: spawn.build_environment(
+            rank: rank_processes.build_environment(
                 slurm_tasks.build_rank_environment(
                     environ, self._worlds[rank], self._index, self._layout
                 ),
                 self._run_id,
                 len(self._own),
                 {
-                    **spawn.build_rank_variables(self._worlds[rank], self._index),
+                    **rank_processes.build_rank_variables(self._worlds[rank], self._index),
                     **variables,
                     **(bound.variables if bound else {}),
                 },
             )
             for rank in self._own
         }
-        self._ranks = spawn.RankProcesses(
+        self._ranks = rank_processes.RankProcesses(
             self._keeper, lambda rank, code: self._ended(generation, rank, code)
         )
         if self._port is not None:
@@ -249,7 +249,7 @@ class LaunchNode:
                 cpus=[each.cpus for each in bound.ranks if each.cpus] if bound else (),
                 stdin_rank=0,
             )
-        except spawn.NotStarted as error:
+        except rank_processes.NotStarted as error:
             self._report_rank(self._own[0], error.code, [str(error)])
             self._left = set()
             self.clean_up()

@@ -19,11 +19,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from aitne_train.devices import QUEUED
+from aitne_train.collective_summary import CollectiveSummary
 from aitne_train.flag import Flag
-from aitne_train.recording import STEP, WAIT, Entry, RecordRing
-from aitne_train.report import History, build_document, compute_totals
-from aitne_train.summary import CollectiveSummary
+from aitne_train.gpu_events import QUEUED
+from aitne_train.profile_document import History, build_document, compute_totals
+from aitne_train.record_ring import STEP, WAIT, Entry, RecordRing
 
 PROFILE_FILE = "profile.json"
 TRACE_FILE = "profile.trace.json"

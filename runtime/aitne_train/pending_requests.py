@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from aitne_train.coordinator import RequestKey
-from aitne_train.devices import CompletionEvent, InputEvent
+from aitne_train.collective_coordinator import RequestKey
+from aitne_train.collective_request import Kind, Request, RequestMetadata
 from aitne_train.execution import ExecutableResponse, Execution
+from aitne_train.gpu_events import CompletionEvent, InputEvent
 from aitne_train.timeline import TIMELINE, name_execution
-from aitne_train.types import Kind, Request, RequestMetadata
 
 
 @dataclass(eq=False, slots=True)

@@ -17,17 +17,17 @@ from aitne_train.launcher import rendezvous
 from aitne_train.launcher.addresses import LOCAL, own_addresses
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.launcher.hosts import parse_number, parse_task_counts
-from aitne_train.launcher.output import OutputRelay, RankStream
-from aitne_train.launcher.run import Launcher, LaunchSettings, find_node_name
-from aitne_train.launcher.server import RendezvousServer
-from aitne_train.launcher.spawn import build_own_command
+from aitne_train.launcher.launcher import Launcher, LaunchSettings, find_node_name
+from aitne_train.launcher.output_relay import OutputRelay, RankStream
+from aitne_train.launcher.rank_processes import build_own_command
+from aitne_train.launcher.rendezvous_server import RendezvousServer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Mapping, Sequence
 
     from aitne_train.launcher.hosts import Host
-    from aitne_train.launcher.supervisor import LaunchSupervisor
+    from aitne_train.launcher.launch_supervisor import LaunchSupervisor
 
 _LAST_S = 10.0
 _SELF = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from aitne_train.notebook.groups import RankGroup
+from aitne_train.notebook.rank_groups import RankGroup
 
 HEADINGS = ("Rank", "Node", "GPU", "Memory", "GPU memory", "Busy", "Age")
 
@@ -102,7 +102,7 @@ class LiveTable:
             self._refresh(update=True)
 
     def _refresh(self, *, update: bool) -> None:
-        from aitne_train.notebook.link import RankAnswerError
+        from aitne_train.notebook.group_connection import RankAnswerError
 
         try:
             rows = self._group.link.ask_controller("ranks_request", {"memory": True})["ranks"]

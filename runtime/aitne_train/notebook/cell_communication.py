@@ -45,7 +45,7 @@ def _read_totals() -> tuple[float | None, Mapping[str, tuple[int, int, float]]]:
 
     The package is not imported for this, because the import is slow and needs torch.
     """
-    profiling = sys.modules.get("aitne_train.profiling")
+    profiling = sys.modules.get("aitne_train.profiler")
     found = None if profiling is None else profiling.total_by_operation()
     return (None, {}) if found is None else found
 

@@ -9,12 +9,17 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from aitne_train import wire
+from aitne_train import request_encoding
+from aitne_train.collective_coordinator import (
+    FUSION_THRESHOLD,
+    CollectiveCoordinator,
+    RequestKey,
+    Response,
+)
+from aitne_train.collective_request import RequestMetadata
 from aitne_train.control import Control
-from aitne_train.coordinator import FUSION_THRESHOLD, CollectiveCoordinator, RequestKey, Response
-from aitne_train.stall import StallInspector
+from aitne_train.stall_inspector import StallInspector
 from aitne_train.timeline import TIMELINE, name_negotiation
-from aitne_train.types import RequestMetadata
 
 Waits = tuple[str, str, float, tuple[int, ...]]
 """A request that some ranks have not submitted: name, kind, age in seconds, and those ranks."""
@@ -72,7 +77,7 @@ class RemoteCoordinatorClient:
 
     def __init__(self, control: Control) -> None:
         self._control = control
-        self._outbox = wire.RequestEncoder()
+        self._outbox = request_encoding.RequestEncoder()
 
     def listen(self) -> None:
         """Do nothing: only rank 0 receives messages from other ranks."""
@@ -136,7 +141,7 @@ class LocalCoordinatorClient:
         threshold = int(os.environ.get("HOROVOD_FUSION_THRESHOLD") or FUSION_THRESHOLD)
         self._coordinator = CollectiveCoordinator(control.size, threshold)
         self._stall = StallInspector(self._check_stall)
-        self._inbox = {rank: wire.RequestDecoder() for rank in range(1, control.size)}
+        self._inbox = {rank: request_encoding.RequestDecoder() for rank in range(1, control.size)}
         self._leaving = False
         self._drained: set[int] = set()
         self._steps_requested = False
@@ -213,14 +218,14 @@ class LocalCoordinatorClient:
         if TIMELINE.on:
             for key in response.keys:
                 TIMELINE.record_agreement(key.row)
-        if wire.is_common_to_ranks(response):
-            message = wire.encode_response(response.members[0], response)
+        if request_encoding.is_common_to_ranks(response):
+            message = request_encoding.encode_response(response.members[0], response)
             self._control.send_to_all((rank for rank in response.members if rank), "do", message)
             if 0 in response.members:
                 self._take_up(message)
             return
         for rank in response.members:
-            message = wire.encode_response(rank, response)
+            message = request_encoding.encode_response(rank, response)
             if rank == 0:
                 self._take_up(message)
             else:
@@ -271,7 +276,7 @@ class LocalCoordinatorClient:
         with self._lock:
             late = [wait for wait in self.list_pending() if wait[2] >= late_s]
         words = [
-            f"{name} waits for {wire.format_ranks(missing)} since {age:.0f} s"
+            f"{name} waits for {request_encoding.format_ranks(missing)} since {age:.0f} s"
             for name, _, age, missing in late
         ]
         if too_late_s and any(age >= too_late_s for _, _, age, _ in late):

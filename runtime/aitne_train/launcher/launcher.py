@@ -12,22 +12,22 @@ import socket
 import tempfile
 import time
 
-from aitne_train.launcher import horovod, hosts, rendezvous, scheduler, slurm_tasks
+from aitne_train.launcher import horovod_import, hosts, rendezvous, slurm_queries, slurm_tasks
 from aitne_train.launcher.addresses import LOCAL, build_interface_variables, own_addresses
-from aitne_train.launcher.coordinator import LaunchCoordinator
+from aitne_train.launcher.cleanup_process import CleanupProcess
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.launcher.keeper import CleanupProcess
-from aitne_train.launcher.node import LaunchNode
-from aitne_train.launcher.output import print_message
+from aitne_train.launcher.launch_coordinator import LaunchCoordinator
+from aitne_train.launcher.launch_node import LaunchNode
+from aitne_train.launcher.launch_supervisor import LaunchSupervisor
+from aitne_train.launcher.output_relay import print_message
 from aitne_train.launcher.ports import HeldPort
-from aitne_train.launcher.server import RendezvousServer
-from aitne_train.launcher.spawn import (
+from aitne_train.launcher.rank_processes import (
     NotStarted,
     build_own_command,
     build_rank_variables,
     count_threads_per_rank,
 )
-from aitne_train.launcher.supervisor import LaunchSupervisor
+from aitne_train.launcher.rendezvous_server import RendezvousServer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from typing import NoReturn
 
     from aitne_train.launcher.hosts import Host
-    from aitne_train.launcher.world import RankTopology
+    from aitne_train.launcher.rank_topology import RankTopology
 
 _LOOK_S = 0.02
 
@@ -288,11 +288,11 @@ def build_mpi_command(
         LaunchError: the command is not available.
     """
     size = sum(host.ranks for host in targets)
-    ours = ["--horovod"] if horovod.VARIABLE in os.environ else []
+    ours = ["--horovod"] if horovod_import.VARIABLE in os.environ else []
     inner = [*build_own_command(), *ours, "--", *settings.argv]
     several = len(targets) > 1
     if launcher == "srun":
-        kind = scheduler.choose_pmix(scheduler.query_mpi_plugins())
+        kind = slurm_queries.choose_pmix(slurm_queries.query_mpi_plugins())
         return ["srun", f"--ntasks={size}", f"--mpi={kind}", "--kill-on-bad-exit=1", *inner]
     if shutil.which("mpirun") is None:
         raise LaunchError(
@@ -321,7 +321,7 @@ def _may_run_as_root(environ: Mapping[str, str]) -> bool:
     """Return whether ``mpirun`` starts ranks as root: if it is not that of Open MPI, or two variables
     permit it."""
     permitted = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
-    return all(environ.get(name) == "1" for name in permitted) or not scheduler.is_open_mpi()
+    return all(environ.get(name) == "1" for name in permitted) or not slurm_queries.is_open_mpi()
 
 
 def replace_process(
@@ -342,7 +342,7 @@ def replace_process(
         environ = slurm_tasks.build_rank_environment(environ, world, node_number, ranks)
     program_environ = {
         **environ,
-        **horovod.build_variables(environ),
+        **horovod_import.build_variables(environ),
         **build_rank_variables(world, node_number),
         rendezvous.TIMEOUT: f"{timeout_s:g}",
     }

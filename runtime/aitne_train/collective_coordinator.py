@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from aitne_train.collective_request import Kind, ReduceOp, RequestMetadata, find_dtype
 from aitne_train.disagreement import describe_disagreement, describe_joined_refusal
-from aitne_train.types import Kind, ReduceOp, RequestMetadata, find_dtype
 
 FUSION_THRESHOLD = 64 << 20
 """Maximum total bytes of small allreduces that are executed as one (``HOROVOD_FUSION_THRESHOLD``).

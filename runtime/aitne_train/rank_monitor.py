@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aitne_train import profiling, stacks, timeline, watch
+from aitne_train import profiler, stacks, stall_detection, timeline
 from aitne_train.activity import MainThreadActivity, MainThreadObserver
 from aitne_train.flag import Flag
-from aitne_train.recording import RecordRing
+from aitne_train.record_ring import RecordRing
 
 if TYPE_CHECKING:
     from aitne_train.context import Context
@@ -51,9 +51,9 @@ def start_monitoring(context: Context) -> None:
     if world.rank == 0:
         context.on_close(timeline.stop_timeline)
     recorder = context.recorder
-    folder = profiling.find_profile_folder()
+    folder = profiler.find_profile_folder()
     if isinstance(recorder, RecordRing) and folder is not None:
-        profiler = profiling.Profiler(
+        rank_profiler = profiler.Profiler(
             recorder,
             world.rank,
             context.nodes,
@@ -61,10 +61,10 @@ def start_monitoring(context: Context) -> None:
             folder,
         )
         if world.rank == 0:
-            control.register_handler("profile", profiler.store_totals)
-            control.register_lost_handler(lambda rank, _why: profiler.record_lost_rank(rank))
-        context.on_close(profiler.close)
-        profiler.start()
+            control.register_handler("profile", rank_profiler.store_totals)
+            control.register_lost_handler(lambda rank, _why: rank_profiler.record_lost_rank(rank))
+        context.on_close(rank_profiler.close)
+        rank_profiler.start()
     lag_s = read_lag_s()
     if lag_s > 0 and world.size > 1:
         monitor = RankMonitor(context, lag_s)
@@ -114,11 +114,11 @@ class RankMonitor:
         began = time.monotonic()
         self._lock = threading.Lock()
         self._answered = Flag()
-        self._beats = {rank: watch.Heartbeat(began, 0.0) for rank in range(self._size)}
+        self._beats = {rank: stall_detection.Heartbeat(began, 0.0) for rank in range(self._size)}
         self._addresses: dict[int, dict[str, Any]] = {}
         self._stacks: dict[int, str] = {}
         self._reported: tuple[Any, ...] | None = None
-        self._suspicion: watch.Suspicion | None = None
+        self._suspicion: stall_detection.Suspicion | None = None
         self._stop = Flag()
         control = self._control
         control.register_handler("guard.beat", self._on_heartbeat)
@@ -164,7 +164,7 @@ class RankMonitor:
         with self._lock:
             beats = dict(self._beats)
         now = time.monotonic()
-        late = watch.find_stall(beats, self._engine.list_pending(), now, self._lag_s)
+        late = stall_detection.find_stall(beats, self._engine.list_pending(), now, self._lag_s)
         if late is None:
             if self._reported is not None:
                 self._reported = self._suspicion = None
@@ -174,9 +174,9 @@ class RankMonitor:
         if about != self._reported:
             # A first look, or the late ranks are known better or have changed.
             if self._reported is None or self._suspicion is not None:
-                self._suspicion = watch.Suspicion(beats, now)
+                self._suspicion = stall_detection.Suspicion(beats, now)
             self._reported = about
-            _write_lines(watch.describe_stall(late, self._nodes))
+            _write_lines(stall_detection.describe_stall(late, self._nodes))
         elif self._suspicion is not None and self._suspicion.confirm(late, beats, now, self._lag_s):
             self._suspicion = None  # the stacks are written once
             self._report_late(late)
@@ -189,11 +189,13 @@ class RankMonitor:
         if waiting_s < self._lag_s or now - beat.at < self._lag_s:
             self._reported = self._suspicion = None
             return
-        late = watch.StalledCollective((0,), "an exchange", (1,), waiting_s, frozenset({0}))
+        late = stall_detection.StalledCollective(
+            (0,), "an exchange", (1,), waiting_s, frozenset({0})
+        )
         if self._reported is None:
             self._reported = (late.what, late.ranks)
-            self._suspicion = watch.Suspicion({0: beat}, now)
-            _write_lines(watch.describe_stall(late, self._nodes))
+            self._suspicion = stall_detection.Suspicion({0: beat}, now)
+            _write_lines(stall_detection.describe_stall(late, self._nodes))
         elif self._suspicion is not None:
             self._suspicion = None
             near = bool(address) and self._nodes[0] == self._nodes[1]
@@ -201,11 +203,13 @@ class RankMonitor:
                 1: stacks.format_own_stacks(),
                 0: stacks.request_stacks(address) if near else "does not answer",
             }
-            _write_lines(f"{watch.describe_stall(late, self._nodes)}\n{_list_stacks(texts)}")
+            _write_lines(
+                f"{stall_detection.describe_stall(late, self._nodes)}\n{_list_stacks(texts)}"
+            )
 
     # Stacks
 
-    def _report_late(self, late: watch.StalledCollective) -> None:
+    def _report_late(self, late: stall_detection.StalledCollective) -> None:
         with self._lock:
             self._stacks = {}
             alive = set(self._beats)
@@ -216,11 +220,13 @@ class RankMonitor:
         with self._lock:
             texts = {rank: self._stacks.get(rank, silent) for rank in sorted(alive)}
         pending = "".join(
-            f"\n  {name} waits for {watch.format_ranks(missing)} since {age_s:.0f} s"
+            f"\n  {name} waits for {stall_detection.format_ranks(missing)} since {age_s:.0f} s"
             for name, _kind, age_s, missing in self._engine.list_pending()
             if missing
         )
-        _write_lines(f"{watch.describe_stall(late, self._nodes)}{pending}\n{_list_stacks(texts)}")
+        _write_lines(
+            f"{stall_detection.describe_stall(late, self._nodes)}{pending}\n{_list_stacks(texts)}"
+        )
 
     def _wait_for_stacks(self, alive: set[int]) -> None:
         until = time.monotonic() + _ANSWER_S
@@ -252,7 +258,7 @@ class RankMonitor:
     def _on_heartbeat(self, sender: int, payload: Any) -> None:
         *activity, address = payload
         with self._lock:
-            self._beats[sender] = watch.Heartbeat(time.monotonic(), *activity)
+            self._beats[sender] = stall_detection.Heartbeat(time.monotonic(), *activity)
             if address is not None:
                 self._addresses[sender] = address
 
@@ -308,7 +314,7 @@ def _list_stacks(texts: Mapping[int, str]) -> str:
 
 
 def _format_group(ranks: Sequence[int], text: str) -> str:
-    return f"--- {watch.format_ranks(ranks)}:\n{text.rstrip()}"
+    return f"--- {stall_detection.format_ranks(ranks)}:\n{text.rstrip()}"
 
 
 def _write_lines(words: str) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from aitne_train import _calls as calls
+from aitne_train import _preparation as calls
+from aitne_train.collective_request import ReduceOp
 from aitne_train.context import require_context
 from aitne_train.process_sets import ProcessSet
-from aitne_train.types import ReduceOp
 
 
 class Allreduce(torch.autograd.Function):

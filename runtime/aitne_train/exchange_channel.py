@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from aitne_train.engine import CollectiveEngine
+from aitne_train.collective_engine import CollectiveEngine
 from aitne_train.errors import HorovodInternalError
-from aitne_train.standin import StepCallback
+from aitne_train.joined_rank_proxy import StepCallback
 from aitne_train.transport.base import Transport, TransportError
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from aitne_train import _calls as calls
-from aitne_train._submit import select_reduction, synchronize
-from aitne_train.left_calls import mark_collective
+from aitne_train import _preparation as calls
+from aitne_train._submission import select_reduction, synchronize
+from aitne_train.collective_request import ReduceOp
+from aitne_train.interrupted_calls import mark_collective
 from aitne_train.process_sets import ProcessSet, global_process_set
-from aitne_train.types import ReduceOp
 
 
 @mark_collective("allreduce_async")

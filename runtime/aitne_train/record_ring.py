@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from aitne_train.record import Recorder
+from aitne_train.collective_record import Recorder
 
 STEP = "step"
 """Operation name of a record that marks the end of a training step: the optimizer has applied its

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aitne_train.notebook import connection, values
+from aitne_train.notebook import connection_files, value_encoding
 
 AGREED = ("torch", "numpy", "ipyparallel", "aitne-train")
 """Packages whose versions kernel and ranks should agree on."""
@@ -62,9 +62,9 @@ class RankGroup:
     def __init__(
         self, folder: Path, notify: Callable[[str, Mapping[str, Any]], None] | None = None
     ) -> None:
-        from aitne_train.notebook.link import GroupConnection, RankAnswerError
+        from aitne_train.notebook.group_connection import GroupConnection, RankAnswerError
 
-        info = connection.read_file(folder, connection.CLIENT)
+        info = connection_files.read_file(folder, connection_files.CLIENT)
         self.folder = folder
         self.id = str(info["group"])
         try:
@@ -144,12 +144,12 @@ class RankGroup:
         Raises:
             RanksError: a value cannot be serialized, or a rank cannot deserialize it.
         """
-        encoder = values.Encoder(same_python=self.has_same_python)
+        encoder = value_encoding.Encoder(same_python=self.has_same_python)
         try:
             content = {
                 "values": {name: encoder.encode_value(value, name) for name, value in named.items()}
             }
-        except values.ValueTransferError as error:
+        except value_encoding.ValueTransferError as error:
             raise RanksError(str(error)) from error
         self._request_ranks("push_request", content, self.ranks, encoder.buffers)
 
@@ -168,18 +168,18 @@ class RankGroup:
         try:
             return {
                 rank: {
-                    name: values.decode_value(description, reply["buffers"])
+                    name: value_encoding.decode_value(description, reply["buffers"])
                     for name, description in reply["content"]["values"].items()
                 }
                 for rank, reply in replies.items()
             }
-        except values.ValueTransferError as error:
+        except value_encoding.ValueTransferError as error:
             raise RanksError(str(error)) from error
 
     def release(self) -> None:
         """Release a group that was started without the platform. Ask its controller to end, and
         wait at most ``_END_S`` seconds until the group has ended."""
-        from aitne_train.notebook.link import RankAnswerError
+        from aitne_train.notebook.group_connection import RankAnswerError
 
         with contextlib.suppress(RankAnswerError):
             self.link.ask_controller("release_request")
@@ -238,11 +238,11 @@ class RankGroups:
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self.session = environ.get(connection.SESSION, "")
+        self.session = environ.get(connection_files.SESSION, "")
         """ID of the session to which this kernel belongs; empty: none."""
-        self.of_job = connection.is_notebook_job(environ)
+        self.of_job = connection_files.is_notebook_job(environ)
         """Whether this kernel runs a notebook as a job, which has the ranks of the job alone."""
-        self._own = connection.find_job_ranks(environ)
+        self._own = connection_files.find_job_ranks(environ)
 
     @property
     def with_platform(self) -> bool:
@@ -261,17 +261,17 @@ class RankGroups:
             )
         return (
             "This notebook does not belong to a session of the platform, so ranks cannot be started from it. Ranks "
-            f"that run already are found if {connection.FOLDER} names the folder of their group."
+            f"that run already are found if {connection_files.FOLDER} names the folder of their group."
         )
 
-    def list_statuses(self) -> list[tuple[Path, connection.Status]]:
+    def list_statuses(self) -> list[tuple[Path, connection_files.Status]]:
         """Return the folder and the state of each running rank group of this session. Groups that
         belong to no session are included; outside a session, all groups of the user are
         returned."""
         found = []
-        for folder in connection.list_folders():
-            with contextlib.suppress(OSError, connection.ConnectionFilesError):
-                status = connection.read_status(folder)
+        for folder in connection_files.list_folders():
+            with contextlib.suppress(OSError, connection_files.ConnectionFilesError):
+                status = connection_files.read_status(folder)
                 if not self.session or not status.session or status.session == self.session:
                     found.append((folder, status))
         return found
@@ -302,7 +302,7 @@ class RankGroups:
         Raises:
             RanksError: the group ended before it was ready, or its ranks did not start in time.
         """
-        return self.wait_for_start(connection.locate_groups_folder() / group, say)
+        return self.wait_for_start(connection_files.locate_groups_folder() / group, say)
 
     def wait_for_own_ranks(self, say: Callable[[str], None]) -> None:
         """Wait until the ranks of this kernel's own job have started or ended. Return immediately
@@ -312,7 +312,7 @@ class RankGroups:
         folder, ended = self._own
         while not ended.exists():
             with contextlib.suppress(FileNotFoundError):
-                status = connection.read_status(folder)
+                status = connection_files.read_status(folder)
                 if status.state != "starting":
                     return
                 say(f"{status.registered} of {status.size} ranks have started")
@@ -331,7 +331,7 @@ class RankGroups:
         give_up = time.monotonic() + _READY_S
         while time.monotonic() < give_up:
             with contextlib.suppress(FileNotFoundError):
-                status = connection.read_status(folder)
+                status = connection_files.read_status(folder)
                 if status.state == "ready":
                     return folder
                 if status.state == "ending":
@@ -360,7 +360,7 @@ class RankGroups:
         the platform, for example after a power failure. Return whether the folder was removed."""
         if self.explain_end(folder.name) is None:
             return False
-        connection.remove_folder(folder)
+        connection_files.remove_folder(folder)
         return True
 
     def release_group(self, group: str) -> None:

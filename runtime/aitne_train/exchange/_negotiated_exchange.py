@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import torch
 
 from aitne_train import ops
+from aitne_train.collective_request import ReduceOp
 from aitne_train.exchange._agreement import ExchangeOptions
-from aitne_train.types import ReduceOp
 
 
 def exchange_by_negotiation(
