@@ -55,7 +55,7 @@ OTHER_READERS = {
     "client/credentials.py": "a dictionary of the user's logins, which is written back whole",
     "client/function_runner.py": "the call, which the same release has written",
     "client/running_job.py": "a dictionary, whose values are taken one by one",
-    "hub/lab/server/aitne_certificate.py": "the answer of the platform, not a file",
+    "session_server/lab/server/aitne_certificate.py": "the answer of the platform, not a file",
     "host/hung_processes.py": "the totals: a dictionary of names and numbers",
     "host/settings.py": "aitne.toml, which the settings check",
     "host/process_status.py": "a list, whose records are read as state",

@@ -31,8 +31,8 @@ from aitne.local_system.folders import cache_dir
 from aitne_train import package_files
 
 _PACKAGE = Path(aitne.__file__).parent
-_LAUNCHER = _PACKAGE / "hub" / "launcher.py"
-_LAB = _PACKAGE / "hub" / "lab"
+_LAUNCHER = _PACKAGE / "session_server" / "launcher.py"
+_LAB = _PACKAGE / "session_server" / "lab"
 """Folder beside the launcher with JupyterLab's defaults and the platform's JupyterLab extension."""
 SESSION_LOCK = _PACKAGE / "supervisor" / "envs" / "session.txt"
 """The pinned packages of the virtual environment for JupyterLab sessions, in pip's format."""
@@ -47,7 +47,7 @@ sys.path.append(sys.path.pop(0))
 del sys.argv[0]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
-_NOTEBOOK_MODULES = ("lab/server/aitne_kernels.py", "lab/kernel/aitne_kernel.py")
+_NOTEBOOK_MODULES = ("lab/server/aitne_kernelspecs.py", "lab/kernel/aitne_kernel.py")
 """Modules beside the launcher that load the notebook extension in kernels; jobs that run notebooks
 use them too.
 """

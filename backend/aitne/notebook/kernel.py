@@ -31,7 +31,7 @@ class _Kernels(KernelSpecManager):
         server = f"{self.package}/lab/server"
         if server not in sys.path:
             sys.path.append(server)
-        extended = import_module("aitne_kernels").add_extension
+        extended = import_module("aitne_kernelspecs").add_extension
         return extended(self._find_spec(kernel_name), self.package)
 
     def _find_spec(self, kernel_name: str) -> Any:

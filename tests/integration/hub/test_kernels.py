@@ -15,7 +15,7 @@ from tests.support.platform import environments_or_skip
 
 pytestmark = realtime.PROCESSES
 
-SERVER = Path(aitne.__file__).parent / "hub" / "lab" / "server"
+SERVER = Path(aitne.__file__).parent / "session_server" / "lab" / "server"
 PROGRAM = """
 import json, sys
 from jupyter_client.kernelspec import KernelSpecManager
@@ -23,13 +23,13 @@ from jupyter_client.manager import KernelManager
 
 server_extensions, notebook, *cells = sys.argv[1:]
 sys.path.append(server_extensions)
-import aitne_kernels
+import aitne_kernelspecs
 
 class Server:
     kernel_spec_manager = KernelSpecManager()
 
-aitne_kernels.set_notebook_folder(notebook)
-aitne_kernels._load_jupyter_server_extension(Server)
+aitne_kernelspecs.set_notebook_folder(notebook)
+aitne_kernelspecs._load_jupyter_server_extension(Server)
 manager = KernelManager(kernel_name="python3", kernel_spec_manager=Server.kernel_spec_manager)
 manager.start_kernel()
 client = manager.client()

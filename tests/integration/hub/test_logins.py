@@ -12,7 +12,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from aitne.hub.launcher import LOGIN_CACHED_S
+from aitne.session_server.launcher import LOGIN_CACHED_S
 from tests.integration.hub.conftest import RunningHub
 from tests.integration.hub.standin import StandInJob
 from tests.integration.hub.test_hub import start

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from aitne.hub.launcher import LOGIN_CACHED_S
+from aitne.session_server.launcher import LOGIN_CACHED_S
 from tests.support import local_names, realtime
 from tests.support.platform import AITNE, RunningPlatform
 from tests.support.waiting import eventually

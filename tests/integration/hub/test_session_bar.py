@@ -25,7 +25,7 @@ from tests.support.waiting import eventually
 
 pytestmark = realtime.BROWSER
 
-SERVER = Path(aitne.__file__).parent / "hub" / "lab" / "server"
+SERVER = Path(aitne.__file__).parent / "session_server" / "lab" / "server"
 SESSION = str(uuid4())
 TOKEN = "the-session-token"
 LOGIN = {"Authorization": "token of-the-page"}
@@ -34,12 +34,12 @@ import sys
 
 server_extensions, port = sys.argv[1:]
 sys.path.append(server_extensions)
-import aitne_session
+import aitne_session_bar
 from jupyter_server.serverapp import ServerApp
 
-aitne_session.configure("http://127.0.0.1:9", "of-the-job", None)
+aitne_session_bar.configure("http://127.0.0.1:9", "of-the-job", None)
 ServerApp.launch_instance(argv=[
-    "--ServerApp.jpserver_extensions=aitne_session=True", "--IdentityProvider.token=of-the-page",
+    "--ServerApp.jpserver_extensions=aitne_session_bar=True", "--IdentityProvider.token=of-the-page",
     "--ServerApp.port=" + port, "--ServerApp.port_retries=0", "--no-browser", "--allow-root",
 ])
 """

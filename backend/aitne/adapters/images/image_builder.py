@@ -24,7 +24,7 @@ from aitne.core.settings import Settings
 
 LAB = "/opt/aitne/lab"
 """Folder in a container where the launcher of JupyterLab sessions is mounted."""
-_LAUNCHER = Path(aitne.__file__).parent / "hub" / "launcher.py"
+_LAUNCHER = Path(aitne.__file__).parent / "session_server" / "launcher.py"
 _EARLY = (
     f"import sys; sys.path.insert(0, {LAB!r}); import launcher; launcher.import_early(plain=False)"
 )

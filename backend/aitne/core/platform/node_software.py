@@ -13,7 +13,7 @@ class NodeSoftware(Frozen):
     agent: tuple[str, ...]
     """Command that starts the agent, as a list of arguments before the job folder."""
     launcher: PurePath
-    """Path of the program that starts the single-user server (``hub/launcher.py``)."""
+    """Path of the program that starts the single-user server (``session_server/launcher.py``)."""
     spawner: tuple[str, ...]
     """Command that starts the ranks of a node (``aitne_train.launcher``), as a list of arguments before its
     options: the node's Python, and last the file.

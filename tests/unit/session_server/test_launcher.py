@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from aitne.hub import launcher
-from aitne.hub.launcher import make_workspace_options
+from aitne.session_server.launcher import make_workspace_options
 from tests.support.mounts import mounted
 
 

@@ -172,7 +172,7 @@ def make_extension_options() -> list[str]:
     """Return the options that enable the platform's own extensions; TensorBoard's only if
     TensorBoard is installed.
     """
-    names = ["aitne_isolation", "aitne_kernels", "aitne_session"]
+    names = ["aitne_isolation", "aitne_kernelspecs", "aitne_session_bar"]
     if find_spec("tensorboard") is not None:
         names.append("aitne_tensorboard")
     return [f"--ServerApp.jpserver_extensions={name}=True" for name in names]
@@ -250,9 +250,9 @@ def main() -> None:
     sys.path.append(str(SERVER))
     if NOTEBOOK in sys.argv:
         notebook = sys.argv[sys.argv.index(NOTEBOOK) + 1]
-        import_module("aitne_kernels").set_notebook_folder(notebook)
+        import_module("aitne_kernelspecs").set_notebook_folder(notebook)
     if "session" in handover:
-        import_module("aitne_session").configure(**handover["session"])
+        import_module("aitne_session_bar").configure(**handover["session"])
     tls, options = handover.get("tls"), list[str]()
     if tls is not None:
         certificate = import_module("aitne_certificate")

@@ -1,5 +1,5 @@
 // A bar at the top of JupyterLab: the way back to the portal, the time left, Extend, the memory and GPUs in use, the attached ranks,
-// and the open notebook as a batch job. It asks the session's own server (aitne_session.py). JupyterLab loads it as it is.
+// and the open notebook as a batch job. It asks the session's own server (aitne_session_bar.py). JupyterLab loads it as it is.
 "use strict";
 
 (() => {
