@@ -31,8 +31,8 @@ HANG_S = 60.0
 """Seconds without progress after which a rank counts as hung: it prints its stacks and ends."""
 _STEPS = 400
 _ENTRIES = {
-    ("left_calls.py", "call"),
-    ("_gradients.py", "hook"),
+    ("interrupted_calls.py", "call"),
+    ("_autograd_functions.py", "hook"),
     ("basics.py", "init"),
     ("basics.py", "shutdown"),
 }

@@ -1,4 +1,4 @@
-"""Execution of a notebook as a job: ``python execute.py FOLDER``.
+"""Execution of a notebook as a job: ``python notebook_run.py FOLDER``.
 
 ``FOLDER`` is the folder of the job's attempt. It contains ``notebook.json``, which says what to
 run, and gets the executed copy and its page. Both are written while the notebook runs, so that
