@@ -6,6 +6,7 @@ import ast
 import copy
 import importlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, fields, is_dataclass
 from datetime import UTC, datetime
@@ -46,7 +47,7 @@ from tests.support.jobs import make_request
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (ROOT / "backend" / "aitne", ROOT / "tools" / "aitne_devcluster")
-READERS = frozenset({"read_state", "parse_state", "state_of"})
+READERS = frozenset({"read_state", "parse_state", "parse_state_document"})
 STANDARD_LIBRARY_ONLY = ("agent/",)
 """Packages that take what they know from a dictionary, one value at a time."""
 OTHER_READERS = {
@@ -57,7 +58,7 @@ OTHER_READERS = {
     "client/running_job.py": "a dictionary, whose values are taken one by one",
     "session_server/lab/server/aitne_certificate.py": "the answer of the platform, not a file",
     "local_system/hung_processes.py": "the totals: a dictionary of names and numbers",
-    "local_system/settings.py": "aitne.toml, which the settings check",
+    "local_system/settings_loader.py": "aitne.toml, which the settings check",
     "local_system/process_status.py": "a list, whose records are read as state",
     "notebook/notebook_run.py": "the request, which the same release has written",
     "operations/backup/archive.py": "a document with a digest over all that it has, read as state",
@@ -165,7 +166,7 @@ def parses_file(call: ast.Call, *, reads_json: bool) -> bool:
     if function in ("json.load", "tomllib.load", "pickle.load"):
         return True
     if function.rpartition(".")[2] in ("loads", "model_validate", "model_validate_json"):
-        return any(text in arguments for text in ("read_text(", "read_bytes(", "open("))
+        return re.search(r"(read_text|read_bytes|open(_\w+)?)\(", arguments) is not None
     makes_object = function == "cls" or function[:1].isupper()
     return (
         reads_json

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.hub import launcher
+from aitne.session_server import launcher
 from aitne.session_server.launcher import make_workspace_options
 from tests.support.mounts import mounted
 
