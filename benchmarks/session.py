@@ -29,7 +29,7 @@ MOST, AIM = 1.25, 1.15
 LOOK_EVERY_S = 0.025
 """The interval of the requests that follow the session; shorter ones would take CPU time from it."""
 START_S = 60.0
-LAUNCHER = Path(aitne.__file__).parent / "hub" / "launcher.py"
+LAUNCHER = Path(aitne.__file__).parent / "session_server" / "launcher.py"
 STAGES = (
     ("POST answered, job stored", "posted", "created_at"),
     ("until the controller takes it", "created_at", "submitted_at"),

@@ -25,7 +25,7 @@ from tests.support.platform import environments_or_skip
 from tests.support.ports import reserve_ports
 from tests.support.waiting import eventually
 
-LAUNCHER = Path(aitne.__file__).parent / "hub" / "launcher.py"
+LAUNCHER = Path(aitne.__file__).parent / "session_server" / "launcher.py"
 ANSWER_WITHIN_S = 40.0
 
 
