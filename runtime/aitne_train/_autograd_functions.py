@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from aitne_train import _preparation as calls
+from aitne_train import _preparation
 from aitne_train.collective_request import ReduceOp
 from aitne_train.context import require_context
 from aitne_train.process_sets import ProcessSet
@@ -35,8 +35,10 @@ class Allreduce(torch.autograd.Function):
         """Return the tensors, reduced over all ranks."""
         ctx.arguments = (grouped, op, scales, process_set)
         if grouped:
-            return calls.prepare_grouped_allreduce(tensors, name, op, scales, process_set).run()
-        return calls.prepare_allreduce(tensors[0], name, op, scales, process_set).run()
+            return _preparation.prepare_grouped_allreduce(
+                tensors, name, op, scales, process_set
+            ).run()
+        return _preparation.prepare_allreduce(tensors[0], name, op, scales, process_set).run()
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -61,9 +63,9 @@ class Allgather(torch.autograd.Function):
     ) -> Any:
         """Return the tensors of all ranks, concatenated along their first dimension."""
         if grouped:
-            call = calls.prepare_grouped_allgather(tensors, name, process_set)
+            call = _preparation.prepare_grouped_allgather(tensors, name, process_set)
         else:
-            call = calls.prepare_allgather(tensors[0], name, process_set)
+            call = _preparation.prepare_allgather(tensors[0], name, process_set)
         ctx.arguments = (grouped, process_set, [tensor.shape[0] for tensor in tensors])
         return call.run()
 
@@ -90,7 +92,7 @@ class Broadcast(torch.autograd.Function):
     ) -> torch.Tensor:
         """Return the tensor of the root rank."""
         ctx.arguments = (root_rank, process_set)
-        return calls.prepare_broadcast(tensor, root_rank, name, process_set).run()
+        return _preparation.prepare_broadcast(tensor, root_rank, name, process_set).run()
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
@@ -112,7 +114,7 @@ class Alltoall(torch.autograd.Function):
         """Return the received rows; if ``splits`` was given, also the number of rows received from
         each rank.
         """
-        output, received = calls.prepare_alltoall(tensor, splits, name, process_set).run()
+        output, received = _preparation.prepare_alltoall(tensor, splits, name, process_set).run()
         ctx.arguments = (received, process_set, tensor.shape[0])
         if splits is None:
             return output
@@ -148,8 +150,10 @@ class Reducescatter(torch.autograd.Function):
         """Return this rank's part, along the first dimension, of the reduced tensors."""
         ctx.arguments = (grouped, op, scales, process_set)
         if grouped:
-            return calls.prepare_grouped_reducescatter(tensors, name, op, scales, process_set).run()
-        return calls.prepare_reducescatter(tensors[0], name, op, scales, process_set).run()
+            return _preparation.prepare_grouped_reducescatter(
+                tensors, name, op, scales, process_set
+            ).run()
+        return _preparation.prepare_reducescatter(tensors[0], name, op, scales, process_set).run()
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:

@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from aitne_train import _preparation as calls
+from aitne_train import _preparation
 from aitne_train._async_collectives import (
     allgather_async,
     allreduce_async,
@@ -127,7 +127,9 @@ def allreduce_(
     """Reduce ``tensor`` of all ranks element by element, in place; return ``tensor``."""
     reduce_op = select_reduction(op, average)
     scales = (prescale_factor, postscale_factor)
-    return calls.prepare_allreduce_in_place(tensor, name, reduce_op, scales, process_set).run()
+    return _preparation.prepare_allreduce_in_place(
+        tensor, name, reduce_op, scales, process_set
+    ).run()
 
 
 @mark_collective("grouped_allreduce")
@@ -164,7 +166,7 @@ def grouped_allreduce_(
     """Reduce several tensors in place as ``allreduce_`` does, in one exchange; return the tensors."""
     reduce_op = select_reduction(op, average)
     scales = (prescale_factor, postscale_factor)
-    return calls.prepare_grouped_allreduce_in_place(
+    return _preparation.prepare_grouped_allreduce_in_place(
         tensors, name, reduce_op, scales, process_set
     ).run()
 
@@ -216,7 +218,7 @@ def broadcast_(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """Write the values of rank ``root_rank``'s tensor into ``tensor``; return ``tensor``."""
-    return calls.prepare_broadcast_in_place(tensor, root_rank, name, process_set).run()
+    return _preparation.prepare_broadcast_in_place(tensor, root_rank, name, process_set).run()
 
 
 @mark_collective("alltoall")
@@ -300,13 +302,13 @@ def join(device: int = -1) -> int:
     Returns:
         The rank that joined last.
     """
-    return calls.prepare_join(device, global_process_set).run()
+    return _preparation.prepare_join(device, global_process_set).run()
 
 
 @mark_collective("barrier")
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Wait until every rank of the process set has called this function."""
-    calls.prepare_barrier(process_set).run()
+    _preparation.prepare_barrier(process_set).run()
 
 
 def _compress_tensors(

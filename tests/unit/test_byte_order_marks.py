@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.images import recipes as image_folder
+from aitne.adapters.images import recipes
 from aitne.bootstrap.topology_files import read_part
 from aitne.broker.config import load_config
 from aitne.cli import job_file_source
@@ -81,7 +81,7 @@ READERS = (
     Reader(
         "image.yaml",
         "name: a\nversion: '1'\ndescription: Something.\n",
-        lambda path: image_folder.read_recipe(path.parent),
+        lambda path: recipes.read_recipe(path.parent),
     ),
     Reader("topology.conf", TOPOLOGY, lambda path: read_part(path)),
     Reader("shown.txt", SHOWN, lambda path: read_part(path)),

@@ -322,19 +322,19 @@ class BrokerServer:
 
     async def _answer_line(self, connection: _Connection, peer: Peer, line: bytes) -> None:
         try:
-            ask = BrokerRequest.model_validate_json(line)
+            request = BrokerRequest.model_validate_json(line)
         except ValidationError as error:
             self._record(peer, "?", (None, None), "refused", "not a request")
             await connection.send_error(_make_invalid_input("The line is not a request", error))
             return
         try:
-            answer = await self._execute_request(peer, ask)
+            answer = await self._execute_request(peer, request)
         except AitneError as error:
-            await connection.send_error(error, ask.id)
+            await connection.send_error(error, request.id)
             return
-        head = b'{"id":%d,"ok":' % ask.id
-        handed_over: socket.socket | None = getattr(answer, "passed_socket", None)
-        await connection.send(head + answer.model_dump_json().encode() + b"}\n", handed_over)
+        head = b'{"id":%d,"ok":' % request.id
+        passed_socket: socket.socket | None = getattr(answer, "passed_socket", None)
+        await connection.send(head + answer.model_dump_json().encode() + b"}\n", passed_socket)
 
     async def _execute_request(self, peer: Peer, request: BrokerRequest) -> BaseModel:
         verb = VERBS.get(request.verb)

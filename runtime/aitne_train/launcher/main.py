@@ -16,9 +16,15 @@ from aitne_train.launcher import (
     remote_run,
     slurm_queries,
 )
-from aitne_train.launcher import launcher as courses
 from aitne_train.launcher import options as command_line
 from aitne_train.launcher.errors import LaunchError
+from aitne_train.launcher.launcher import (
+    LaunchSettings,
+    build_mpi_command,
+    replace_process,
+    run_alone,
+    run_node,
+)
 from aitne_train.launcher.output_relay import print_message
 from aitne_train.launcher.rank_processes import NotStarted, build_own_command
 from aitne_train.launcher.rank_topology import RankTopology, detect_topology
@@ -74,7 +80,7 @@ def _run(options: argparse.Namespace) -> int:
     world = detect_topology(os.environ)
     if _is_rank(world, options):
         _print_rank_warnings(world)
-        courses.replace_process(world, argv, os.environ, options.timeout)
+        replace_process(world, argv, os.environ, options.timeout)
     host_list = _find_hosts(options, os.environ)
     launcher = _choose_launcher(options, host_list, os.environ)
     host_list = _order_hosts(host_list, launcher, options)
@@ -90,7 +96,7 @@ def _run(options: argparse.Namespace) -> int:
             raise LaunchError(
                 "--restarts does not work where MPI starts the ranks: omit it, or use another --transport"
             )
-        command = courses.build_mpi_command(host_list, launcher, settings)
+        command = build_mpi_command(host_list, launcher, settings)
         if options.network_interface and len(host_list) > 1:
             raise LaunchError(
                 "--network-interface does not work where MPI exchanges: use the variables of MPI, such as "
@@ -98,7 +104,7 @@ def _run(options: argparse.Namespace) -> int:
             )
         os.execvp(command[0], command)  # noqa: S606
     if launcher == "local":
-        return courses.run_alone(host_list[0].ranks, settings)
+        return run_alone(host_list[0].ranks, settings)
     return remote_run.run_on_nodes(host_list, launcher, settings)
 
 
@@ -155,8 +161,8 @@ def _run_node(arguments: Sequence[str]) -> int:
         _print_warnings(environ, ranks[0], sum(ranks), bind=options.bind == "cores")
     if options.nodes == 1:
         os.environ["AITNE_RUN_DIR"] = options.run_dir
-        return courses.run_alone(ranks[0], settings)
-    return courses.run_node(options.node_rank, ranks, options.run_dir, options.job, settings)
+        return run_alone(ranks[0], settings)
+    return run_node(options.node_rank, ranks, options.run_dir, options.job, settings)
 
 
 def _find_program(options: argparse.Namespace) -> list[str]:
@@ -169,8 +175,8 @@ def _find_program(options: argparse.Namespace) -> list[str]:
     return argv
 
 
-def _build_settings(options: argparse.Namespace, argv: Sequence[str]) -> courses.LaunchSettings:
-    return courses.LaunchSettings(
+def _build_settings(options: argparse.Namespace, argv: Sequence[str]) -> LaunchSettings:
+    return LaunchSettings(
         argv,
         prefix=options.prefix,
         bind=options.bind,

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aitne_train.transport import _shm_rendezvous as meeting
+from aitne_train.transport import _shm_rendezvous
 from aitne_train.transport._shm_layout import HEADER_BYTES, Layout, choose_layout
 from aitne_train.transport.base import Group, TransportError
 
@@ -157,16 +157,16 @@ def share_memory(group: Group, able: bool) -> tuple[SharedMemory, bool, list[soc
         TransportError: the memory cannot be created, or a rank did not connect.
     """
     if group.rank:
-        connection, fd, use, processors = meeting.receive_descriptor(group, able)
+        connection, fd, use, processors = _shm_rendezvous.receive_descriptor(group, able)
         try:
             memory = _map_memory(group, fd, choose_layout(group.size, use), processors)
         except BaseException:
             connection.close()
             raise
         with _release_on_failure(memory):
-            meeting.confirm_mapping(group, connection)
+            _shm_rendezvous.confirm_mapping(group, connection)
         return memory, use, [connection]
-    with meeting.RendezvousHost(group) as host:
+    with _shm_rendezvous.RendezvousHost(group) as host:
         use, processors = host.gather_ranks(able)
         layout = choose_layout(group.size, use)
         try:

@@ -12,7 +12,7 @@ import pytest
 from aitne_train.launcher.rendezvous import RendezvousClient
 from aitne_train.launcher.rendezvous_server import RendezvousServer
 from aitne_train.transport import _shm_memory as memories
-from aitne_train.transport import _shm_rendezvous as meeting
+from aitne_train.transport import _shm_rendezvous
 from aitne_train.transport.base import Group, TransportError
 
 
@@ -38,7 +38,7 @@ def memory_held() -> int:
 
 def test_memory_goes_back_when_a_rank_leaves_before_all_have_it(groups: list[Group]) -> None:
     def leave() -> None:
-        connection, fd, *_ = meeting.receive_descriptor(groups[1], able=True)
+        connection, fd, *_ = _shm_rendezvous.receive_descriptor(groups[1], able=True)
         os.close(fd)
         connection.close()
 
@@ -52,7 +52,7 @@ def test_memory_goes_back_when_a_rank_leaves_before_all_have_it(groups: list[Gro
 
 def test_memory_goes_back_when_rank_0_leaves_before_all_have_it(groups: list[Group]) -> None:
     def leave() -> None:
-        with meeting.RendezvousHost(groups[0]) as host:
+        with _shm_rendezvous.RendezvousHost(groups[0]) as host:
             host.gather_ranks(able=True)
             fd = memories._reserve_memory(memories.choose_layout(2, True).total)
             host._send_to(1, host._members[1], {"use": True, "processors": 2}, [fd])

@@ -455,11 +455,11 @@ def _general_names(names: Iterable[str]) -> list[x509.GeneralName]:
 def get_certificate_names(certificate: x509.Certificate) -> set[str]:
     """Return the host names and addresses for which a certificate is valid."""
     try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
         return set()
-    addresses = map(str, found.value.get_values_for_type(x509.IPAddress))
-    return {*found.value.get_values_for_type(x509.DNSName), *addresses}
+    addresses = map(str, extension.value.get_values_for_type(x509.IPAddress))
+    return {*extension.value.get_values_for_type(x509.DNSName), *addresses}
 
 
 def _key_usage(*, ca: bool) -> x509.KeyUsage:

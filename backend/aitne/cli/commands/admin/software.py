@@ -18,10 +18,10 @@ def software(data_dir: DataDir = None) -> int:
     """
     # The settings and the supervisor are heavier than everything else here.
     from aitne.local_system.settings_loader import load_settings
-    from aitne.supervisor import node_software_installation as made
+    from aitne.supervisor.node_software_installation import ensure_node_software
 
     settings = load_settings(None if data_dir is None else Path(data_dir))
-    if not made.ensure_node_software(settings, output.print_message):
+    if not ensure_node_software(settings, output.print_message):
         return 1
     output.print_message(f"{settings.slurm.software_dir} has the software for the nodes.")
     return 0
