@@ -14,7 +14,7 @@ class CollectiveRecord(NamedTuple):
 
     op: str
     """Name of the operation: ``allreduce``, ``allgather``, ``broadcast``, ``alltoall``,
-    ``reducescatter`` or ``barrier``, or one of the marks in ``recording``."""
+    ``reducescatter`` or ``barrier``, or one of the marks in ``record_ring``."""
     nbytes: int
     """Number of bytes that this rank contributes to the collective."""
     ranks: int

@@ -1,6 +1,6 @@
 """Control messages between rank 0 and every other rank, and detection of lost ranks.
 
-There is one TCP connection from each other rank to rank 0, set up by ``meeting``. A message is its
+There is one TCP connection from each other rank to rank 0, set up by ``control_connection``. A message is its
 length in four bytes, followed by JSON: ``[kind, payload]``.
 """
 

@@ -1,6 +1,6 @@
 """Communication profile of a run as text for users and for Prometheus: ``aitne-train profile FILE``.
 
-The module ``report`` describes the file; ``profiling`` writes it during the run.
+The module ``profile_document`` describes the file; ``profiler`` writes it during the run.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from aitne.core.ports.attacher import AttachTarget
 
 
 class EchoAttacher:
-    """Fulfils ``core.ports.attach.Attacher``. Input comes back; ``exit N`` ends it, ``flood`` floods."""
+    """Fulfils ``core.ports.attacher.Attacher``. Input comes back; ``exit N`` ends it, ``flood`` floods."""
 
     def __init__(self) -> None:
         self.targets: list[AttachTarget] = []

@@ -27,7 +27,7 @@ def key_of(job: Job) -> Key:
 
 @dataclass(slots=True)
 class MemoryFiles:
-    """``core.ports.files.JobFiles`` without a file system."""
+    """``core.ports.job_files.JobFiles`` without a file system."""
 
     logs: dict[Key, bytes] = field(default_factory=dict)
     fences: dict[Key, Fence] = field(default_factory=dict)

@@ -26,7 +26,7 @@ _LONGEST_LINE = 1 << 20
 
 
 class BrokerAttacher:
-    """Implementation of ``core.ports.attach.Attacher`` through the broker, which runs srun as the
+    """Implementation of ``core.ports.attacher.Attacher`` through the broker, which runs srun as the
     job's account.
     """
 

@@ -333,7 +333,7 @@ class BrokerScheduler:
 
 
 class FilesByVerb:
-    """Implementation of ``core.ports.files.JobFiles`` that executes each method as a verb of the
+    """Implementation of ``core.ports.job_files.JobFiles`` that executes each method as a verb of the
     broker.
 
     Depending on the ``VerbCaller``, the verbs are sent to the broker process or executed in the
@@ -421,7 +421,7 @@ class FilesByVerb:
 
 
 class BrokerFiles(FilesByVerb):
-    """Implementation of ``core.ports.files.JobFiles`` through the broker, which acts as the job's
+    """Implementation of ``core.ports.job_files.JobFiles`` through the broker, which acts as the job's
     account.
     """
 

@@ -17,7 +17,7 @@ from aitne.core.settings import Settings
 
 
 class BrokerOutside:
-    """Implementation of ``core.ports.outside.OutsideJobs`` through the broker, which acts as each
+    """Implementation of ``core.ports.outside_jobs.OutsideJobs`` through the broker, which acts as each
     job's account.
     """
 

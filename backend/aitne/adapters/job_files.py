@@ -50,7 +50,7 @@ R = TypeVar("R", Fence, ProgramOutcome)
 
 
 class OwnFiles:
-    """Implementation of ``core.ports.files.JobFiles`` that reads and writes under the Unix account
+    """Implementation of ``core.ports.job_files.JobFiles`` that reads and writes under the Unix account
     of the calling process.
     """
 

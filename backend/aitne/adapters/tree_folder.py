@@ -55,7 +55,7 @@ _HEAD_BYTES = 90
 
 
 class TreeFolder(TreeStorage):
-    """Implementation of ``core.ports.trees.TreeStorage`` with files below ``folder``, which the first
+    """Implementation of ``core.ports.tree_storage.TreeStorage`` with files below ``folder``, which the first
     upload creates.
     """
 

@@ -118,7 +118,7 @@ def jobs_folder(pattern: str, user: UnixUser) -> PurePath:
 
 
 class UnixAccounts:
-    """Implementation of ``core.ports.accounts.Accounts`` for platforms with a broker: each user's
+    """Implementation of ``core.ports.unix_accounts.Accounts`` for platforms with a broker: each user's
     jobs run under an account of the user.
     """
 
@@ -153,7 +153,7 @@ class UnixAccounts:
 
 
 class OwnAccount:
-    """Implementation of ``core.ports.accounts.Accounts`` without a broker: the jobs of all users
+    """Implementation of ``core.ports.unix_accounts.Accounts`` without a broker: the jobs of all users
     run under the platform's own account.
     """
 

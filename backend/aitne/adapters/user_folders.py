@@ -30,7 +30,7 @@ from aitne.local_system.own_account import own_account_name
 
 
 class OwnUserFolders:
-    """Implementation of ``core.ports.storage.UserFolders`` under the Unix account of the platform's
+    """Implementation of ``core.ports.storage_system.UserFolders`` under the Unix account of the platform's
     own processes.
     """
 
@@ -71,7 +71,7 @@ class OwnUserFolders:
 
 
 class BrokerUserFolders:
-    """Implementation of ``core.ports.storage.UserFolders`` that sends every call to the broker."""
+    """Implementation of ``core.ports.storage_system.UserFolders`` that sends every call to the broker."""
 
     def __init__(self, settings: Settings) -> None:
         self._client = BrokerClient(settings)

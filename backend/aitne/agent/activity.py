@@ -45,7 +45,7 @@ class Jupyter:
             base: URL of the server without a trailing slash.
             token: token of the server.
             root: folder to which the server's relative paths refer.
-            context: TLS context for https; None: the default of ``wire.request``.
+            context: TLS context for https; None: the default of ``http_client.request``.
         """
         self._context = context
         self._base = base

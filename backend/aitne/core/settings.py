@@ -1,4 +1,4 @@
-"""Settings of the platform, which ``host.settings`` loads.
+"""Settings of the platform, which ``local_system.settings_loader`` loads.
 
 The environment variable ``AITNE_LOCAL__CPUS=8`` sets ``cpus`` in the section ``[local]``. The
 reference page is generated from this file.
@@ -144,7 +144,7 @@ class TopologySettings(Strict):
 
 
 class Settings(Strict):
-    """Everything that can be set. ``host.settings.load_settings`` reads it."""
+    """Everything that can be set. ``local_system.settings_loader.load_settings`` reads it."""
 
     data_dir: Path = Field(
         Path("~/.local/share/aitne"),

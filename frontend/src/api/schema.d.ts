@@ -4245,7 +4245,7 @@ export interface components {
             /** @description Number of files. */
             files: number;
             /**
-             * @description SHA-256 digest of the manifest's text (`core.datasets`), which identifies the stored
+             * @description SHA-256 digest of the manifest's text (`core.dataset_manifest`), which identifies the stored
              *     manifest.
              */
             manifest: string;

@@ -109,7 +109,7 @@ class RendezvousClient:
         return answer[1:]
 
     def open_line(self, name: str, timeout_s: float = _ANSWER_S) -> socket.socket:
-        """Open a persistent connection, named ``name``, to exchange messages (frames of ``wire``)
+        """Open a persistent connection, named ``name``, to exchange messages (frames of ``frames``)
         with the server.
 
         Raises:

@@ -25,7 +25,7 @@ _NEW, _OLD = "beegfs", "beegfs-ctl"
 
 
 class BeegfsStorage:
-    """Implementation of ``core.ports.storage.Storage`` for BeeGFS."""
+    """Implementation of ``core.ports.storage_system.Storage`` for BeeGFS."""
 
     name = "beegfs"
 

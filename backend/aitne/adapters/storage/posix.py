@@ -23,7 +23,7 @@ _NO_QUOTAS = frozenset({"tmpfs", "overlay", "squashfs", "ramfs", "iso9660", "ero
 
 
 class PosixStorage:
-    """Implementation of ``core.ports.storage.Storage`` for ordinary file systems, with the program
+    """Implementation of ``core.ports.storage_system.Storage`` for ordinary file systems, with the program
     ``quota``.
 
     If there are no quotas, or this account may not query them, quotas are reported as unknown and

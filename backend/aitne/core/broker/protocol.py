@@ -1,7 +1,7 @@
 """Protocol between the platform and the broker over its UNIX socket.
 
 Lines of JSON. The platform sends ``Hello`` first and reads ``Welcome`` or a refusal
-(``core.broker.versions``). After that it sends ``{"id", "verb", "args"}`` and reads, in any order, ``{"id", "ok"}`` or ``{"id", "error"}``.
+(``core.broker.protocol_versions``). After that it sends ``{"id", "verb", "args"}`` and reads, in any order, ``{"id", "ok"}`` or ``{"id", "error"}``.
 
 ``VERBS`` lists all requests. A new verb is one entry here (with the models of its arguments
 and its answer), one in ``versions.VERBS_SINCE``, and one method of that name in

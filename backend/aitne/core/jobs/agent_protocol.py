@@ -149,7 +149,7 @@ class AgentTree(Frozen):
     path: str
     """Absolute path of the folder. All attempts and tasks share it; the first one fills it."""
     digest: str | None = None
-    """SHA-256 digest of the list of the tree's files (``core.trees``); None for a git
+    """SHA-256 digest of the list of the tree's files (``core.tree_document``); None for a git
     repository.
     """
     url: str | None = None
@@ -223,7 +223,7 @@ class AgentSpec(Frozen):
     """Environments that are loaded before the programs; the snapshot contains their packages."""
     log_files: tuple[str, ...] = ()
     """Paths at which the log also appears, as format strings for ``str.format`` with the letters of
-    ``core.jobs.log_pattern``.
+    ``core.jobs.log_path_pattern``.
     """
     settings: tuple[AgentSetting, ...] = ()
     """Parameter settings of a sweep, by the indices of its tasks."""

@@ -50,7 +50,7 @@ class Dataset(Frozen):
     size_bytes: int = Field(ge=0)
     files: int = Field(ge=0)
     manifest: ManifestDigest
-    """SHA-256 digest of the manifest's text (``core.datasets``), which identifies the stored
+    """SHA-256 digest of the manifest's text (``core.dataset_manifest``), which identifies the stored
     manifest.
     """
     projects: tuple[ProjectName, ...] = ()

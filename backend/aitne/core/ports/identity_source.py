@@ -22,7 +22,7 @@ class Identity:
     """
 
     name: str
-    """Login name in the source, from which the source's rule (``core.users.names``) makes the name of
+    """Login name in the source, from which the source's rule (``core.users.user_names``) makes the name of
     the account.
     """
     display_name: str | None = None

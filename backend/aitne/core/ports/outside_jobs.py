@@ -37,7 +37,7 @@ class OutsideLog(OutsideRun):
 
     path: str
     """Path of the log; for an array, the pattern of its tasks' paths
-    (``core.jobs.log_pattern``).
+    (``core.jobs.log_path_pattern``).
     """
     task: int | None = None
     """Index of the array's task whose log it is; None if the job is not an array."""

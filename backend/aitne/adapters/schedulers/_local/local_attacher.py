@@ -28,7 +28,7 @@ _ASK_AGAIN_S = 0.05
 
 
 class LocalAttacher:
-    """Implementation of ``core.ports.attach.Attacher`` for the ``local`` scheduler, usable in any
+    """Implementation of ``core.ports.attacher.Attacher`` for the ``local`` scheduler, usable in any
     process of the scheduler's account.
     """
 

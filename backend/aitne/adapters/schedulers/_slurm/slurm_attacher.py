@@ -33,7 +33,7 @@ _OPTIONS = (
 
 
 class SlurmAttacher:
-    """Implementation of ``core.ports.attach.Attacher`` that starts a job step with srun, as the
+    """Implementation of ``core.ports.attacher.Attacher`` that starts a job step with srun, as the
     job's account. Slurm itself also checks that the job belongs to the account.
     """
 

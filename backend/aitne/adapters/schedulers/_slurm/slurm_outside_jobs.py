@@ -42,7 +42,7 @@ _ARGV = {
 
 
 class SlurmOutside:
-    """Implementation of ``core.ports.outside.OutsideScheduler`` with Slurm's commands.
+    """Implementation of ``core.ports.outside_jobs.OutsideScheduler`` with Slurm's commands.
 
     The queue is read by a separate query: it needs twice as many fields as the poll of the
     platform's own jobs, which it must neither delay nor make fail.

@@ -45,7 +45,7 @@ KNOWN = (
 )
 """Supported versions; 22.05 serves 36-38, 24.11 serves 40-42, 26.05 serves 42-45."""
 SPOKEN = 42
-"""Version that the platform's code uses; ``steps`` converts older ones to it. Newer versions have
+"""Version that the platform's code uses; ``version_conversion`` converts older ones to it. Newer versions have
 only added fields so far (compared with the OpenAPI document of 26.05).
 """
 
