@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from aitne.client import Client
-from aitne.supervisor import environments
+from aitne.supervisor import software_environments
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError, eventually
 from benchmarks.stats import median, median_ratio
@@ -103,7 +103,7 @@ def _ranks(client: Client, session: str, shell: Any) -> float:
 
 def _batch(client: Client, **fields: Any) -> float:
     """Submit a job and return the seconds until its first line; the job has ended then."""
-    python = environments.session_env_dir() / "bin" / "python"
+    python = software_environments.session_env_dir() / "bin" / "python"
     body = {
         "name": "batch",
         "commands": [f"exec {python} -c 'print(2)'"],

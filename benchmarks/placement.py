@@ -20,11 +20,11 @@ from aitne.core.placement.node_selection import (
     PlacementRequest,
     select_nodes,
 )
-from aitne_train.topology import mesh as meshes
+from aitne_train.topology import mesh_node_order as meshes
 from aitne_train.topology.hostlist import make_natural_key
-from aitne_train.topology.network import Cost, Network
 from aitne_train.topology.rank_order import compute_ring_cost, order_depth_first, order_ranks
 from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.uplink_load import Cost, Network
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
 from benchmarks.stats import Estimate, bootstrap, median

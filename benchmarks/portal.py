@@ -17,7 +17,7 @@ import httpx
 from tests.support.ports import reserve_ports
 
 from aitne.core.settings import Settings
-from aitne.supervisor.nodejs_installation import find_nodejs
+from aitne.supervisor.nodejs_lookup import find_nodejs
 from aitne.supervisor.secret_files import ensure_secrets
 from benchmarks import jobs_table
 from benchmarks.figures import Figure, Row

@@ -18,7 +18,7 @@ from tests.support.ports import reserve_ports
 
 import aitne
 from aitne.core.sessions.entry_points import server_name
-from aitne.supervisor import environments
+from aitne.supervisor import software_environments
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError, Http, stop
 from benchmarks.stats import median, median_ratio, quantile
@@ -172,7 +172,7 @@ def _by_hand(whole: Whole, owner: str, argv: list[str]) -> float:
 
 
 def _launcher() -> list[str]:
-    return [str(environments.session_env_dir() / "bin/python"), str(LAUNCHER)]
+    return [str(software_environments.session_env_dir() / "bin/python"), str(LAUNCHER)]
 
 
 def _stock() -> list[str]:
@@ -185,7 +185,7 @@ def _stock() -> list[str]:
         "sys.argv[1:] = [*slim, '--ServerApp.root_dir=' + os.getcwd(), *root]; "
         "from jupyterhub.singleuser import main; main()"
     )
-    python = str(environments.session_env_dir() / "bin/python")
+    python = str(software_environments.session_env_dir() / "bin/python")
     return [python, "-c", program, str(LAUNCHER)]
 
 

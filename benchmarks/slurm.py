@@ -19,7 +19,7 @@ from tests.support.ports import reserve_ports
 
 from aitne.core.errors import AitneError
 from aitne.core.jobs.states import LIVE
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.settings import BrokerClientSettings, Settings
 from aitne.local_system.dev_cluster_records import find_dev_cluster
 from aitne.local_system.settings_loader import load_settings

@@ -25,7 +25,7 @@ from aitne.adapters.unix_accounts import UnixAccounts
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobSpec, JobType
 from aitne.core.ports.job_files import JobLocation
-from aitne.core.ports.scheduler_tools import Tools
+from aitne.core.ports.scheduler_ports import Tools
 from aitne.core.settings import Settings
 from aitne.local_system.settings_loader import load_settings
 from aitne.services.controller.controller_counters import ControllerCounters

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.support.ports import reserve_ports
 
-from aitne.local_system.folders import cache_dir
+from aitne.local_system.platform_folders import cache_dir
 from benchmarks.processes import BenchmarkError, Http
 
 AITNE = Path(sys.executable).with_name("aitne")

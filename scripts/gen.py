@@ -16,7 +16,7 @@ from pathlib import Path
 
 import gen_client_records
 
-from aitne.adapters.images import definition, recipes
+from aitne.adapters.images import build_definition, recipes
 from aitne.adapters.node_software import SESSION_LOCK
 from aitne.operations.setup import answers, rendering
 
@@ -76,8 +76,8 @@ def _async_client() -> bytes:
 def _images() -> dict[Path, Callable[[], bytes]]:
     """Return the generators of both files of each image, from the folders of ``containers``."""
     renderers = (
-        (definition.DEFINITION, definition.make_apptainer_definition),
-        (definition.DOCKERFILE, definition.make_dockerfile),
+        (build_definition.DEFINITION, build_definition.make_apptainer_definition),
+        (build_definition.DOCKERFILE, build_definition.make_dockerfile),
     )
     folders = [path.parent for path in sorted((ROOT / "containers").glob(f"*/{recipes.FILE}"))]
     return {
@@ -112,7 +112,7 @@ GENERATED: dict[Path, Callable[[], bytes]] = {
     ROOT / "docs" / "reference" / "metrics.md": _metrics,
     **_client_records(),
     ROOT / "backend" / "aitne" / "client" / "aio.py": _async_client,
-    ROOT / "backend" / "aitne" / "cli" / "table.py": _commands,
+    ROOT / "backend" / "aitne" / "cli" / "command_table.py": _commands,
     ROOT / "containers" / "jupyter" / recipes.CONSTRAINTS: SESSION_LOCK.read_bytes,
     **_images(),
     **_setup_examples(),

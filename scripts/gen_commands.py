@@ -1,6 +1,6 @@
 """Generate the table of commands from the modules below ``backend/aitne/cli/commands``.
 
-Prints ``backend/aitne/cli/table.py``.
+Prints ``backend/aitne/cli/command_table.py``.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _groups(words: str, defined: Any) -> Iterator[tuple[str, bool]]:
 
 def main() -> None:
     """Print the module as the formatter leaves it."""
-    sys.stdout.write(formatted(render(), Path("backend/aitne/cli/table.py")))
+    sys.stdout.write(formatted(render(), Path("backend/aitne/cli/command_table.py")))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from aitne.adapters import debian_packages
 from aitne.core.errors import SetupError
-from aitne.local_system.folders import cache_dir
+from aitne.local_system.platform_folders import cache_dir
 
 VERSION = "0.28.1"
 NEEDS = ("cloudpickle", "packaging", "psutil", "pyyaml")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from aitne.supervisor.nodejs_installation import find_nodejs
+from aitne.supervisor.nodejs_lookup import find_nodejs
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from uuid import UUID
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "backend"))
 
 from aitne.adapters.schedulers._slurm import job_identity, sacct_parser, squeue_parser, times
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.local_system.dev_cluster_records import find_dev_cluster
 
 ASSETS = Path(__file__).resolve().parent.parent / "tests" / "assets" / "slurm"

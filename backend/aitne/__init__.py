@@ -5,7 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from aitne.client import AsyncClient, Client
-    from aitne.client.module_functions import (
+    from aitne.client.function_shortcuts import (
         Future,
         FutureArray,
         as_completed,
@@ -42,7 +42,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(aitne.client, name)
     if name in __all__:
-        import aitne.client.module_functions
+        import aitne.client.function_shortcuts
 
-        return getattr(aitne.client.module_functions, name)
+        return getattr(aitne.client.function_shortcuts, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -42,15 +42,7 @@ if TYPE_CHECKING:
         start_timeline,
         stop_timeline,
     )
-    from aitne_train.compression import Compression
-    from aitne_train.errors import HorovodInternalError, HostsUpdatedInterrupt
-    from aitne_train.functions import (
-        allgather_object,
-        broadcast_object,
-        broadcast_optimizer_state,
-        broadcast_parameters,
-    )
-    from aitne_train.ops import (
+    from aitne_train.collectives import (
         Adasum,
         Average,
         Max,
@@ -84,6 +76,14 @@ if TYPE_CHECKING:
         reducescatter_async,
         sparse_allreduce_async,
         synchronize,
+    )
+    from aitne_train.compression import Compression
+    from aitne_train.errors import HorovodInternalError, HostsUpdatedInterrupt
+    from aitne_train.functions import (
+        allgather_object,
+        broadcast_object,
+        broadcast_optimizer_state,
+        broadcast_parameters,
     )
     from aitne_train.optimizer import DistributedOptimizer
     from aitne_train.process_sets import (
@@ -176,7 +176,7 @@ __version__ = "0.1.0"
 _SUBMODULES = ("elastic", "mpi_ops")
 """Modules that are part of the API."""
 _MODULES = (
-    *("basics", "ops", "functions", "compression", "errors", "process_sets", "optimizer"),
+    *("basics", "collectives", "functions", "compression", "errors", "process_sets", "optimizer"),
     *("run_function", "sync_batch_norm"),
 )
 """Modules that define the other names of the API."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from aitne_train import context, ops
+from aitne_train import collectives, context
 from aitne_train._named_optimizer import NamedOptimizer
 from aitne_train.collective_request import ReduceOp
 from aitne_train.interrupted_calls import mark_collective
@@ -91,9 +91,9 @@ class AdasumOptimizer(NamedOptimizer):
             for parameter, start in zip(trained, before, strict=True):
                 row, ctx = self._compression.compress(parameter.detach() - start)
                 name = f"adasum.{self._names.get(id(parameter), '')}"
-                sent.append((ops.allreduce_async_(row, name=name, op=ReduceOp.ADASUM), ctx))
+                sent.append((collectives.allreduce_async_(row, name=name, op=ReduceOp.ADASUM), ctx))
             for parameter, start, (handle, ctx) in zip(trained, before, sent, strict=True):
-                step = self._compression.decompress(ops.synchronize(handle), ctx)
+                step = self._compression.decompress(collectives.synchronize(handle), ctx)
                 parameter.copy_(start.add_(step))
         self._came.clear()
         context.require_context().recorder.step()

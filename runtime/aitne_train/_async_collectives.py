@@ -1,4 +1,4 @@
-"""Asynchronous collectives, which return a handle immediately; see ``ops``."""
+"""Asynchronous collectives, which return a handle immediately; see ``collectives``."""
 
 from __future__ import annotations
 

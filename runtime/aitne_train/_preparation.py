@@ -1,5 +1,5 @@
 """Preparation of collectives: functions that validate the arguments and return a
-``PreparedCollective``, which can then be submitted; used by ``ops`` and ``_autograd_functions``.
+``PreparedCollective``, which can then be submitted; used by ``collectives`` and ``_autograd_functions``.
 """
 
 from __future__ import annotations

@@ -203,10 +203,10 @@ def _transport() -> str:
     now = context.require_context()
     if now.world.size == 1:
         return "solo"
-    from aitne_train import choice
+    from aitne_train import transport_choice
 
     transport_name = os.environ.get("AITNE_TRANSPORT", "auto")
-    return choice.choose_transport(now.nodes, "cpu", transport_name).name
+    return transport_choice.choose_transport(now.nodes, "cpu", transport_name).name
 
 
 def _ranks_of(comm: Any) -> list[int] | None:

@@ -12,7 +12,7 @@ from aitne_train import interrupted_calls, record_ring
 from aitne_train.collective_engine import CollectiveEngine
 from aitne_train.collective_record import Recorder
 from aitne_train.collective_request import Kind, Request
-from aitne_train.control import Control
+from aitne_train.control_messages import Control
 from aitne_train.exchange_channel import ExchangeChannel, JoinedError
 from aitne_train.execution import Execution
 from aitne_train.launcher.rank_topology import RankTopology

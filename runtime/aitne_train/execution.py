@@ -119,10 +119,12 @@ class Execution:
         if len(members) == 1:
             transport = SoloTransport.connect(group, device)
         else:
-            from aitne_train import choice  # a single rank needs none of them
+            from aitne_train import transport_choice  # a single rank needs none of them
 
             kind = device.partition(":")[0]
-            chosen = choice.choose_transport(nodes, kind, os.environ.get("AITNE_TRANSPORT", "auto"))
+            chosen = transport_choice.choose_transport(
+                nodes, kind, os.environ.get("AITNE_TRANSPORT", "auto")
+            )
             transport = chosen.connect(group, device)
         with self._lock:
             self._opened.append(transport)

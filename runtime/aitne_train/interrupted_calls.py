@@ -154,7 +154,7 @@ def break_if_left(label: str, error: BaseException) -> None:
         call.frame = call.error = None
 
 
-def set_current_request(request: object) -> None:
+def set_awaited_request(request: object) -> None:
     """Record that the current call of this thread waits for ``request``, which is named if the call
     is left; None: for nothing.
     """

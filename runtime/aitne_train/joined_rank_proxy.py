@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 from aitne_train.errors import HorovodInternalError
-from aitne_train.flag import Flag
+from aitne_train.interruptible_event import Flag
 
 log = logging.getLogger("aitne_train")
 

@@ -9,13 +9,13 @@ import socket
 import threading
 from collections.abc import Sequence
 
-from aitne_train import context, rank_monitor
+from aitne_train import context, stall_monitor
 from aitne_train.context import Context
-from aitne_train.control import Control
-from aitne_train.control_connection import close_all_sockets, connect_ranks
+from aitne_train.control_handshake import close_all_sockets, connect_ranks
+from aitne_train.control_messages import Control
 from aitne_train.errors import HorovodInternalError
-from aitne_train.flag import Flag
 from aitne_train.ignored_variables import list_ignored_variables
+from aitne_train.interruptible_event import Flag
 from aitne_train.launcher import rendezvous
 from aitne_train.launcher.rank_topology import RankTopology, detect_topology, settle_topology
 from aitne_train.process_sets import ProcessSet, number_initial_sets
@@ -64,7 +64,7 @@ def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
                 _registered = True
                 atexit.register(_leave_at_exit)
             number_initial_sets(list(process_sets or ()))
-            rank_monitor.start_monitoring(here)
+            stall_monitor.start_monitoring(here)
         except BaseException:
             context.replace_context(here)  # an interrupt may have come before
             shutdown()

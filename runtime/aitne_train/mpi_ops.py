@@ -1,8 +1,8 @@
 """Module with the contents of ``horovod.torch.mpi_ops``, from which some libraries import."""
 
 from aitne_train.basics import *  # noqa: F403
+from aitne_train.collectives import *  # noqa: F403
 from aitne_train.errors import HorovodInternalError
-from aitne_train.ops import *  # noqa: F403
 from aitne_train.process_sets import (
     ProcessSet,
     add_process_set,

@@ -22,8 +22,8 @@ from aitne_train._named_optimizer import NamedOptimizer
 from aitne_train.collective_request import ReduceOp
 from aitne_train.compress import COMPRESSORS
 from aitne_train.compression import BF16Compressor, Compression, FP16Compressor, NoneCompressor
-from aitne_train.exchange._agreement import ExchangeOptions
 from aitne_train.exchange._gradients import Gradients
+from aitne_train.exchange._rank_agreement import ExchangeOptions
 from aitne_train.exchange._user_compressor import UserCompressor
 from aitne_train.interrupted_calls import mark_collective
 from aitne_train.process_sets import ProcessSet, global_process_set

@@ -14,7 +14,7 @@ import torch
 from aitne_train.collective_coordinator import RequestKey
 from aitne_train.collective_request import Kind, Request, RequestMetadata
 from aitne_train.execution import ExecutableResponse, Execution
-from aitne_train.gpu_events import CompletionEvent, InputEvent
+from aitne_train.gpu_stream_sync import CompletionEvent, InputEvent
 from aitne_train.timeline import TIMELINE, name_execution
 
 

@@ -33,8 +33,8 @@ from typing import Any, NoReturn, Protocol
 
 from aitne_train.collective_request import Kind, Request
 from aitne_train.context import require_context
-from aitne_train.flag import Flag
 from aitne_train.interrupted_calls import mark_collective
+from aitne_train.interruptible_event import Flag
 
 EX_TEMPFAIL = 75
 """Exit code of a program that was asked to end, has saved its state and can be resumed

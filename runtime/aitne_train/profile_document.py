@@ -43,7 +43,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aitne_train.collective_summary import get_row_bounds
-from aitne_train.profile import SCHEMA
+from aitne_train.profile_report import SCHEMA
 
 _TIMED = ("communicating", "blocked", "overlap", "own_s")
 """Values of a rank that follow from the times of its collectives."""

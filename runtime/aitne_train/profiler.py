@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from aitne_train.collective_summary import CollectiveSummary
-from aitne_train.flag import Flag
-from aitne_train.gpu_events import QUEUED
+from aitne_train.gpu_stream_sync import QUEUED
+from aitne_train.interruptible_event import Flag
 from aitne_train.profile_document import History, build_document, compute_totals
 from aitne_train.record_ring import STEP, WAIT, Entry, RecordRing
 

@@ -25,7 +25,11 @@ MOST_CHARACTERS = 64 * 1024
 """Maximum number of characters of the stacks of one rank; longer text is cut off."""
 
 _WATCH = {"aitne-control", "aitne-guard", "aitne-profile", "aitne-stall", "aitne-timeline"}
-_TAKERS = ("/aitne_train/stacks.py", "/aitne_train/rank_monitor.py", "/aitne_train/control.py")
+_TAKERS = (
+    "/aitne_train/stacks.py",
+    "/aitne_train/stall_monitor.py",
+    "/aitne_train/control_messages.py",
+)
 _SIGNAL = signal.SIGRTMAX - 3
 # Real-time signals have no meaning of their own, and programs that use some count from SIGRTMIN up.
 _ANSWER_S = 2.0

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from aitne_train.flag import Flag
+from aitne_train.interruptible_event import Flag
 
 log = logging.getLogger("aitne_train")
 

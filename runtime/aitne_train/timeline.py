@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aitne_train.flag import Flag
+from aitne_train.interruptible_event import Flag
 
 DYNAMIC = "DYNAMIC"
 CYCLE_START = "CYCLE_START"

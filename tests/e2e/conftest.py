@@ -11,7 +11,7 @@ from pwd import getpwnam
 
 import pytest
 
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.support.browser import chromium as chromium
 from tests.support.platform import RunningPlatform, run_platform
 from tests.support.stock import offer_stock, shared_stock, stock_on

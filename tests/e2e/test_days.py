@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.support.browser import marks, walk
 from tests.support.platform import AITNE, RunningPlatform, on_cluster, run_platform
 from tests.support.slurm import run_as

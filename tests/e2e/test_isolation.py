@@ -15,7 +15,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from aitne.supervisor.nodejs_installation import find_nodejs
+from aitne.supervisor.nodejs_lookup import find_nodejs
 from tests.support import realtime
 from tests.support.browser import ROOT
 from tests.support.platform import RunningPlatform, run_platform

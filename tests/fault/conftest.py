@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.fault.storm import config
 from tests.support.platform import RunningPlatform, run_platform
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 
-from aitne.local_system import hung_processes
+from aitne.local_system import hung_restart_records
 from tests.fault.half_open_clients import ADDRESSES
 from tests.support.platform import RunningPlatform, run_platform
 from tests.support.waiting import eventually
@@ -138,7 +138,7 @@ def _run(kind: str, platform: RunningPlatform, count: int) -> None:
         same = after == pid
         grown = (resident_bytes(pid) - before) / 2**20 if same else float("nan")
         files = descriptors(pid) if same else 0
-    restarts = hung_processes.read_restart_counts(platform.data_dir / "run").get("api", 0)
+    restarts = hung_restart_records.read_restart_counts(platform.data_dir / "run").get("api", 0)
     sys.stdout.write(
         f"{count} {kind}: {answers.health} of {CHECKS} health checks and {answers.signed_in} of "
         f"{CHECKS} signed-in requests answered, the slowest in {answers.slowest_s:.2f} s; the API "

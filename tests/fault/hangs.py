@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from random import Random
 from threading import Event, Lock, Thread
 
-from aitne.local_system import hung_processes
+from aitne.local_system import hung_restart_records
 from tests.support.platform import RunningPlatform
 
 PROCESSES = ("api", "controller", "hub", "proxy")
@@ -139,4 +139,6 @@ class Hangs:
 
     def _hung_restarts(self, name: str) -> int:
         """Return how often the supervisor has recorded the process as hung."""
-        return hung_processes.read_restart_counts(self._platform.data_dir / "run").get(name, 0)
+        return hung_restart_records.read_restart_counts(self._platform.data_dir / "run").get(
+            name, 0
+        )

@@ -32,7 +32,7 @@ from queue import Empty, SimpleQueue
 import httpx
 
 from aitne.core.jobs.states import TERMINAL, JobState
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne_devcluster import faults
 from aitne_devcluster.cluster import down, up
 from tests.fault.hangs import PROCESSES, Hangs

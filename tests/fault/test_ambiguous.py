@@ -20,14 +20,14 @@ from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.schedulers import slurm
 from aitne.adapters.schedulers._slurm.rest import rest_session
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
-from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import CommandTimeout
 from aitne.core.jobs.states import JobState
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.ports.command import Command, Completed
 from aitne.core.ports.job_files import Fence, JobLocation
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.ports.scheduler_tools import Tools
+from aitne.core.ports.scheduler_ports import Tools
 from aitne.core.settings import Settings
 from aitne.local_system.settings_loader import load_settings
 from aitne.services.controller import Controller

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from aitne.api.routers.health import METRICS_TOKEN
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne_devcluster import faults
 from tests.fault.storm import user_token
 from tests.support import realtime

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.fault.storm import Storm
 from tests.support import realtime
 from tests.support.platform import RunningPlatform

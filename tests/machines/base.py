@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.local_system.folders import cache_dir
+from aitne.local_system.platform_folders import cache_dir
 
 SUITE = "trixie"
 HOST_PACKAGES = {

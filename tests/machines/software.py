@@ -39,10 +39,10 @@ _PASSED_ON = ("PIP_", "NPM_CONFIG_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "N
 _ENSURE = """\
 import sys
 from aitne.local_system.settings_loader import load_settings
-from aitne.supervisor import environments, node_software_installation
+from aitne.supervisor import node_software_installation, software_environments
 slurm = {"conf": "/etc/slurm/slurm.conf", "software_dir": sys.argv[1]}
 node_software_installation.ensure_node_software(load_settings(scheduler="slurm", slurm=slurm), print)
-environments.ensure_environments(print, ("hub", "proxy"))
+software_environments.ensure_environments(print, ("hub", "proxy"))
 """
 
 

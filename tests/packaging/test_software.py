@@ -11,7 +11,7 @@ import pytest
 from aitne.adapters.node_software import SoftwareFolder
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.supervisor import environments, node_software_installation
+from aitne.supervisor import node_software_installation, software_environments
 
 
 def settings(tmp_path: Path, **slurm: object) -> Settings:
@@ -62,7 +62,7 @@ def test_complete_software_folder_is_left_unchanged(
     folder.write_files()
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     packages = folder.session_env / "lib" / f"python{version}" / "site-packages"
-    lines = (environments.LOCKS / "session.txt").read_text().split()
+    lines = (software_environments.LOCKS / "session.txt").read_text().split()
     installed = [f"{line.replace('-', '_').replace('==', '-')}.dist-info" for line in lines]
     for name in installed:
         (packages / name).mkdir(parents=True)

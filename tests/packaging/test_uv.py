@@ -61,8 +61,8 @@ def test_option_not_to_compile_is_accepted() -> None:
 def test_sources_of_packages_are_named_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@mirror.test/simple")
     monkeypatch.setenv("PIP_FIND_LINKS", "/opt/wheels")
-    named = [uv.without_password(source) for source in uv.package_sources()]
+    named = [uv.without_password(source) for source in uv.list_package_indexes()]
     assert named[0] == "http://mirror.test/simple"
     assert "/opt/wheels" in named
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    assert uv.package_sources() == ["the indexes in pip's settings"]
+    assert uv.list_package_indexes() == ["the indexes in pip's settings"]

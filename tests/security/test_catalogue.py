@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.manifest_folder import MOST_WAITING, ManifestFolder
+from aitne.adapters.dataset_manifest_store import MOST_WAITING, ManifestFolder
 from aitne.core.dataset_manifest import HEADER, compress_manifest
 from aitne.core.models.user import Scope
 from tests.support.catalog_stage import PHOTO, ROLES, Catalogue, manifest_of

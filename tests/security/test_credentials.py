@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from aitne.core.models.user import Role, Scope
-from aitne.core.users.policy import REAUTHENTICATION_S
+from aitne.core.users.permissions import REAUTHENTICATION_S
 from aitne.services.notifications import notification_texts
 from tests.support.stage import PASSWORD, Stage
 

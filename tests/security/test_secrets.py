@@ -13,7 +13,7 @@ from aitne.core.jobs.env_visibility import HIDDEN
 from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.core.models.user_secret import MOST_SECRETS
-from aitne.services.platform.platform_secrets import hash_secret
+from aitne.services.platform.secret_generation import hash_secret
 from tests.support.jobs import store_job_token
 from tests.support.stage import Stage
 

@@ -18,7 +18,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.core.storage.settings import TreeSettings
 from aitne.core.tree_document import JobTree, TreeFile, TreeLink
-from aitne.services.platform.platform_secrets import hash_secret
+from aitne.services.platform.secret_generation import hash_secret
 from tests.support.jobs import store_job_token
 from tests.support.stage import Stage, open_stage
 

@@ -151,7 +151,7 @@ MEASURED_VALUE = Recipe(
             '                sample["temperature_c"] = celsius\n',
         ),
         (
-            "backend/aitne/core/jobs/sample_values.py",
+            "backend/aitne/core/jobs/usage_metrics.py",
             '    SampleValue(\n        name="energy_j",',
             """\
     SampleValue(

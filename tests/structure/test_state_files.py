@@ -31,10 +31,10 @@ from aitne.core.models.check_result import CheckResult, CheckState
 from aitne.core.models.limits import HeldLimit, HeldLimits, Limits
 from aitne.core.models.notification import NotificationChoices, NotificationKind
 from aitne.core.models.project import Retention
-from aitne.core.platform.dev_cluster import DevCluster, DevPorts, DevUser
+from aitne.core.platform.dev_cluster_record import DevCluster, DevPorts, DevUser
 from aitne.core.ports.job_files import Fence, ProgramOutcome
-from aitne.local_system.hung_processes import HungRestart
-from aitne.local_system.process_status import ProcessStatus
+from aitne.local_system.hung_restart_records import HungRestart
+from aitne.local_system.process_status_file import ProcessStatus
 from aitne.local_system.state_file import DamagedState, parse_state, read_state
 from aitne.operations.backup.archive import ArchiveMember, Manifest
 from aitne.operations.upgrade.upgrade_journal import UpgradeJournal, UpgradeStep
@@ -57,14 +57,14 @@ OTHER_READERS = {
     "client/function_runner.py": "the call, which the same release has written",
     "client/running_job.py": "a dictionary, whose values are taken one by one",
     "session_server/lab/server/aitne_certificate.py": "the answer of the platform, not a file",
-    "local_system/hung_processes.py": "the totals: a dictionary of names and numbers",
+    "local_system/hung_restart_records.py": "the totals: a dictionary of names and numbers",
     "local_system/settings_loader.py": "aitne.toml, which the settings check",
-    "local_system/process_status.py": "a list, whose records are read as state",
+    "local_system/process_status_file.py": "a list, whose records are read as state",
     "notebook/notebook_run.py": "the request, which the same release has written",
     "operations/backup/archive.py": "a document with a digest over all that it has, read as state",
     "operations/backup/restoration.py": "aitne.toml, of which the address of the database is taken",
     "operations/upgrade/releases.py": "a file of pip",
-    "supervisor/bundle_use.py": "a dictionary, whose values are compared one by one",
+    "supervisor/offline_bundle.py": "a dictionary, whose values are compared one by one",
     "aitne_devcluster/users.py": "a dictionary of names and truth values",
 }
 """Modules that parse the content of a file themselves, and what it is."""

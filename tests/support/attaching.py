@@ -14,7 +14,7 @@ from aitne.adapters.broker_client import BrokerScheduler
 from aitne.adapters.node_software import agent_archive
 from aitne.adapters.schedulers._local.local_attacher import LocalAttacher
 from aitne.adapters.schedulers._slurm.slurm_attacher import SlurmAttacher
-from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.jobs.agent_protocol import AgentSpec
 from aitne.core.jobs.batch_script import render_script
 from aitne.core.jobs.job_folder_layout import AGENT_SPEC, TOKEN

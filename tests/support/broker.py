@@ -23,7 +23,7 @@ from uuid import UUID, uuid4
 from aitne.adapters.broker_client import BrokerFiles, BrokerScheduler
 from aitne.core.broker.protocol_versions import PROTOCOL
 from aitne.core.models.resources import Resources
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.settings import Settings

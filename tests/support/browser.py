@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.supervisor.nodejs_installation import find_nodejs
+from aitne.supervisor.nodejs_lookup import find_nodejs
 from tests.support import realtime
 from tests.support.platform import RunningPlatform
 from tests.support.requirements import lacking

@@ -10,10 +10,10 @@ from pathlib import PurePath
 
 from aitne.broker.main import main
 from aitne.core.errors import SchedulerRejected
-from aitne.core.models.node import Cluster
+from aitne.core.models.cluster import Cluster
 from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.ports.scheduler_tools import Tools
+from aitne.core.ports.scheduler_ports import Tools
 from aitne.core.settings import Settings
 from tests.support.fakes import FakeScheduler
 

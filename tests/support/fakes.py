@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from aitne.core import units
 from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SubmitUncertain
 from aitne.core.jobs.states import JobState, TerminationReason
-from aitne.core.models.node import Cluster, Node, NodeState
+from aitne.core.models.cluster import Cluster, Node, NodeState
 from aitne.core.ports.scheduler import (
     Forecast,
     Run,

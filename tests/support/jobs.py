@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from aitne.core.jobs.arrays import array_id, task_group_id, task_id
+from aitne.core.jobs.array_tasks import array_id, make_pending_tasks_id, task_id
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
 from aitne.core.models.resources import Resources
@@ -89,7 +89,7 @@ def make_task(parent: Job, index: int, **overrides: Any) -> Job:
 def make_task_group(parent: Job, indices: str | None = None) -> Job:
     """Return the task group of an array; its tasks are all of the array by default."""
     own = {
-        "id": task_group_id(parent.id),
+        "id": make_pending_tasks_id(parent.id),
         "array_job_id": parent.id,
         "array_task_ids": indices or parent.spec.array,
     }

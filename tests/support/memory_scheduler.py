@@ -21,7 +21,7 @@ import pytest
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.job_folder_layout import SCRIPT, log_file_name
 from aitne.core.jobs.states import JobState, TerminationReason
-from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition
+from aitne.core.models.cluster import Cluster, GpuCount, Node, NodeState, Partition
 from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.scheduler import (
     Forecast,
@@ -31,7 +31,7 @@ from aitne.core.ports.scheduler import (
     SubmitRequest,
     get_scheduler_capabilities,
 )
-from aitne.core.ports.scheduler_tools import Tools
+from aitne.core.ports.scheduler_ports import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import parse_array
 from aitne_train.topology.hostlist import compress_hostlist

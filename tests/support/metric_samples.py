@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import product
 
-from aitne.api.job_metrics import escape_label_value
+from aitne.api.job_metrics_text import escape_label_value
 
 NOW = 1_770_000_000
 """Time of the last sample, in Unix seconds."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from aitne.api.job_metrics import JOB_METRICS
+from aitne.api.job_metrics_text import JOB_METRICS
 from aitne.core.platform import metric_names
 from aitne.core.platform.metric_names import Metric
 from tests.support.requirements import lacking

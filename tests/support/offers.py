@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from aitne.adapters.image_files import ImagesFolder
-from aitne.adapters.manifest_folder import ManifestFolder
+from aitne.adapters.dataset_manifest_store import ManifestFolder
+from aitne.adapters.image_file_check import ImagesFolder
 from aitne.adapters.tree_folder import TreeFolder
 from aitne.adapters.unix_accounts import OwnAccount
-from aitne.adapters.user_folders import OwnUserFolders
+from aitne.adapters.user_path_access import OwnUserFolders
 from aitne.bootstrap.adapters import make_storages
 from aitne.core.ports.runtime import Runtime
 from aitne.core.settings import Settings
-from aitne.services.datasets.dataset_paths import DatasetPaths
+from aitne.services.datasets.dataset_folder_check import DatasetPaths
 from aitne.services.datasets.datasets import DatasetService
 from aitne.services.images.image_chooser import ImageChooser
 from aitne.services.images.images import ImageService

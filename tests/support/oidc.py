@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from aitne.supervisor.nodejs_installation import find_nodejs
+from aitne.supervisor.nodejs_lookup import find_nodejs
 from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 
 from aitne.core.errors import SetupError
-from aitne.core.platform.dev_cluster import DevCluster
-from aitne.local_system.folders import cache_dir
-from aitne.supervisor import environments, platform_control
+from aitne.core.platform.dev_cluster_record import DevCluster
+from aitne.local_system.platform_folders import cache_dir
+from aitne.supervisor import platform_control, software_environments
 from tests.support.ports import reserve_ports
 from tests.support.requirements import lacking
 from tests.support.waiting import eventually
@@ -28,7 +28,7 @@ AITNE = Path(sys.executable).parent / "aitne"
 def environments_or_skip() -> None:
     """Make the environments beside the platform's own; skip where they cannot be had."""
     try:
-        environments.ensure_environments(print)
+        software_environments.ensure_environments(print)
     except SetupError as error:
         lacking("hub", f"JupyterHub's environments cannot be made: {error.message}")
 

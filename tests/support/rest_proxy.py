@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from enum import Enum
 from urllib.parse import urlsplit
 
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 
 
 class Cut(Enum):

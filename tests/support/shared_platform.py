@@ -20,7 +20,7 @@ import pytest
 
 from aitne.client import Client
 from aitne.core.errors import AitneError
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne_devcluster.plan import ReleaseName
 from tests.support.platform import RunningPlatform, on_cluster, run_platform
 from tests.support.waiting import eventually

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import SetupError
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.local_system.dev_cluster_records import DESCRIPTORS
 from aitne_devcluster.cluster import down, up
 from aitne_devcluster.plan import HOME, ReleaseName

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.support.schedulers import Bench
 from tests.support.slurm import run_as
 

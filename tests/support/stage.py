@@ -14,25 +14,25 @@ import httpx
 from argon2 import PasswordHasher
 from fastapi import FastAPI
 
-from aitne.adapters.account_files import OwnAccountFiles
 from aitne.adapters.identity.password import PasswordIdentity
-from aitne.adapters.image_files import ImagesFolder
+from aitne.adapters.image_file_check import ImagesFolder
+from aitne.adapters.local_probes import LocalProbes
 from aitne.adapters.node_software import own_software
-from aitne.adapters.probes import LocalProbes
+from aitne.adapters.own_account_files import OwnAccountFiles
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.unix_accounts import OwnAccount
-from aitne.adapters.user_folders import OwnUserFolders
+from aitne.adapters.user_path_access import OwnUserFolders
 from aitne.api.app import create_app
 from aitne.api.dependencies import cookie_name
-from aitne.api.routers.alerts import ALERTS_TOKEN
+from aitne.api.routers.alertmanager import ALERTS_TOKEN
 from aitne.api.routers.health import METRICS_TOKEN
 from aitne.bootstrap.platform_services import PlatformServices
 from aitne.bootstrap.topology_files import read_part
 from aitne.core.errors import NotAllowed
 from aitne.core.jobs.states import JobState
+from aitne.core.models.cluster import Cluster, Node, NodeState
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.limits import LimitsApplied
-from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.user import Actor, Role, Scope, User
 from aitne.core.ports.identity_source import IdentitySource
 from aitne.core.ports.scheduler import get_scheduler_capabilities
@@ -43,32 +43,33 @@ from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.cluster_topologies import ClusterTopologies
 from aitne.services.cluster.node_reports import NodeReports
 from aitne.services.cluster.topology_imports import TopologyImports
+from aitne.services.hyperparameter_sweeps import SweepService
 from aitne.services.images.images import ImageService
 from aitne.services.jobs.admission import Admission
-from aitne.services.jobs.agent_service import AgentService
+from aitne.services.jobs.agent_reports import SnapshotService
 from aitne.services.jobs.bulk_cancellation import BulkCancel
 from aitne.services.jobs.executed_notebooks import NotebookService
 from aitne.services.jobs.failure_explanations import FailureService
+from aitne.services.jobs.function_results import JobResultService
+from aitne.services.jobs.job_agent_service import AgentService
 from aitne.services.jobs.job_comparison import ComparisonService
 from aitne.services.jobs.job_deletion import JobDeletion
 from aitne.services.jobs.job_placement import JobPlacementService
 from aitne.services.jobs.job_renderer import Renderer
-from aitne.services.jobs.job_results import JobResultService
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.jobs.program_requests import ProgramService
 from aitne.services.jobs.reruns import RerunService
-from aitne.services.jobs.snapshots import SnapshotService
-from aitne.services.jobs.start_advice import AdviceService
+from aitne.services.jobs.start_advice import StartAdviceService
 from aitne.services.jobs.start_forecast import Forecaster
 from aitne.services.jobs.time_limit_extensions import ExtensionService
 from aitne.services.monitoring.audit_checks import AuditChecks
-from aitne.services.monitoring.file_checks import FileChecks
+from aitne.services.monitoring.file_health_checks import FileChecks
 from aitne.services.monitoring.health import HealthService
 from aitne.services.monitoring.health_checks import HealthChecks
 from aitne.services.monitoring.measurements import Measurements
-from aitne.services.notifications.alerts import AlertService
 from aitne.services.notifications.announcements import AnnouncementService
+from aitne.services.notifications.monitoring_alerts import AlertService
 from aitne.services.notifications.notifications import NotificationService
 from aitne.services.platform.certificates import session_signer
 from aitne.services.platform.encryption import KEY_NAME as ENCRYPTION_KEY
@@ -76,8 +77,8 @@ from aitne.services.platform.encryption import Cipher
 from aitne.services.platform.event_hub import EventHub
 from aitne.services.platform.maintenance import MaintenanceService
 from aitne.services.platform.presented_certificates import PresentedCertificates
-from aitne.services.platform.process_restarts import ProcessRestarts
-from aitne.services.platform.secret_files import SecretFiles
+from aitne.services.platform.process_restart_audit import ProcessRestarts
+from aitne.services.platform.secret_file_inventory import SecretFiles
 from aitne.services.projects.account_sync import SyncService
 from aitne.services.projects.invitations import InvitationService
 from aitne.services.projects.limit_checks import LimitCheck, LimitSupport
@@ -86,15 +87,14 @@ from aitne.services.projects.project_report import ReportService
 from aitne.services.projects.projects import ProjectService
 from aitne.services.projects.usage import UsageService
 from aitne.services.projects.usage_months import UsageMonths
-from aitne.services.sessions.handovers import HandoverService
+from aitne.services.sessions.hub_handovers import HandoverService
 from aitne.services.sessions.inside_session import InsideService
-from aitne.services.sessions.node_addresses import NodeAddresses
 from aitne.services.sessions.rank_groups import RankGroupService
-from aitne.services.sessions.sessions import SessionService
+from aitne.services.sessions.session_node_check import NodeAddresses
+from aitne.services.sessions.session_service import SessionService
 from aitne.services.sessions.terminals import TerminalService
-from aitne.services.sweeps import SweepService
 from aitne.services.user_files import FileService
-from aitne.services.users.account_credentials import AccountService
+from aitne.services.users.account_service import AccountService
 from aitne.services.users.device_logins import DeviceLoginService
 from aitne.services.users.first_run import FirstRun
 from aitne.services.users.hub_logouts import HubLogouts
@@ -391,7 +391,7 @@ def make_stage(
         bulk=BulkCancel(jobs, store, clock),
         deletion=JobDeletion(jobs, store, clock),
         capacity=capacity,
-        advice=AdviceService(store, cluster, capacity),
+        advice=StartAdviceService(store, cluster, capacity),
         failures=FailureService(jobs, admission),
         job_results=JobResultService(
             store, files, renderer.get_location, settings.limits.max_result

@@ -17,10 +17,10 @@ import pytest
 
 from aitne.adapters.images import image_builder, recipes
 from aitne.client import Client
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import ContainerSettings
-from aitne.local_system.folders import cache_dir
+from aitne.local_system.platform_folders import cache_dir
 from tests.support.dockerd import Dockerd, running
 from tests.support.images import need_apptainer
 from tests.support.platform import RunningPlatform, on_cluster, run_platform

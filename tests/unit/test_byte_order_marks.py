@@ -14,11 +14,11 @@ import pytest
 from aitne.adapters.images import recipes
 from aitne.bootstrap.topology_files import read_part
 from aitne.broker.config import load_config
-from aitne.cli import job_file_source
+from aitne.cli import job_file_reader
 from aitne.client.working_tree import read_working_tree
 from aitne.core.errors import InvalidInput
 from aitne.local_system import settings_sources
-from aitne.local_system.password_file import read_password
+from aitne.local_system.password_from_file import read_password
 from aitne.local_system.settings_loader import load_settings
 from aitne.operations.setup.answers import read_answers
 from aitne.services.jobs.template_file import load_template
@@ -67,7 +67,7 @@ READERS = (
     Reader(
         "job.yml",
         "name: a\ncommands: ['true']\n",
-        lambda path: job_file_source.read_job_file(str(path)),
+        lambda path: job_file_reader.read_job_file(str(path)),
     ),
     Reader("aitne.toml", 'title = "Ünder"\n', _settings),
     Reader("broker.toml", "peers = [1000]\n", _broker),
@@ -130,7 +130,7 @@ def test_file_with_a_byte_order_mark_means_the_same(reader: Reader, tmp_path: Pa
 
 
 def _comparable(value: Any) -> Any:
-    return vars(value) if isinstance(value, job_file_source.JobFileSource) else value
+    return vars(value) if isinstance(value, job_file_reader.JobFileSource) else value
 
 
 def test_password_file_in_another_encoding_is_named(tmp_path: Path) -> None:
@@ -146,4 +146,4 @@ def test_batch_script_with_a_byte_order_mark_is_refused_as_by_sbatch(tmp_path: P
     with pytest.raises(
         InvalidInput, match="line 1: sbatch refuses a script with a byte order mark"
     ):
-        job_file_source.read_job_file(str(path))
+        job_file_reader.read_job_file(str(path))

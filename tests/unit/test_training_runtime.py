@@ -6,9 +6,9 @@ import importlib
 
 import pytest
 
+from aitne.cli.command_table import COMMANDS
 from aitne.cli.main import main
-from aitne.cli.table import COMMANDS
-from aitne_train.commands import VERBS
+from aitne_train.cli import VERBS
 
 
 def test_former_name_fails_with_the_new_one() -> None:

@@ -19,9 +19,9 @@ from pathlib import Path
 from aitne.adapters import debian_packages
 from aitne.adapters.debian_packages import Progress
 from aitne.adapters.images.prerequisites import ADVICE, PROGRAM, require_apptainer
-from aitne.adapters.programs import run_program
+from aitne.adapters.program_runner import run_program
 from aitne.core.errors import SetupError
-from aitne.local_system.folders import cache_dir
+from aitne.local_system.platform_folders import cache_dir
 from aitne_apptainer import elf
 
 HELPERS = (
@@ -65,7 +65,7 @@ def _install(progress: Progress) -> None:
         progress("Installing Apptainer …")
         debian_packages.run_apt_get("install", "-y", "--no-install-recommends", PROGRAM, *HELPERS)
     else:
-        package = repacked(progress)
+        package = repack_apptainer_package(progress)
         progress(f"Installing {package.name} …")
         debian_packages.run_apt_get(
             "install", "-y", "--no-install-recommends", str(package), *HELPERS
@@ -82,7 +82,7 @@ def _in_archive() -> bool:
     return any(line.split("|")[0].strip() == PROGRAM for line in listing.splitlines())
 
 
-def repacked(progress: Progress) -> Path:
+def repack_apptainer_package(progress: Progress) -> Path:
     """Return the path of Debian sid's Apptainer package, adapted to this machine's C library. The
     result is cached.
 

@@ -2,6 +2,6 @@
 tests.
 
 ``cluster.up`` starts it, ``cluster.down`` removes everything that was created for it. All its files
-are below one folder; ``aitne.core.platform.dev_cluster`` describes a running cluster to the rest of
+are below one folder; ``aitne.core.platform.dev_cluster_record`` describes a running cluster to the rest of
 the platform.
 """

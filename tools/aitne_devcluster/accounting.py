@@ -4,7 +4,7 @@ creates Slurm's schema.
 
 from __future__ import annotations
 
-from aitne.adapters.programs import run_program
+from aitne.adapters.program_runner import run_program
 from aitne_devcluster.plan import DevClusterPlan
 from aitne_devcluster.processes import environment, wait_until
 from aitne_devcluster.users import ACCOUNTS, OPERATOR, USERS

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from aitne.adapters import debian_packages
 from aitne.adapters.debian_packages import Progress
-from aitne.adapters.programs import run_program
+from aitne.adapters.program_runner import run_program
 from aitne.core.errors import SetupError
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.local_system.dev_cluster_records import DESCRIPTORS, find_dev_cluster
 from aitne_devcluster import (
     accounting,

@@ -234,14 +234,14 @@ def wait_ready(plan: DevClusterPlan, *started: Daemon) -> None:
                 f"{silent.name} runs but does not answer after {READY_S:g} s: {_said(plan, silent)}"
             )
         time.sleep(_POLL_S)
-    _note_pids(plan, started)
+    _write_pids(plan, started)
 
 
 def _said(plan: DevClusterPlan, daemon: Daemon) -> str:
     return processes.tail_of(plan.log / f"{daemon.name}.out", daemon.log)
 
 
-def _note_pids(plan: DevClusterPlan, started: tuple[Daemon, ...]) -> None:
+def _write_pids(plan: DevClusterPlan, started: tuple[Daemon, ...]) -> None:
     cluster_processes = processes.find(plan)
     for daemon in started:
         pid = processes.main_pid(cluster_processes, daemon.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aitne.core.errors import SetupError
-from aitne.core.platform.dev_cluster import DevCluster, NoDevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster, NoDevCluster
 from aitne_devcluster import daemons, processes, state
 from aitne_devcluster.plan import DevClusterPlan, read_plan
 

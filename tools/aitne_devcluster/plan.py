@@ -11,7 +11,7 @@ from typing import Literal
 
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen
-from aitne.core.platform.dev_cluster import DevPorts
+from aitne.core.platform.dev_cluster_record import DevPorts
 from aitne.local_system.state_file import DamagedState, read_state
 from aitne_devcluster.topology import DevTopology
 
@@ -129,7 +129,7 @@ class DevClusterPlan(Frozen):
     @property
     def port_range(self) -> range:
         """Return all ports that are reserved for the cluster."""
-        return ports_from(self.port_base, self.nodes)
+        return list_ports(self.port_base, self.nodes)
 
     def write(self) -> None:
         """Write the plan to the cluster's folder. Raises ``OSError``."""
@@ -141,7 +141,7 @@ def names_of_nodes(nodes: int, prefix: str = "n") -> tuple[str, ...]:
     return tuple(f"{prefix}{number}" for number in range(1, nodes + 1))
 
 
-def ports_from(base: int, nodes: int) -> range:
+def list_ports(base: int, nodes: int) -> range:
     """Return the ports that a cluster with ``nodes`` nodes uses if its first port is ``base``."""
     return range(base, base + NODE_PORTS_AFTER + nodes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aitne.core.errors import SetupError
 from aitne_devcluster import processes
-from aitne_devcluster.plan import HOME, PLAN, ports_from, read_plan
+from aitne_devcluster.plan import HOME, PLAN, list_ports, read_plan
 
 FIRST, LAST = 26_500, 32_767
 """Range of ports that are assigned by default: above those of services, and below those that the
@@ -22,22 +22,22 @@ def choose(nodes: int, base: int | None) -> int:
     """
     taken = processes.listening() | _planned()
     if base is not None:
-        if ports_from(base, nodes)[-1] > 65_535:
+        if list_ports(base, nodes)[-1] > 65_535:
             raise SetupError(
                 f"--port-base {base} leaves no room for {nodes} nodes below port 65536."
             )
-        used = sorted(taken & set(ports_from(base, nodes)))
+        used = sorted(taken & set(list_ports(base, nodes)))
         if used:
             raise SetupError(
                 f"Port {used[0]} is in use; the cluster would use {base} to "
-                f"{ports_from(base, nodes)[-1]}. Choose another --port-base, or omit it."
+                f"{list_ports(base, nodes)[-1]}. Choose another --port-base, or omit it."
             )
         return base
     for first in range(FIRST, LAST, _STEP):
-        candidates = ports_from(first, nodes)
+        candidates = list_ports(first, nodes)
         if candidates[-1] <= LAST and taken.isdisjoint(candidates):
             return first
-    raise SetupError(f"No {len(ports_from(0, nodes))} ports in a row are free below {LAST + 1}.")
+    raise SetupError(f"No {len(list_ports(0, nodes))} ports in a row are free below {LAST + 1}.")
 
 
 def _planned() -> set[int]:

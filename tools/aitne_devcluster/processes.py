@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.adapters.programs import PATH, join_last_lines
+from aitne.adapters.program_runner import PATH, join_last_lines
 from aitne_devcluster.plan import DevClusterPlan
 
 ROOT_MARK = "AITNE_DEV_ROOT"

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from aitne.adapters import debian_packages
 from aitne.adapters.debian_packages import Progress
-from aitne.adapters.programs import PATH, run_program
+from aitne.adapters.program_runner import PATH, run_program
 from aitne.core.errors import SetupError
 from aitne.local_system.dev_cluster_records import DESCRIPTORS
-from aitne.local_system.folders import cache_dir
+from aitne.local_system.platform_folders import cache_dir
 from aitne_devcluster import packages
 from aitne_devcluster.plan import DevClusterPlan
 from aitne_devcluster.processes import wait_until

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from pydantic import Field
 
-from aitne.adapters.programs import run_program
+from aitne.adapters.program_runner import run_program
 from aitne.core.errors import SetupError
 from aitne.core.models.base import Frozen
-from aitne.core.platform.dev_cluster import DevCluster, NoDevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster, NoDevCluster
 from aitne.local_system.dev_cluster_records import find_dev_cluster
 from aitne_devcluster import daemons, processes
 from aitne_devcluster.plan import DevClusterPlan, read_plan

@@ -10,8 +10,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from aitne.adapters.programs import PATH, run_program
-from aitne.core.platform.dev_cluster import DevUser
+from aitne.adapters.program_runner import PATH, run_program
+from aitne.core.platform.dev_cluster_record import DevUser
 from aitne_devcluster.plan import HOME
 
 OPERATOR = "aitne-op"

@@ -34,7 +34,7 @@ from aitne.core.broker.protocol import (
     TopologyResult,
 )
 from aitne.core.broker.protocol_versions import Welcome
-from aitne.core.broker.verb_arguments import EmptyResult
+from aitne.core.broker.verb_base_models import EmptyResult
 from aitne.core.errors import (
     InvalidInput,
     NotAllowed,
@@ -43,8 +43,8 @@ from aitne.core.errors import (
     SetupError,
     Unavailable,
 )
+from aitne.core.models.cluster import Cluster
 from aitne.core.models.limits import HeldLimits, LimitUsage
-from aitne.core.models.node import Cluster
 from aitne.core.ports.job_files import (
     Fence,
     FolderRemoval,

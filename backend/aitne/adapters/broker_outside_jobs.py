@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from aitne.adapters.broker_client import BrokerClient, convert_refusals_to_rejections
 from aitne.core.broker.outside_job_verbs import OutsideResult
 from aitne.core.broker.protocol import ReadLogResult
-from aitne.core.broker.verb_arguments import EmptyResult
+from aitne.core.broker.verb_base_models import EmptyResult
 from aitne.core.errors import NotAllowed
 from aitne.core.ports.job_files import LogChunk
 from aitne.core.ports.outside_jobs import OutsideAction, OutsideJob, OutsideLog, OutsideRun

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from aitne.adapters.programs import join_last_lines, run_program
+from aitne.adapters.program_runner import join_last_lines, run_program
 from aitne.core.errors import SetupError
 
 Progress = Callable[[str], None]

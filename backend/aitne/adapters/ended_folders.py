@@ -12,7 +12,7 @@ import stat
 import time
 from contextlib import suppress
 
-from aitne.adapters.job_folder import (
+from aitne.adapters.job_folder_access import (
     FOLDER,
     convert_to_unavailable,
     make_job_folder_name,

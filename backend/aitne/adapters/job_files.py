@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from aitne.adapters.ended_folders import remove_job_folder, remove_unneeded_files
-from aitne.adapters.job_folder import (
+from aitne.adapters.job_folder_access import (
     FOLDER,
     convert_to_unavailable,
     make_job_folder_name,

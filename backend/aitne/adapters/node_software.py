@@ -23,12 +23,12 @@ from io import BytesIO
 from pathlib import Path
 
 import aitne
-from aitne.core.bytecode import compile_bytecode
+from aitne.core.bytecode_compilation import compile_bytecode
 from aitne.core.errors import SetupError
-from aitne.core.platform.node_software import NodeSoftware
+from aitne.core.platform.node_software_paths import NodeSoftware
 from aitne.core.settings import Settings
-from aitne.local_system.folders import cache_dir
-from aitne_train import package_files
+from aitne.local_system.platform_folders import cache_dir
+from aitne_train import package_archive_files
 
 _PACKAGE = Path(aitne.__file__).parent
 _LAUNCHER = _PACKAGE / "session_server" / "launcher.py"
@@ -246,7 +246,7 @@ def _agent_files() -> dict[str, bytes]:
         "__main__.py": _AGENT_MAIN.encode(),
         "aitne/__init__.py": b"",
         **_modules("agent"),
-        **package_files.collect_launcher_files(),
+        **package_archive_files.collect_launcher_files(),
     }
 
 
@@ -254,8 +254,8 @@ def _spawner_files() -> dict[str, bytes]:
     places = f"NOTEBOOK = {_make_notebook_path(Path()).name!r}\n".encode()
     return {
         "__main__.py": _SPAWNER_MAIN.encode(),
-        **package_files.collect_launcher_files(),
-        "aitne_train/launcher/software.py": places,
+        **package_archive_files.collect_launcher_files(),
+        "aitne_train/launcher/software_location.py": places,
     }
 
 
@@ -289,7 +289,7 @@ def _notebook_files() -> dict[str, bytes]:
         **{name: (_LAB.parent / name).read_bytes() for name in _NOTEBOOK_MODULES},
         "aitne/__init__.py": (_PACKAGE / "__init__.py").read_bytes(),
         **{path: data for name in _NOTEBOOK_PACKAGES for path, data in _modules(name).items()},
-        **package_files.collect_all_files(),
+        **package_archive_files.collect_all_files(),
     }
 
 

@@ -28,9 +28,9 @@ from typing import IO
 from typing_extensions import override
 
 from aitne.core import tree_document
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import NotFound, Unavailable
-from aitne.core.models.tree import TreeStatus, TreeUse
+from aitne.core.models.job_source import TreeStatus, TreeUse
 from aitne.core.ports.tree_storage import TreesFull, TreeStorage
 from aitne.core.storage.settings import TreeSettings
 from aitne.core.tree_document import JobTree, TreeError

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 
 from aitne.agent import http_client
-from aitne.agent.network import Listener, find_listener_owner, own_address
-from aitne.agent.programs import Programs
+from aitne.agent.listen_address import Listener, find_listen_address, find_listener_owner
+from aitne.agent.program_supervisor import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import App, Spec
 
@@ -75,7 +75,7 @@ class AppRunner:
             OSError: the app could not be started, there is no free port, or the node has no address
                 on which the app is to listen.
         """
-        host = own_address(self._spec.listen, self._spec.node, self._spec.platform_url)
+        host = find_listen_address(self._spec.listen, self._spec.node, self._spec.platform_url)
         port_socket = _hold_port(host)
         port = port_socket.getsockname()[1]
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

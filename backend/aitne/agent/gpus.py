@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from aitne_train.launcher.gpus import parse_visible_gpus
+from aitne_train.launcher.visible_gpus import parse_visible_gpus
 
 _LIBRARY = "libnvidia-ml.so.1"
 

@@ -16,8 +16,8 @@ import time
 
 from aitne.agent import http_client
 from aitne.agent.job_secrets import parse_error_detail
-from aitne.agent.requirements import StopRequested
-from aitne.agent.snapshot import without_secrets
+from aitne.agent.required_files import StopRequested
+from aitne.agent.software_snapshot import without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code

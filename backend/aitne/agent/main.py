@@ -15,7 +15,6 @@ import threading
 from collections.abc import Sequence
 
 from aitne.agent import fence, http_client
-from aitne.agent.observer import Observer
 from aitne.agent.outcome import (
     PREFIX,
     START_FAILED,
@@ -26,7 +25,8 @@ from aitne.agent.outcome import (
     with_full_disk_reason,
     with_launcher_reason,
 )
-from aitne.agent.programs import Programs
+from aitne.agent.program_observer import Observer
+from aitne.agent.program_supervisor import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
 
@@ -87,7 +87,11 @@ def main(arguments: Sequence[str]) -> None:
         spec.env.update(spec.sweep_setting.env)
     if not of_node and not spec.apps:
         _create_offered_folders(spec)
-    spread = spec.ranks is not None and spec.ranks.nodes > 1 and not (of_node or spec.hosts_ranks)
+    spread = (
+        spec.ranks is not None
+        and spec.ranks.nodes > 1
+        and not (of_node or spec.runs_app_with_ranks)
+    )
     ending = (
         None if of_node or spec.tree is None else _fill_tree(spec, spec.tree, programs, reporter)
     )
@@ -111,9 +115,9 @@ def main(arguments: Sequence[str]) -> None:
     if placement is not None:
         placement.finish()
     if ending.code == 0 and spec.ranks is not None and not of_node:
-        from aitne.agent import ranks
+        from aitne.agent import multi_node_run
 
-        ending.message, ending.in_log = ranks.find_release_reason(spec), False
+        ending.message, ending.in_log = multi_node_run.find_release_reason(spec), False
     if ending.message is not None and not ending.in_log:
         _write_to_log(ending.message)
     if of_node:
@@ -148,7 +152,7 @@ def main(arguments: Sequence[str]) -> None:
 def _node_rank(spec: Spec) -> int:
     """Return the number of this node in the order of the job's nodes. On the other nodes of a
     session or notebook the agent runs only the ranks."""
-    from aitne.agent import rank_placement, ranks
+    from aitne.agent import multi_node_run, rank_placement
 
     try:
         number = rank_placement.get_node_number(spec)
@@ -156,7 +160,7 @@ def _node_rank(spec: Spec) -> int:
         _exit_with_message(FAILED, str(error))
     spec.node_rank, spec.apps, spec.leader = number, [], []
     with contextlib.suppress(OSError):
-        ranks.write_node_name(spec)
+        multi_node_run.write_node_name(spec)
     return number
 
 
@@ -168,7 +172,7 @@ def _run_beside_program(what: str, folder: str) -> NoReturn:
         from aitne.agent.attachment import attach
 
         attach(folder)
-    from aitne.agent.program_environment import run_session_command
+    from aitne.agent.program_namespaces import run_session_command
 
     run_session_command(folder)
 
@@ -221,11 +225,11 @@ def _remove_empty_folders(spec: Spec) -> None:
 def _exit_with_node_outcome(
     spec: Spec, ending: Ending, programs: Programs, reporter: Reporter
 ) -> NoReturn:
-    from aitne.agent import ranks
+    from aitne.agent import multi_node_run
 
     reporter.flush()
     try:
-        ranks.write_node_outcome(
+        multi_node_run.write_node_outcome(
             spec, ending.code, ending.reason, ending.message, programs.stop_requested
         )
     except OSError as error:
@@ -241,7 +245,7 @@ def _fill_tree(spec: Spec, tree: TreeSpec, programs: Programs, reporter: Reporte
     """Fill the folder in which the job runs with the uploaded working tree or repository. Return
     the job's outcome if that fails, otherwise None."""
     from aitne.agent import job_tree as trees
-    from aitne.agent.requirements import StopRequested
+    from aitne.agent.required_files import StopRequested
 
     try:
         trees.create_tree(spec, tree, lambda: programs.stop_signal is not None)
@@ -267,7 +271,7 @@ def _run_with_preparation(spec: Spec, programs: Programs, reporter: Reporter) ->
     if spec.starts_directly:
         return _run_commands(spec, programs, reporter)
     from aitne.agent.program_launcher import ProgramLauncher, ProgramStartError
-    from aitne.agent.requirements import StopRequested
+    from aitne.agent.required_files import StopRequested
 
     def report_reading() -> None:
         # A session that reports nothing would count as one that did not start in time.
@@ -283,7 +287,9 @@ def _run_with_preparation(spec: Spec, programs: Programs, reporter: Reporter) ->
             from aitne.agent.sampler import adopt_orphans
 
             adopt_orphans()
-        if not spec.hosts_ranks:  # a rank that was killed for its memory must not end the app
+        if (
+            not spec.runs_app_with_ranks
+        ):  # a rank that was killed for its memory must not end the app
             launcher.watch_memory()
         ending = _run_commands(spec, programs, reporter)
         if spec.launch.prefix:
@@ -305,14 +311,14 @@ def _run_with_preparation(spec: Spec, programs: Programs, reporter: Reporter) ->
 
 def _run_on_nodes(spec: Spec, programs: Programs, reporter: Reporter) -> Ending:
     """Start the agents of all nodes of a distributed job, wait for them, and return the outcome."""
-    from aitne.agent import ranks
+    from aitne.agent import multi_node_run
 
     def report_start() -> None:
         reporter.queue_phase("started")
         reporter.start()
 
     try:
-        outcome = ranks.run_nodes(spec, programs, report_start)
+        outcome = multi_node_run.run_nodes(spec, programs, report_start)
     except OSError as error:
         reporter.start()
         return make_start_failure_outcome("srun", error)
@@ -366,12 +372,12 @@ def _run_all(spec: Spec, programs: Programs, reporter: Reporter, observer: Obser
 
 def _run_programs(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> Ending:
     # Those of a session start the ranks of the other nodes.
-    for number, argv in enumerate(() if spec.hosts_ranks else spec.commands):
+    for number, argv in enumerate(() if spec.runs_app_with_ranks else spec.commands):
         try:
             if spec.ranks is not None:
-                from aitne.agent import ranks
+                from aitne.agent import multi_node_run
 
-                argv = ranks.prepare_node(spec, number)
+                argv = multi_node_run.prepare_node(spec, number)
             pid = programs.start(argv)
         except OSError as error:
             reporter.start()
@@ -409,7 +415,7 @@ def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Obser
 
     app = spec.apps[0]
     ranks: RanksBesideApp | None = None
-    if spec.hosts_ranks:
+    if spec.runs_app_with_ranks:
         from aitne.agent.session_ranks import RanksBesideApp
 
         ranks = RanksBesideApp(spec, programs, reporter, _write_to_log)

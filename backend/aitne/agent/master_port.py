@@ -14,11 +14,11 @@ import threading
 import time
 
 from aitne.agent.outcome import START_FAILED, Ending
-from aitne.agent.programs import Programs
+from aitne.agent.program_supervisor import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.launcher.listeners import describe_foreign
+from aitne_train.launcher.port_listeners import describe_foreign
 from aitne_train.launcher.ports import HeldPort
 
 TYPE_CHECKING = False

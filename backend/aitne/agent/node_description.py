@@ -11,14 +11,14 @@ import threading
 from dataclasses import replace
 
 from aitne.agent.outcome import PREFIX
-from aitne.agent.programs import Programs
+from aitne.agent.program_supervisor import Programs
 from aitne.agent.reporter import PYTHON, Reporter
 from aitne.agent.spec import Spec
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.node_topology import NodeTopology, merge_node
-from aitne_train.topology.nvidia import read_matrix
-from aitne_train.topology.record import node_to_record
+from aitne_train.topology.nvidia_smi_topology import read_matrix
 from aitne_train.topology.sysfs import read_sysfs
+from aitne_train.topology.topology_json import node_to_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code

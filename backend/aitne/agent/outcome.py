@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Sequence
 
-from aitne.agent.programs import NOT_FOUND, NOT_STARTED, Programs
+from aitne.agent.program_supervisor import NOT_FOUND, NOT_STARTED, Programs
 from aitne.agent.spec import Spec
 
 ENVIRONMENT = 118
@@ -73,10 +73,10 @@ def make_program_outcome(spec: Spec, code: int, argv: Sequence[str]) -> Ending:
     """
     if code == ENVIRONMENT and _PREAMBLE in argv and (words := _read_last_message()):
         return Ending(code, START_FAILED, words, in_log=True)
-    if spec.ranks is not None and not spec.hosts_ranks:
-        from aitne.agent import ranks
+    if spec.ranks is not None and not spec.runs_app_with_ranks:
+        from aitne.agent import multi_node_run
 
-        if (sentence := ranks.find_rank_failure(spec)) is not None:
+        if (sentence := multi_node_run.find_rank_failure(spec)) is not None:
             return Ending(code, "failed", sentence)
     return Ending(code)
 

@@ -12,8 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from aitne.agent import cgroup, requirements
-from aitne.agent.requirements import MissingRequirementError
+from aitne.agent import cgroup_limits, required_files
+from aitne.agent.required_files import MissingRequirementError
 from aitne.agent.spec import Spec
 
 NOT_READY = 120
@@ -112,7 +112,7 @@ class ProgramLauncher:
         self._lock: int | None = None
         self._program: str | None = None
         self._vendor: str | None = None
-        self._cgroup: cgroup.Cgroup | None = None
+        self._cgroup: cgroup_limits.Cgroup | None = None
         self._ended_for_memory = False
 
     def prepare(self, stopped: Callable[[], bool], report_reading: Callable[[], None]) -> None:
@@ -127,7 +127,7 @@ class ProgramLauncher:
         """
         spec, node = self._spec, self._spec.node
         try:
-            requirements.check_needs(spec.needs, node, stopped, report_reading)
+            required_files.check_needs(spec.needs, node, stopped, report_reading)
         except MissingRequirementError as error:
             raise ProgramStartError(NOT_READY, str(error)) from None
         self._find_program(node)
@@ -145,7 +145,7 @@ class ProgramLauncher:
         if _GPUS in self._launch.prefix:
             self._vendor = gpu_vendor()
         if spec.memory_bytes is not None or spec.cpus is not None:
-            self._cgroup = cgroup.make_group(spec.memory_bytes, spec.cpus)
+            self._cgroup = cgroup_limits.make_group(spec.memory_bytes, spec.cpus)
 
     def argv(self, command: Sequence[str]) -> list[str]:
         """Return the argument vector that starts ``command`` through the container runtime.
@@ -260,7 +260,7 @@ class ProgramLauncher:
     def watch_memory(self) -> None:
         """Start a thread that ends the whole program after the kernel has killed one of its
         processes for lack of memory, because the others might hang."""
-        if self._cgroup is not None and cgroup.MEMORY in self._cgroup.limited_controllers:
+        if self._cgroup is not None and cgroup_limits.MEMORY in self._cgroup.limited_controllers:
             threading.Thread(target=self._run_memory_watch, name="memory", daemon=True).start()
 
     def _run_memory_watch(self) -> None:

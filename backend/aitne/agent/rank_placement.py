@@ -15,7 +15,7 @@ import time
 
 from aitne.agent import untrusted_files
 from aitne.agent.fence import write_private_file
-from aitne.agent.ranks import LOCAL_NODES, run_folder
+from aitne.agent.multi_node_run import LOCAL_NODES, run_folder
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
 from aitne_train.launcher import host_order, hosts, slurm_queries
@@ -173,7 +173,7 @@ def get_node_number(spec: Spec) -> int:
     if os.path.exists(path):
         raise OrderUnavailable(f"{path} does not contain the node {spec.node}")
     # The first node of a session or notebook is not one of the agents' step.
-    return int(os.environ.get("SLURM_NODEID") or 0) + spec.hosts_ranks
+    return int(os.environ.get("SLURM_NODEID") or 0) + spec.runs_app_with_ranks
 
 
 def _read_decided_order(spec: Spec, nodes: Sequence[str]) -> host_order.HostOrder:
@@ -189,7 +189,7 @@ def _read_decided_order(spec: Spec, nodes: Sequence[str]) -> host_order.HostOrde
     # A program that the user starts need not have the ranks of the mesh.
     mesh = spec.mesh if spec.ranks is not None else []
     # The app of a session runs on the first node, and its ranks beside it are the first ones.
-    first = nodes[0] if spec.hosts_ranks else None
+    first = nodes[0] if spec.runs_app_with_ranks else None
     return host_order.decide_order(
         nodes, choice, environ, mesh=mesh, ranks_per_node=per_node, first=first
     )

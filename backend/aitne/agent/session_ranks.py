@@ -13,8 +13,8 @@ import signal
 import threading
 import time
 
-from aitne.agent import ranks, untrusted_files
-from aitne.agent.programs import Programs
+from aitne.agent import multi_node_run, untrusted_files
+from aitne.agent.program_supervisor import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
 
@@ -58,12 +58,12 @@ class RanksBesideApp:
         """Complete the command ``app``, which starts the app and the ranks of this node, with the
         folder of the ranks and the number of the node. Raises ``OSError`` if the folder cannot be
         created."""
-        return ranks.prepare_rank_command(self._spec, 0, app)
+        return multi_node_run.prepare_rank_command(self._spec, 0, app)
 
     def start(self) -> None:
         """Start the agents of the other nodes, and the thread that reports the end of the ranks."""
         try:
-            for argv, environment in ranks.other_nodes(self._spec):
+            for argv, environment in multi_node_run.other_nodes(self._spec):
                 pid = self._programs.start(argv, environment=environment, direct=True)
                 self._nodes.add(pid)
         except OSError as error:
@@ -125,11 +125,11 @@ class RanksBesideApp:
         code = None if record is None else record[1].get("exit_code")
         if isinstance(code, int):
             with contextlib.suppress(OSError):
-                ranks.write_node_outcome(self._spec, code, None, None, asked)
-        outcome = ranks.decide_outcome(self._spec, code if isinstance(code, int) else 1)
+                multi_node_run.write_node_outcome(self._spec, code, None, None, asked)
+        outcome = multi_node_run.decide_outcome(self._spec, code if isinstance(code, int) else 1)
         if outcome.message is not None:
             return outcome.message[:1].upper() + outcome.message[1:]
-        lost = ranks.list_lost_nodes(self._spec)
+        lost = multi_node_run.list_lost_nodes(self._spec)
         if lost:
             names, verb = ", ".join(lost), "was" if len(lost) == 1 else "were"
             return f"{'Node' if len(lost) == 1 else 'Nodes'} {names} {verb} lost, with the ranks"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def describe_bytes(amount_bytes: int) -> str:
-    """Return a number of bytes as text like ``aitne.core.byte_sizes.describe_bytes``, which the agent
+    """Return a number of bytes as text like ``aitne.core.byte_size_format.describe_bytes``, which the agent
     cannot import."""
     units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
     exponent, tenths = 0, amount_bytes * 10

@@ -186,7 +186,7 @@ class Spec:
         return self.ranks is not None or self.nodes > 1
 
     @property
-    def hosts_ranks(self) -> bool:
+    def runs_app_with_ranks(self) -> bool:
         """Return whether this agent runs an app or a notebook together with ranks."""
         return self.ranks is not None and bool(self.apps or self.leader)
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from aitne.api.views import PageQuery
-from aitne.core.models.administration import (
+from aitne.api.job_query_views import PageQuery
+from aitne.core.models.announcement import (
     Announcement,
     AnnouncementText,
     NodeEvent,
@@ -16,7 +16,7 @@ from aitne.core.models.administration import (
 )
 from aitne.core.models.audit import AuditEntry, AuditFilter, Outcome
 from aitne.core.models.base import AskedFlag, Frozen, ProjectName, Strict, UtcTime
-from aitne.core.models.directory_search import UserSearch, UserSort
+from aitne.core.models.user_project_search import UserSearch, UserSort
 from aitne.local_system.settings_sources import SettingView
 
 # Databases cannot compare text that contains NUL.

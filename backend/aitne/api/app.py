@@ -17,13 +17,13 @@ from aitne.api.audit_middleware import AuditMiddleware
 from aitne.api.cluster_page_cache import ClusterPageCache
 from aitne.api.dependencies import cookie_name
 from aitne.api.edge_middleware import EdgeMiddleware
-from aitne.api.fair_share import FairShare
-from aitne.api.job_metrics import render_job_metrics
+from aitne.api.job_metrics_text import render_job_metrics
 from aitne.api.job_view_cache import JobViewCache
 from aitne.api.metrics import ApiMetrics
 from aitne.api.openapi import make_document
 from aitne.api.portal_files import portal_dir, portal_router
 from aitne.api.rate_limits import RateLimits
+from aitne.api.request_fairness import FairShare
 from aitne.api.routes import anonymous_paths, bare_app
 from aitne.api.streaming import OpenStreams
 from aitne.api.terminal_socket import UnauthenticatedSockets
@@ -33,10 +33,10 @@ from aitne.bootstrap.platform_services import PlatformServices
 from aitne.core.errors import AitneError
 from aitne.core.models.event import Event
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.users.ended_credentials import EndedCredentials
+from aitne.core.users.credential_revocation import EndedCredentials
 from aitne.services.monitoring.measurements import FRESH_S
 from aitne.services.platform.ttl_cache import TtlCache
-from aitne.services.users.credential_expiry import ExpiryWatch
+from aitne.services.users.credential_expiry_watch import ExpiryWatch
 
 log = logging.getLogger(__name__)
 

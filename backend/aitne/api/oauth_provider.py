@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 
 from aitne.api.dependencies import MetricsDep, PlatformDep, cookie_name, find_bearer_token
 from aitne.core.errors import NotAuthenticated
-from aitne.core.users.policy import refuse_impersonation
+from aitne.core.users.permissions import refuse_impersonation
 from aitne.services.users.oauth import AuthorizationRequest, OAuthError, UserInfo
 
 router = APIRouter(prefix="/api/oauth", include_in_schema=False)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from aitne.core.errors import RateLimited
-from aitne.core.users.settings import RateSettings
+from aitne.core.users.auth_settings import RateSettings
 
 _MOST_KEYS = 20_000
 """Maximum number of buckets. The least recently used is removed; if used again, it is full."""

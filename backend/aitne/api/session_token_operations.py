@@ -3,7 +3,7 @@
 A session token is in the environment of every program of a session, so it permits what programs
 there need to run further jobs of the session's owner, and nothing that would outlive the session or
 change the account. An operation that is not listed is refused; which objects the listed ones
-concern is decided by ``aitne.core.users.policy``.
+concern is decided by ``aitne.core.users.permissions``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fastapi import Request
 
 from aitne.core.errors import NotAllowed
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import describe_session_refusal
+from aitne.core.users.permissions import describe_session_refusal
 
 OPERATIONS = frozenset(
     {

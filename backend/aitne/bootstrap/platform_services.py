@@ -12,11 +12,11 @@ from datetime import datetime
 from functools import partial
 
 from aitne.adapters.accounting.none import NoAccounting
-from aitne.adapters.hub_logins import HubLoginsClient
+from aitne.adapters.dataset_manifest_store import ManifestFolder
+from aitne.adapters.hub_logout_client import HubLoginsClient
 from aitne.adapters.identity.password import PasswordIdentity
-from aitne.adapters.image_files import ImagesFolder
-from aitne.adapters.manifest_folder import ManifestFolder
-from aitne.adapters.probes import LocalProbes
+from aitne.adapters.image_file_check import ImagesFolder
+from aitne.adapters.local_probes import LocalProbes
 from aitne.adapters.tree_folder import TreeFolder
 from aitne.bootstrap.adapters import (
     CHANNELS,
@@ -40,7 +40,7 @@ from aitne.bootstrap.renderer import make_renderer
 from aitne.bootstrap.topology_files import read_part
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.settings import Settings
-from aitne.core.users.ended_credentials import EndedCredentials
+from aitne.core.users.credential_revocation import EndedCredentials
 from aitne.local_system.own_account import own_account_name
 from aitne.services.audit import AuditService
 from aitne.services.cluster.capacity import CapacityService
@@ -48,65 +48,65 @@ from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.cluster_topologies import ClusterTopologies
 from aitne.services.cluster.node_reports import NodeReports
 from aitne.services.cluster.topology_imports import TopologyImports
-from aitne.services.datasets.dataset_paths import DatasetPaths
+from aitne.services.datasets.dataset_folder_check import DatasetPaths
 from aitne.services.datasets.datasets import DatasetService
+from aitne.services.hyperparameter_sweeps import SweepService
 from aitne.services.images.image_chooser import ImageChooser
 from aitne.services.images.images import ImageService
 from aitne.services.jobs.admission import Admission
-from aitne.services.jobs.agent_service import AgentService
+from aitne.services.jobs.agent_reports import SnapshotService
 from aitne.services.jobs.availability_service import AvailabilityService
 from aitne.services.jobs.bulk_cancellation import BulkCancel
 from aitne.services.jobs.executed_notebooks import NotebookService
 from aitne.services.jobs.failure_explanations import FailureService
+from aitne.services.jobs.function_results import JobResultService
+from aitne.services.jobs.job_agent_service import AgentService
 from aitne.services.jobs.job_comparison import ComparisonService
 from aitne.services.jobs.job_deletion import JobDeletion
 from aitne.services.jobs.job_placement import JobPlacementService
-from aitne.services.jobs.job_results import JobResultService
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.jobs.program_requests import ProgramService
 from aitne.services.jobs.reruns import RerunService
-from aitne.services.jobs.snapshots import SnapshotService
-from aitne.services.jobs.start_advice import AdviceService
+from aitne.services.jobs.start_advice import StartAdviceService
 from aitne.services.jobs.start_forecast import Forecaster
 from aitne.services.jobs.template_catalog import TemplateCatalog, builtin_folder
 from aitne.services.jobs.time_limit_extensions import ExtensionService
 from aitne.services.jobs.uploaded_trees import TreeService
 from aitne.services.monitoring.audit_checks import AuditChecks
-from aitne.services.monitoring.file_checks import FileChecks
+from aitne.services.monitoring.file_health_checks import FileChecks
 from aitne.services.monitoring.health import HealthService
 from aitne.services.monitoring.health_checks import HealthChecks
 from aitne.services.monitoring.measurements import Measurements
-from aitne.services.notifications.alerts import AlertService
 from aitne.services.notifications.announcements import AnnouncementService
+from aitne.services.notifications.monitoring_alerts import AlertService
 from aitne.services.notifications.notifications import NotificationService
 from aitne.services.platform.certificates import session_signer
 from aitne.services.platform.encryption import KEY_NAME as ENCRYPTION_KEY
 from aitne.services.platform.encryption import Cipher
 from aitne.services.platform.event_hub import EventHub
 from aitne.services.platform.maintenance import MaintenanceService
-from aitne.services.platform.platform_secrets import read_secret
 from aitne.services.platform.presented_certificates import PresentedCertificates
-from aitne.services.platform.process_restarts import ProcessRestarts
-from aitne.services.projects.account_import import AccountImport
+from aitne.services.platform.process_restart_audit import ProcessRestarts
+from aitne.services.platform.secret_generation import read_secret
 from aitne.services.projects.account_sync import SyncService
 from aitne.services.projects.invitations import InvitationService
 from aitne.services.projects.limit_checks import LimitCheck, LimitSupport
 from aitne.services.projects.project_life_cycle import ProjectLife
 from aitne.services.projects.project_report import ReportService
 from aitne.services.projects.projects import ProjectService
+from aitne.services.projects.slurm_account_import import AccountImport
 from aitne.services.projects.usage import UsageService
 from aitne.services.projects.usage_months import UsageMonths
-from aitne.services.sessions.handovers import HandoverService
+from aitne.services.sessions.hub_handovers import HandoverService
 from aitne.services.sessions.inside_session import InsideService
-from aitne.services.sessions.node_addresses import NodeAddresses
 from aitne.services.sessions.rank_groups import RankGroupService
-from aitne.services.sessions.sessions import SessionService
+from aitne.services.sessions.session_node_check import NodeAddresses
+from aitne.services.sessions.session_service import SessionService
 from aitne.services.sessions.terminals import TerminalService
 from aitne.services.storage_areas import StorageService
-from aitne.services.sweeps import SweepService
 from aitne.services.user_files import FileService
-from aitne.services.users.account_credentials import AccountService
+from aitne.services.users.account_service import AccountService
 from aitne.services.users.device_logins import DeviceLoginService
 from aitne.services.users.first_run import FirstRun
 from aitne.services.users.hub_logouts import HubLogouts
@@ -169,7 +169,7 @@ class PlatformServices:
     bulk: BulkCancel
     deletion: JobDeletion
     capacity: CapacityService
-    advice: AdviceService
+    advice: StartAdviceService
     failures: FailureService
     job_results: JobResultService
     files: FileService
@@ -364,7 +364,7 @@ def build_platform(settings: Settings) -> PlatformServices:
         bulk=BulkCancel(jobs, store, utc_now),
         deletion=JobDeletion(jobs, store, utc_now),
         capacity=capacity,
-        advice=AdviceService(store, cluster, capacity),
+        advice=StartAdviceService(store, cluster, capacity),
         failures=FailureService(jobs, admission),
         job_results=JobResultService(
             store, files, renderer.get_location, settings.limits.max_result

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import SetupError
 from aitne.core.models.base import Seconds, Strict
 from aitne.core.settings import AccountSettings, LocalSettings, Settings

@@ -25,7 +25,7 @@ from aitne.bootstrap.adapters import (
 from aitne.broker.audit_log import BrokerAuditLog
 from aitne.broker.config import BrokerConfig, load_config
 from aitne.broker.guard import Guard
-from aitne.broker.log_seal import LogSeal
+from aitne.broker.log_path_seal import LogSeal
 from aitne.broker.per_user_helpers import Helpers
 from aitne.broker.server import BrokerServer, lock_socket, resolve_peer_uids
 from aitne.broker.verb_handlers import Handlers, check_handlers
@@ -33,7 +33,7 @@ from aitne.broker.zygote import Zygote
 from aitne.core.broker.protocol_versions import Welcome
 from aitne.core.errors import AitneError, NotAllowed, SetupError
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
-from aitne.core.ports.scheduler_tools import Tools
+from aitne.core.ports.scheduler_ports import Tools
 from aitne.local_system.heartbeat import send_heartbeats
 from aitne.local_system.systemd_notification import notify_systemd
 

@@ -39,7 +39,7 @@ from aitne.core.broker.protocol_versions import (
     Welcome,
     find_common_version,
 )
-from aitne.core.broker.verb_arguments import Args
+from aitne.core.broker.verb_base_models import Args
 from aitne.core.errors import (
     AitneError,
     FieldProblem,

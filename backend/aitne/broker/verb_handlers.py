@@ -13,11 +13,11 @@ from typing import TypeVar, cast
 from pydantic import BaseModel
 
 from aitne.adapters._pam import check_password
-from aitne.adapters.file_inspection import TimeoutExecutor
-from aitne.adapters.user_folders import create_area_folders
+from aitne.adapters.path_facts import TimeoutExecutor
+from aitne.adapters.user_path_access import create_area_folders
 from aitne.broker.config import BrokerConfig
 from aitne.broker.guard import Guard
-from aitne.broker.log_seal import LogSeal
+from aitne.broker.log_path_seal import LogSeal
 from aitne.broker.per_user_helpers import Helpers
 from aitne.broker.shared_query import Generations, SharedQuery
 from aitne.core.broker.account_file_verbs import (
@@ -77,10 +77,10 @@ from aitne.core.broker.storage_verbs import (
     PathsArgs,
     PathsResult,
 )
-from aitne.core.broker.verb_arguments import Args, EmptyResult, NoArgs
+from aitne.core.broker.verb_base_models import Args, EmptyResult, NoArgs
 from aitne.core.errors import NotAllowed, NotSupported, SchedulerRejected
+from aitne.core.models.cluster import Cluster
 from aitne.core.models.limits import LimitUsage
-from aitne.core.models.node import Cluster
 from aitne.core.models.stored_file import FileList, StoredFile
 from aitne.core.ports.accounting import Accounting, Associations
 from aitne.core.ports.attacher import Attacher, AttachTarget

@@ -22,8 +22,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from aitne.adapters import account_files, ended_folders, job_files
-from aitne.adapters.file_inspection import TimeoutExecutor, read_areas, read_paths
+from aitne.adapters import ended_folders, job_files, own_account_files
+from aitne.adapters.path_facts import TimeoutExecutor, read_areas, read_paths
 from aitne.core.broker.account_file_verbs import (
     FileArgs,
     ListFolderArgs,
@@ -46,7 +46,7 @@ from aitne.core.broker.protocol import (
     TidyResult,
 )
 from aitne.core.broker.storage_verbs import AreasArgs, AreasResult, PathsArgs, PathsResult
-from aitne.core.broker.verb_arguments import EmptyResult
+from aitne.core.broker.verb_base_models import EmptyResult
 from aitne.core.errors import AitneError, InvalidInput, Unavailable
 from aitne.core.ports.job_files import LogChunk
 from aitne.core.ports.storage_system import Storage
@@ -291,12 +291,14 @@ def _execute_job_file_verb(verb: str, args: dict[str, Any]) -> BaseModel:
 def _execute_account_file_verb(verb: str, args: dict[str, Any]) -> BaseModel:
     if verb == "look_at_file":
         look = FileArgs.model_validate(args)
-        return account_files.get_entry(look.root.folder, look.path)
+        return own_account_files.get_entry(look.root.folder, look.path)
     if verb == "list_folder":
         of = ListFolderArgs.model_validate(args)
-        return account_files.list_folder(of.root.folder, of.path, after=of.after, limit=of.limit)
+        return own_account_files.list_folder(
+            of.root.folder, of.path, after=of.after, limit=of.limit
+        )
     part = ReadPartArgs.model_validate(args)
-    data = account_files.read_part(
+    data = own_account_files.read_part(
         part.root.folder,
         part.path,
         etag=part.etag,

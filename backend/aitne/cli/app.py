@@ -11,8 +11,8 @@ import typer.main
 
 from aitne import __version__
 from aitne.cli.command_registry import CONTEXT, MARKUP, examples, registered
+from aitne.cli.command_table import COMMANDS
 from aitne.cli.shared_options import DataDir, Url
-from aitne.cli.table import COMMANDS
 
 ALIASES = {"run": "apply", "submit": "apply", "cancel": "stop", "kill": "stop", "delete": "rm"}
 """Names of commands that users know from other programs, with the command of this one. The help

@@ -7,7 +7,7 @@ import os
 from aitne.cli import output
 from aitne.core.errors import InvalidInput
 from aitne.core.jobs.sbatch_call import SbatchCall, read_call
-from aitne.core.jobs.sbatch_conversion import Note
+from aitne.core.jobs.sbatch_conversion_state import Note
 from aitne.core.jobs.sbatch_import import ImportedScript, import_sbatch, is_batch_script
 
 

@@ -1,6 +1,6 @@
 """Registration of the commands that the modules in ``commands`` define.
 
-``scripts/gen_commands.py`` writes the registered commands to ``table.py``, from which the help and
+``scripts/gen_commands.py`` writes the registered commands to ``command_table.py``, from which the help and
 the shell completion are made without importing those modules.
 """
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from aitne.adapters.images import image_folder, layers
+from aitne.adapters.images import image_folder, layer_cache
 from aitne.adapters.images.docker_daemon import DOCKER, DockerDaemon
 from aitne.cli import output
 from aitne.core.errors import Conflict, InvalidInput, NotFound, SetupError
@@ -115,7 +115,7 @@ def find_garbage(images: Sequence[ImageRecord], settings: Settings) -> GarbageCa
         files=tuple(_list_unknown_files(images, settings)),
         layers=tuple(
             image_folder.Leftover(path, image_folder.size_of(path))
-            for path in layers.find_stale_folders()
+            for path in layer_cache.find_stale_folders()
         ),
         scratch=tuple(image_folder.find_abandoned(settings.containers.tmp_dir)),
     )

@@ -130,7 +130,7 @@ def _task(client: Client, array: Job, index: int) -> Job | None:
     from uuid import UUID
 
     from aitne.core.errors import NotFound
-    from aitne.core.jobs.arrays import task_id
+    from aitne.core.jobs.array_tasks import task_id
 
     try:
         task = client.jobs.get(str(task_id(UUID(array.id), index)))

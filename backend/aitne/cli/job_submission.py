@@ -21,7 +21,7 @@ from aitne.core.float_encoding import decode_floats
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from aitne.cli.job_file_source import JobFileSource
+    from aitne.cli.job_file_reader import JobFileSource
 
 MOST_SETTINGS = 50
 """Maximum number of a sweep's tasks that are shown in a plan."""

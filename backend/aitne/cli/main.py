@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from aitne.cli import quick_commands
-from aitne.cli.global_options import move_global_options
+from aitne.cli import fast_command_path
+from aitne.cli.global_option_order import move_global_options
 
 PROGRAM = "aitne"
 INTERRUPTED = 130
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
 def _dispatch(argv: list[str]) -> int:
     completing = f"_{PROGRAM.upper()}_COMPLETE" in os.environ
     if not completing:
-        status = quick_commands.run_quick_command(argv)
+        status = fast_command_path.run_quick_command(argv)
         if status is not None:
             return status
         argv = argv or ["--help"]
@@ -60,9 +60,9 @@ def _dispatch(argv: list[str]) -> int:
 def _run_runtime_command(argv: list[str]) -> int | None:
     """Run a verb of ``aitne-train`` that the platform does not have, and return its exit status;
     None if the command line has none."""
-    from aitne.cli.table import COMMANDS
-    from aitne_train import commands
+    from aitne.cli.command_table import COMMANDS
+    from aitne_train import cli
 
-    if argv[0] in COMMANDS or argv[0] not in commands.VERBS:
+    if argv[0] in COMMANDS or argv[0] not in cli.VERBS:
         return None
-    return commands.main(argv)
+    return cli.main(argv)

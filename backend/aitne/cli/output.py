@@ -115,7 +115,7 @@ def format_elapsed(start: datetime | None, end: datetime | None = None) -> str:
 def format_memory(amount_bytes: int | None) -> str:
     """Return a number of bytes with a binary unit: ``17179869184`` is ``16 GiB``; empty for
     None."""
-    from aitne.core.byte_sizes import describe_bytes
+    from aitne.core.byte_size_format import describe_bytes
 
     return "" if amount_bytes is None else describe_bytes(amount_bytes)
 

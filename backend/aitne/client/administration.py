@@ -13,7 +13,7 @@ from aitne.client.admin_records import (
     SettingRecord,
 )
 from aitne.client.api_session import ApiSession, quote_segment
-from aitne.client.deprecation import resolve_limit
+from aitne.client.deprecated_names import resolve_deprecated_limit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Audit:
         ``actor``, ``action``, ``object``, ``outcome``, ``since`` and ``until``. ``most`` is a
         deprecated alias of ``limit``.
         """
-        limit = resolve_limit(limit, where.pop("most", None))
+        limit = resolve_deprecated_limit(limit, where.pop("most", None))
         return map(
             AuditEntryRecord, self._session.list_pages("/admin/audit", _query(where), limit=limit)
         )

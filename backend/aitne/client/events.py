@@ -47,7 +47,7 @@ def follow_events(
         try:
             reply = session.open_stream("/events", headers=headers, timeout_s=SILENCE_S)
             try:
-                for kind, text in parse_messages(reply):
+                for kind, text in parse_server_sent_events(reply):
                     patience.reset()
                     if kind != COMMENT:
                         data = json.loads(text)
@@ -62,7 +62,7 @@ def follow_events(
             patience.handle_failure(failure, repeatable=True)
 
 
-def parse_messages(reply: Reply) -> Iterator[tuple[str, str]]:
+def parse_server_sent_events(reply: Reply) -> Iterator[tuple[str, str]]:
     """Yield the event name and data of each message in a stream of server-sent events; for a
     comment, ``COMMENT`` and an empty string.
     """

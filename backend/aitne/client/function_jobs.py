@@ -13,8 +13,8 @@ from pathlib import Path
 
 from aitne.client.api_session import quote_segment
 from aitne.client.pickling import NotPicklableError, dumps
-from aitne.core.byte_sizes import describe_bytes
-from aitne.core.bytecode import compile_bytecode
+from aitne.core.byte_size_format import describe_bytes
+from aitne.core.bytecode_compilation import compile_bytecode
 from aitne.core.errors import InvalidInput, NotFound
 
 TYPE_CHECKING = False
@@ -215,7 +215,14 @@ def _library() -> bytes:
 
     own, pickler = Path(__file__).parents[1], Path(cloudpickle.__file__).parent
     core = (
-        *("__init__", "bytecode", "dataset_manifest", "errors", "byte_sizes", "tree_document"),
+        *(
+            "__init__",
+            "bytecode_compilation",
+            "byte_size_format",
+            "dataset_manifest",
+            "errors",
+            "tree_document",
+        ),
         *("sessions/__init__", "sessions/session_variables"),
     )
     files = [

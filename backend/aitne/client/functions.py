@@ -173,7 +173,7 @@ class Functions:
 
         from aitne.client.futures import Future, FutureArray
 
-        # The id of a task is its array job's plus its index plus one (core.jobs.arrays).
+        # The id of a task is its array job's plus its index plus one (core.jobs.array_tasks).
         ids = [str(UUID(int=UUID(job_id).int + index + 1)) for index in range(tasks)]
         futures: list[Future[Any]] = [Future(self._jobs, task_id) for task_id in ids]
         self._get_watcher().watch(ids, [future._set_outcome for future in futures], job_id)

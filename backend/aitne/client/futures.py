@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from aitne.client.errors import WaitTimeout
-from aitne.client.job_errors import (
+from aitne.client.function_errors import (
     FunctionRefused,
     RemoteError,
     RemoteTraceback,

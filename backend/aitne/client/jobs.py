@@ -6,7 +6,7 @@ import builtins
 import json
 
 from aitne.client.api_session import make_idempotency_key, quote_segment
-from aitne.client.deprecation import resolve_limit, warn_renamed
+from aitne.client.deprecated_names import resolve_deprecated_limit, warn_renamed
 from aitne.client.events import follow_events
 from aitne.client.job_files import FilesOfJobs
 from aitne.client.job_logs import JobLogs
@@ -199,7 +199,7 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
         created_from, created_before, min_gpus, gpu_type, array, origin. ``limit`` is the maximum
         number of jobs; ``most`` is its deprecated alias.
         """
-        limit = resolve_limit(limit, where.pop("most", None))
+        limit = resolve_deprecated_limit(limit, where.pop("most", None))
         query = {
             "state": states or (LIVE if live else ()),
             "type": type,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aitne.client.api_session import quote_segment
-from aitne.client.deprecation import resolve_limit, warn_renamed
+from aitne.client.deprecated_names import resolve_deprecated_limit, warn_renamed
 from aitne.client.record_base import Record
 from aitne.client.records import Job
 
@@ -110,7 +110,7 @@ class Notifications:
     ) -> Iterator[NotificationRecord]:
         """Iterate over notifications, newest first; pages are fetched as needed. ``limit`` is the
         maximum number of notifications; ``most`` is its deprecated alias."""
-        limit = resolve_limit(limit, most)
+        limit = resolve_deprecated_limit(limit, most)
         query = {"unread": True if unread else None}
         return (
             NotificationRecord(raw)

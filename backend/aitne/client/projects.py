@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aitne.client.api_session import quote_segment
-from aitne.client.deprecation import resolve_limit, warn_renamed
+from aitne.client.deprecated_names import resolve_deprecated_limit, warn_renamed
 from aitne.client.project_records import (
     BalanceRecord,
     InvitationLinkRecord,
@@ -161,7 +161,8 @@ class Projects:
         maximum number of jobs; ``most`` is its deprecated alias."""
         path = f"/projects/{quote_segment(name)}/waiting"
         return map(
-            WaitingJobRecord, self._session.list_pages(path, {}, limit=resolve_limit(limit, most))
+            WaitingJobRecord,
+            self._session.list_pages(path, {}, limit=resolve_deprecated_limit(limit, most)),
         )
 
     def invitations(self, name: str) -> builtins.list[InvitationRecord]:

@@ -45,7 +45,7 @@ class RunningJob:
         """Index of the array's task; None: the job is not an array."""
         self.array_id = None if self.task is None else run_id
         """Id of the array job; None: the job is not an array."""
-        # The id of a task is its array job's plus its index plus one (core.jobs.arrays).
+        # The id of a task is its array job's plus its index plus one (core.jobs.array_tasks).
         self.id = run_id if self.task is None else str(UUID(int=UUID(run_id).int + self.task + 1))
         self.project = environ.get("AITNE_PROJECT", "")
         self.attempt = int(environ.get("AITNE_ATTEMPT") or 1)

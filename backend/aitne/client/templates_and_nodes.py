@@ -6,7 +6,7 @@ import builtins
 
 from aitne.client.admin_records import NodeEventRecord
 from aitne.client.api_session import ApiSession, quote_segment
-from aitne.client.deprecation import resolve_limit
+from aitne.client.deprecated_names import resolve_deprecated_limit
 from aitne.client.records import Node, PartitionRecord, Template, TemplateProblemRecord
 
 TYPE_CHECKING = False
@@ -95,7 +95,8 @@ class Nodes:
         is the maximum number of events; ``most`` is its deprecated alias."""
         path = f"/cluster/nodes/{quote_segment(name)}/history"
         return map(
-            NodeEventRecord, self._session.list_pages(path, {}, limit=resolve_limit(limit, most))
+            NodeEventRecord,
+            self._session.list_pages(path, {}, limit=resolve_deprecated_limit(limit, most)),
         )
 
     def drain(self, name: str, reason: str) -> Node:

@@ -10,7 +10,7 @@ import subprocess
 
 from aitne.client.file_hashing import HashedFile, HashTask, hash_files
 from aitne.client.folder_scan import TreeProblem, make_stamp, make_unreadable_problem
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.dataset_manifest import check_path, check_target, escape_path
 from aitne.core.errors import InvalidInput
 from aitne.core.tree_document import JobTree, TreeFile, TreeLink

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from aitne.core.models.node import Node
+from aitne.core.models.cluster import Node
 from aitne_train.topology.hostlist import compress_hostlist
 
 _FEATURE = re.compile(r"cuda[-_:]?([0-9]{1,3})\.([0-9]{1,3})", re.IGNORECASE)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.models.base import LARGEST_UID, MemoryBytes, Seconds, Strict, UserName
 from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.notifications.settings import IdleSettings, MailSettings, WebhookSettings
@@ -23,7 +23,7 @@ from aitne.core.projects.settings import ProjectSettings
 from aitne.core.retention import RetentionSettings
 from aitne.core.sessions.host_names import WILDCARD, check_wildcard_url
 from aitne.core.storage.settings import ContainerSettings, StorageSettings, TreeSettings
-from aitne.core.users.settings import AuditSettings, AuthSettings, RateSettings
+from aitne.core.users.auth_settings import AuditSettings, AuthSettings, RateSettings
 
 
 class LocalSettings(Strict):

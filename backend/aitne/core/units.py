@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
-from aitne.core.byte_sizes import MEMORY_UNITS
+from aitne.core.byte_size_format import MEMORY_UNITS
 
 _MEMORY = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)\s*(?:([KMGTP])(?:i?B)?|(B))", re.IGNORECASE)
 MEMORY_HINT = "a number with K, M, G or T, such as 512M or 16G"

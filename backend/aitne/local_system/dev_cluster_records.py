@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.local_system.state_file import DamagedState, read_state
 
 DESCRIPTORS = Path("/run/aitne-dev")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from aitne.local_system.hung_processes import HEARTBEAT_VARIABLE
+from aitne.local_system.hung_restart_records import HEARTBEAT_VARIABLE
 
 EVERY_S = 1.0
 

@@ -17,7 +17,7 @@ from pydantic_settings import (
 
 from aitne.core.errors import SetupError
 from aitne.core.models.base import validate_as_written
-from aitne.core.platform.dev_cluster import DEV_CLUSTER_SCHEDULERS
+from aitne.core.platform.dev_cluster_record import DEV_CLUSTER_SCHEDULERS
 from aitne.core.settings import BrokerClientSettings, Settings
 from aitne.core.validation_messages import explain_error
 from aitne.local_system.dev_cluster_records import (
@@ -25,7 +25,7 @@ from aitne.local_system.dev_cluster_records import (
     find_dev_cluster,
     list_dev_clusters,
 )
-from aitne.local_system.folders import default_data_dir
+from aitne.local_system.platform_folders import default_data_dir
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from aitne_train.notebook import connection_files, ipyparallel_imports
+from aitne_train.notebook import connection_files, ipyparallel_fast_import
 from aitne_train.notebook.rank_groups import RankGroups, RanksError
 
 _AGAIN_S = 1.0
@@ -58,7 +58,7 @@ class SessionRanks(RankGroups):
         ``options`` are passed to ``aitne.Client().sessions.start_ranks``, whose errors are raised.
         """
         group = str(self.client.sessions.start_ranks(self.session, ranks, **options).id)
-        ipyparallel_imports.import_without_clusters()
+        ipyparallel_fast_import.import_without_clusters()
         import aitne_train.notebook.group_connection  # noqa: F401 - a long import, during which the ranks start
 
         return group

@@ -18,7 +18,7 @@ from aitne.core.errors import StoreUnavailable
 from aitne.core.models.audit import AuditCheck, AuditDraft, AuditEntry, AuditFilter, Outcome
 from aitne.core.models.user import Actor
 from aitne.core.spreadsheet_cells import escape_cell
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.store import Store
 from aitne.store.paging import Page
 

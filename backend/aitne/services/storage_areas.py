@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import InvalidInput, Unavailable
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.storage_area import Area, AreaFacts, Quota
@@ -16,7 +16,7 @@ from aitne.core.ports.storage_system import UserFolders
 from aitne.core.ports.unix_accounts import Accounts, UnixAccount
 from aitne.core.storage.areas import is_created_by_platform, list_areas, make_area_owner
 from aitne.core.storage.settings import StorageSettings
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 
 FRESH_S = 5.0
 """Seconds for which the result of one query is reused for all requests about the same areas."""

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from aitne.core.errors import AitneError, Conflict, NotAllowed, NotFound
-from aitne.core.file_paths import decode_path, encode_path, shown_name
 from aitne.core.models.job import Job
 from aitne.core.models.stored_file import FileKind, FileList, StoredFile
 from aitne.core.models.user import Actor, Scope
+from aitne.core.path_encoding import decode_path, encode_path, shown_name
 from aitne.core.ports.account_files import AccountFiles, FileRoot
 from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.unix_accounts import Accounts
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.jobs.job_containers import get_workdir
 from aitne.store import Store
 

@@ -213,7 +213,7 @@ def set_hub_request_options(tls: ssl.SSLContext | None) -> None:
         import_module(name).fetch = fetch  # type: ignore[attr-defined]
 
 
-def is_installed_by_the_platform() -> bool:
+def runs_in_platform_environment() -> bool:
     """Return whether this Python is that of the platform's environment of sessions, and not of an
     image or an environment that the site names.
     """
@@ -230,7 +230,7 @@ def main() -> None:
     try:
         import_early(plain=plain)
     except (ImportError, AttributeError, TypeError) as error:
-        if plain and isinstance(error, ImportError) and is_installed_by_the_platform():
+        if plain and isinstance(error, ImportError) and runs_in_platform_environment():
             raise SystemExit(f"The environment of sessions was changed: {error}") from error
         if plain:
             raise

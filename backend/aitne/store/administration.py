@@ -9,14 +9,14 @@ from sqlalchemy import RowMapping, Table, and_, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from aitne.core.errors import NotFound
-from aitne.core.models.administration import Announcement, Maintenance, NodeEvent
+from aitne.core.models.announcement import Announcement, Maintenance, NodeEvent
 from aitne.store import node_history, paging
 from aitne.store.admin_tables import announcements as _announcements
 from aitne.store.admin_tables import dismissals as _dismissals
 from aitne.store.admin_tables import maintenance as _maintenance
 from aitne.store.admin_tables import node_history as _history
-from aitne.store.cluster import CLUSTER
 from aitne.store.database import Transaction
+from aitne.store.nodes_and_leases import CLUSTER
 from aitne.store.paging import Page
 from aitne.store.portable_sql import insert_if_absent, upsert
 from aitne.store.store_part import Check, StorePart

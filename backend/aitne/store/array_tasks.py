@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import and_, or_, select
 
-from aitne.core.jobs.arrays import task_group_id, task_id
+from aitne.core.jobs.array_tasks import make_pending_tasks_id, task_id
 from aitne.core.models.job import Job
 from aitne.store import tables
 from aitne.store.rows import JOB_COLUMNS, job_of
@@ -47,7 +47,7 @@ class ArrayTaskStore(StorePart):
         if not 0 <= index <= _LARGEST_INDEX:
             return None  # out of range for the column: the databases would raise an error
         task_row = and_(_jobs.c.array_job_id == array_job_id, _jobs.c.array_task_id == index)
-        shared = _jobs.c.id == task_group_id(array_job_id)
+        shared = _jobs.c.id == make_pending_tasks_id(array_job_id)
         query = select(*JOB_COLUMNS).where(or_(task_row, shared))
         async with self._db.read() as connection:
             rows = [job_of(row) for row in (await connection.execute(query)).mappings()]
@@ -70,7 +70,7 @@ class ArrayTaskStore(StorePart):
         Returns the rows of all tasks in ``indices`` that the array has, and the task group if it
         still contains tasks.
         """
-        group_id = task_group_id(array_job_id)
+        group_id = make_pending_tasks_id(array_job_id)
         ids = [task_id(array_job_id, index) for index in indices]
         async with self._db.write() as tx:
             jobs = await lock_jobs(tx, [array_job_id, *ids])

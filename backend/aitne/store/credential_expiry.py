@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, delete, func, or_, select, update
 
 from aitne.core.models.sign_in import HubLogout
-from aitne.core.users.ended_credentials import impersonation_id
+from aitne.core.users.credential_revocation import impersonation_id
 from aitne.store import sign_in_tables, tables
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.sign_ins import valid_at

@@ -13,7 +13,7 @@ from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.user import Token, User
 from aitne.store import sign_in_tables, tables
 from aitne.store.portable_sql import upsert
-from aitne.store.rows import token_of, user_of
+from aitne.store.rows import make_token_from_row, make_user_from_row
 from aitne.store.security_events import append_security_event
 from aitne.store.sign_ins import make_hub_logout_update
 from aitne.store.store_part import StorePart
@@ -78,7 +78,7 @@ class CredentialStore(StorePart):
             used = update(_tokens).where(_tokens.c.id == token.id)
             await self._db.execute_nonessential(used.values(last_used_at=now))
             token = token.model_copy(update={"last_used_at": now})
-        return user_of(row), token
+        return make_user_from_row(row), token
 
     async def list_tokens(self, owner: str) -> Sequence[Token]:
         """List the owner's tokens, newest first."""
@@ -88,7 +88,9 @@ class CredentialStore(StorePart):
             .order_by(_tokens.c.created_at.desc(), _tokens.c.id)
         )
         async with self._db.read() as connection:
-            return [token_of(row) for row in (await connection.execute(query)).mappings()]
+            return [
+                make_token_from_row(row) for row in (await connection.execute(query)).mappings()
+            ]
 
     async def delete_token(self, owner: str, token_id: str) -> Token:
         """Delete an access token and the sign-ins that were created with it, and return the token.
@@ -102,7 +104,7 @@ class CredentialStore(StorePart):
             behind = delete(_sessions).where(_sessions.c.token_id == token_id)
             if (await tx.execute(behind)).rowcount:
                 await tx.execute(make_hub_logout_update(owner))
-        return token_of(row)
+        return make_token_from_row(row)
 
     async def add_single_use_secret(
         self, purpose: str, secret_hash: str, owner: str, expires_at: datetime, data: dict[str, Any]

@@ -21,6 +21,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from aitne.core.errors import SetupError, StoreUnavailable
 from aitne.store import sqlite_file, tables
+from aitne.store.aiosqlite_connector import BEGIN, OneTripConnection, SqliteConnector
 from aitne.store.change_feed import Feed, PostgresFeed, SqliteFeed
 from aitne.store.database_address import Address
 from aitne.store.database_faults import (
@@ -28,7 +29,6 @@ from aitne.store.database_faults import (
     convert_database_errors,
     convert_startup_errors,
 )
-from aitne.store.sqlite_driver import BEGIN, OneTripConnection, SqliteConnector
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from aitne.core.models.limits import Membership
 from aitne.core.models.project import Invitation, ProjectRole, ProjectState
 from aitne.store import tables
 from aitne.store.database import Transaction
-from aitne.store.group_tables import invitations
+from aitne.store.invitation_usage_tables import invitations
 from aitne.store.portable_sql import insert_if_absent
 from aitne.store.project_rows import append_project_event, lock_project
 from aitne.store.store_part import StorePart

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, RowMapping, Select, and_, case, func, literal, or_, tuple_
 
-from aitne.core.jobs.arrays import task_index
+from aitne.core.jobs.array_tasks import task_index
 from aitne.core.models.job import Job
 from aitne.core.models.job_search import JobSort
 from aitne.store import paging, tables

@@ -11,13 +11,13 @@ from uuid import UUID
 from sqlalchemy import Update, bindparam, delete, func, or_, select, update
 
 from aitne.core.errors import Conflict, NotFound
-from aitne.core.jobs.arrays import array_state, task_group_id
+from aitne.core.jobs.array_tasks import array_state, make_pending_tasks_id
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job
 from aitne.store import tables
+from aitne.store.action_outbox import release_outbox_items
 from aitne.store.database import Transaction
 from aitne.store.jobs import LIVE_STATES
-from aitne.store.outbox import release_outbox_items
 from aitne.store.rows import JOB_COLUMNS, columns_of, event_data, job_of
 from aitne.store.store_part import MOST_IDS, batched
 from aitne.store.task_groups import lock_jobs
@@ -150,7 +150,7 @@ async def update_array_job(tx: Transaction, array: Job, tasks: Sequence[Job]) ->
     rows = select(_jobs.c.state, _jobs.c.reason, func.count().label("tasks")).where(condition)
     # The rows are counted by an index alone; the row that several tasks share is added separately.
     more = select(_jobs.c.state, _jobs.c.reason, (_jobs.c.task_count - 1).label("tasks")).where(
-        _jobs.c.id == task_group_id(array.id), _jobs.c.task_count.is_not(None)
+        _jobs.c.id == make_pending_tasks_id(array.id), _jobs.c.task_count.is_not(None)
     )
     counts: Counter[tuple[JobState, TerminationReason | None]] = Counter()
     for query in (rows.group_by(_jobs.c.state, _jobs.c.reason), more):

@@ -19,7 +19,7 @@ from aitne.store.job_order import Order
 from aitne.store.paging import Page
 from aitne.store.rows import JOB_COLUMNS, fold_case, job_of
 from aitne.store.store_part import MOST_IDS, StorePart, batched
-from aitne.store.task_groups import find_tasks
+from aitne.store.task_groups import find_grouped_tasks
 
 _jobs = tables.jobs
 _MAX_PAGE = 1_000
@@ -173,7 +173,7 @@ async def _read_jobs(connection: AsyncConnection, job_ids: Collection[UUID]) -> 
     """
     jobs = await _read_job_rows(connection, job_ids)
     absent = {*job_ids}.difference(job.id for job in jobs)
-    tasks = await find_tasks(connection, absent)
+    tasks = await find_grouped_tasks(connection, absent)
     # Between the two statements a task may have been given its own row.
     absent.difference_update(job.id for job in tasks)
     return jobs + tasks + (await _read_job_rows(connection, absent))

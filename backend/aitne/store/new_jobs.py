@@ -18,9 +18,9 @@ from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobType
 from aitne.core.sessions.entry_points import describe_live_successor
 from aitne.store import tables
+from aitne.store.action_outbox import OutboxKind, add_outbox_items
 from aitne.store.database import Transaction
 from aitne.store.jobs import LIVE_STATES
-from aitne.store.outbox import OutboxKind, add_outbox_items
 from aitne.store.portable_sql import insert_if_absent
 from aitne.store.rows import JOB_COLUMNS, event_data, job_of, row_of
 from aitne.store.store_part import StorePart

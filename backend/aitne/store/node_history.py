@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from aitne.core.models.node import NodeState
+from aitne.core.models.cluster import NodeState
 from aitne.store.admin_tables import node_history
 from aitne.store.database import Transaction
 

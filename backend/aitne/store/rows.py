@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, RowMapping, Text, cast
 
+from aitne.core.models.cluster import Node
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobSpec
-from aitne.core.models.node import Node
-from aitne.core.models.sample import Sample
+from aitne.core.models.usage_sample import Sample
 from aitne.core.models.user import Token, User
 from aitne.core.units import parse_array
 from aitne.store import tables
@@ -141,11 +141,11 @@ def node_data(node: Node) -> dict[str, Any]:
     return node.model_dump(mode="json", exclude={"seen_at"})
 
 
-def user_of(row: RowMapping) -> User:
+def make_user_from_row(row: RowMapping) -> User:
     """Return the user that a row contains, which may have further columns."""
     return User.model_validate({name: row[name] for name in User.model_fields})
 
 
-def token_of(row: RowMapping) -> Token:
+def make_token_from_row(row: RowMapping) -> Token:
     """Return the personal access token that a row contains."""
     return Token.model_validate({name: row[name] for name in Token.model_fields})

@@ -29,7 +29,7 @@ from aitne.core.models.user import Role, User
 from aitne.store import sign_in_tables, tables
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.portable_sql import upsert_selected
-from aitne.store.rows import user_of
+from aitne.store.rows import make_user_from_row
 from aitne.store.security_events import append_security_event
 from aitne.store.store_part import StorePart
 
@@ -131,7 +131,7 @@ class SignInStore(StorePart):
                 _users.c.name.in_(names), _users.c.disabled.is_(False)
             )
             rows = (await connection.execute(people)).mappings()
-            users = {user_row["name"]: user_of(user_row) for user_row in rows}
+            users = {user_row["name"]: make_user_from_row(user_row) for user_row in rows}
         owner = users.get(row["owner"])
         if owner is None:
             return None
@@ -298,7 +298,7 @@ class SignInStore(StorePart):
         query = select(*_USER_COLUMNS).where(_users.c.source == source, _users.c.subject == subject)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).mappings().first()
-        return None if row is None else user_of(row)
+        return None if row is None else make_user_from_row(row)
 
     async def find_subject(self, name: str) -> str | None:
         """Return the identifier that the account has in its identity source; None if none is
@@ -336,4 +336,4 @@ class SignInStore(StorePart):
             raise NotFound("user", name)
         if not tied:
             raise Conflict(f"The account {name} belongs to another identity of {source}.")
-        return user_of(row)
+        return make_user_from_row(row)

@@ -41,13 +41,13 @@ class DocumentKind(StrEnum):
     """Kind of document that an agent sends about its job; a job has at most one of each kind."""
 
     FILES = "files"
-    """List of written files (``core.models.snapshot.WrittenFiles``)."""
+    """List of written files (``core.models.software_snapshot.WrittenFiles``)."""
     VALUES = "values"
     """Results (``core.models.sweep.Results``) without their series."""
     SERIES = "series"
     """Series of the results (``core.models.sweep.Results``) only."""
     PLACEMENT = "placement"
-    """Placement of the ranks (``core.models.job_placement.ReportedPlacement``)."""
+    """Placement of the ranks (``core.models.reported_placement.ReportedPlacement``)."""
 
 
 class SnapshotStore(StorePart):

@@ -7,44 +7,44 @@ from datetime import UTC, datetime
 
 from sqlalchemy import text
 
-from aitne.store.activity import ActivityStore
+from aitne.store.action_outbox import OutboxStore
 from aitne.store.administration import AdministrationStore
 from aitne.store.alerts import AlertStore
 from aitne.store.array_tasks import ArrayTaskStore
 from aitne.store.audit import AuditStore
-from aitne.store.cluster import ClusterStore
 from aitne.store.cluster_load import LoadStore
 from aitne.store.credential_expiry import CredentialExpiryStore
 from aitne.store.credentials import CredentialStore
 from aitne.store.database import Clock, Database
 from aitne.store.database_address import parse_address
+from aitne.store.database_inspection import SchemaState, find_integrity_problems, read_schema_state
 from aitne.store.datasets import DatasetStore
-from aitne.store.deletion import DeletionStore
 from aitne.store.deliveries import DeliveryStore
 from aitne.store.device_logins import DeviceLoginStore
-from aitne.store.directory import DirectoryStore
-from aitne.store.gpu_use import GpuStore
+from aitne.store.gpu_allocation import GpuStore
 from aitne.store.images import ImageStore
 from aitne.store.invitations import InvitationStore
-from aitne.store.job_data import JobDataStore
+from aitne.store.job_change_requests import JobRequestStore
+from aitne.store.job_deletion import DeletionStore
 from aitne.store.job_folders import JobFolderStore
-from aitne.store.job_requests import JobRequestStore
+from aitne.store.job_tokens_and_samples import JobDataStore
 from aitne.store.jobs import JobStore
 from aitne.store.migrate import migrate
 from aitne.store.new_jobs import NewJobStore
+from aitne.store.nodes_and_leases import ClusterStore
 from aitne.store.notifications import NotificationStore
-from aitne.store.outbox import OutboxStore
 from aitne.store.outside_jobs import OutsideJobStore
 from aitne.store.preferences import PreferenceStore
 from aitne.store.project_life_cycle import ProjectLifeCycleStore
 from aitne.store.projects import ProjectStore
-from aitne.store.schema_state import SchemaState, find_integrity_problems, read_schema_state
 from aitne.store.second_factors import SecondFactorStore
+from aitne.store.session_activity import ActivityStore
 from aitne.store.sign_ins import SignInStore
 from aitne.store.snapshots import SnapshotStore
 from aitne.store.topologies import TopologyStore
 from aitne.store.transitions import TransitionStore
 from aitne.store.usage import UsageStore
+from aitne.store.user_project_search import DirectoryStore
 from aitne.store.user_secrets import UserSecretStore
 from aitne.store.users import UserStore
 

@@ -15,7 +15,7 @@ from uuid import UUID
 from sqlalchemy import BindParameter, bindparam, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from aitne.core.jobs.arrays import array_id, task_group_id, task_index
+from aitne.core.jobs.array_tasks import array_id, make_pending_tasks_id, task_index
 from aitne.core.models.job import Job
 from aitne.core.units import ArrayRange, parse_array
 from aitne.store import tables
@@ -61,7 +61,7 @@ def expand_rows(rows: Iterable[Job]) -> list[Job]:
     return sorted(tasks, key=lambda task: task.array_task_id or 0)
 
 
-async def find_tasks(
+async def find_grouped_tasks(
     connection: AsyncConnection | Transaction, job_ids: Collection[UUID]
 ) -> list[Job]:
     """Return those of the jobs with these IDs that are array tasks stored in the row of a task
@@ -153,5 +153,5 @@ def _index_by_group(job_ids: Iterable[UUID]) -> Mapping[UUID, list[int]]:
     for job_id in job_ids:
         index = task_index(job_id)
         if index is not None:
-            indices[task_group_id(job_id)].append(index)
+            indices[make_pending_tasks_id(job_id)].append(index)
     return indices

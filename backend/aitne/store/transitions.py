@@ -17,6 +17,7 @@ from aitne.core.errors import Conflict, IllegalTransition
 from aitne.core.jobs.states import JobState, check_transition
 from aitne.core.models.job import Job, JobChanges
 from aitne.store import tables
+from aitne.store.action_outbox import OutboxKind, add_outbox_items, delete_outbox_items
 from aitne.store.database import Transaction
 from aitne.store.job_writes import (
     check_attempt_and_version,
@@ -25,7 +26,6 @@ from aitne.store.job_writes import (
     update_job,
     update_jobs,
 )
-from aitne.store.outbox import OutboxKind, add_outbox_items, delete_outbox_items
 from aitne.store.portable_sql import upsert_many
 from aitne.store.rows import JOB_COLUMNS, job_of
 from aitne.store.store_part import MOST_IDS, StorePart, batched, require_epoch
@@ -86,7 +86,7 @@ class TransitionStore(StorePart):
 
         Only fields that were set on ``changes`` are written (``model_fields_set``). A terminal
         state also deletes the job token and the hand-over. For a task of an array, the array job's
-        row is updated in the same transaction (see ``core.jobs.arrays``).
+        row is updated in the same transaction (see ``core.jobs.array_tasks``).
 
         Raises:
             NotFound: there is no such job.

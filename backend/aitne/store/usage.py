@@ -13,7 +13,7 @@ from aitne.core.models.job import Job
 from aitne.core.models.limits import Usage
 from aitne.core.ports.accounting import JobEnergy
 from aitne.store import tables
-from aitne.store.group_tables import deleted_runs, usage_months
+from aitne.store.invitation_usage_tables import deleted_runs, usage_months
 from aitne.store.job_writes import update_jobs
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.portable_sql import upsert

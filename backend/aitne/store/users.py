@@ -14,7 +14,7 @@ from aitne.store import sign_in_tables, tables
 from aitne.store.database import Transaction
 from aitne.store.portable_sql import insert_if_absent
 from aitne.store.project_rows import project_row
-from aitne.store.rows import user_of
+from aitne.store.rows import make_user_from_row
 from aitne.store.security_events import append_security_event
 from aitne.store.sign_ins import make_hub_logout_update, make_session_token_revocation
 from aitne.store.store_part import Check, StorePart
@@ -61,7 +61,7 @@ class UserStore(StorePart):
             row = (await connection.execute(query)).mappings().first()
         if row is None:
             raise NotFound("user", name)
-        return user_of(row)
+        return make_user_from_row(row)
 
     async def find_user_ignoring_case(self, name: str) -> User | None:
         """Return the user whose name is ``name`` but for capital letters, of whom there is at most
@@ -70,7 +70,7 @@ class UserStore(StorePart):
         query = select(*_USER_COLUMNS).where(func.lower(_users.c.name) == name.lower())
         async with self._db.read(brief=True) as connection:
             row = (await connection.execute(query)).mappings().first()
-        return None if row is None else user_of(row)
+        return None if row is None else make_user_from_row(row)
 
     async def update_user(
         self,
@@ -114,7 +114,7 @@ class UserStore(StorePart):
             if row is None:
                 raise NotFound("user", name)
             if check is not None:
-                check(user_of(row))
+                check(make_user_from_row(row))
             if demotes:
                 await _check_not_last_administrator(tx, name)
             if values:
@@ -127,13 +127,13 @@ class UserStore(StorePart):
                 await tx.execute(make_hub_logout_update(name))
             if password_hash is not None:
                 append_security_event(tx, name, {"change": "password"})
-        return user_of(row)
+        return make_user_from_row(row)
 
     async def list_administrators(self) -> Sequence[User]:
         """Return the enabled administrators by name."""
         query = select(*_USER_COLUMNS).where(_ADMINISTRATOR).order_by(_users.c.name)
         async with self._db.read() as connection:
-            return [user_of(row) for row in (await connection.execute(query)).mappings()]
+            return [make_user_from_row(row) for row in (await connection.execute(query)).mappings()]
 
     async def find_password_hash(self, name: str) -> str | None:
         """Return the hash of the user's password; None if there is no such user or the user has no

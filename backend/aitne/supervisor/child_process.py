@@ -16,8 +16,8 @@ from typing import IO, Any
 
 from aitne.local_system import held_start
 from aitne.local_system.held_start import HeldStart
-from aitne.local_system.hung_processes import HEARTBEAT_VARIABLE
-from aitne.local_system.process_status import ProcessStatus
+from aitne.local_system.hung_restart_records import HEARTBEAT_VARIABLE
+from aitne.local_system.process_status_file import ProcessStatus
 from aitne.supervisor.hang_detector import HangDetector
 from aitne.supervisor.process_account import ProcessAccount, acting_as, become_account
 from aitne.supervisor.progress_watch import ProgressWatch
@@ -225,7 +225,7 @@ class Child:
         if self.process is not None:
             self.process.send_signal(number)
 
-    def get_published_status(self) -> ProcessStatus:
+    def get_metrics_status(self) -> ProcessStatus:
         """Return the status of the process that the API's metrics contain."""
         return ProcessStatus(
             name=self.plan.name,

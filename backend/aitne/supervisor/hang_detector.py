@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from aitne.local_system.hung_processes import IDLE_SHARE, START_WITHIN_S
+from aitne.local_system.hung_restart_records import IDLE_SHARE, START_WITHIN_S
 
 MOST_BETWEEN_S = 7.0
 """Maximum number of seconds between two probes that are counted as time without an answer.

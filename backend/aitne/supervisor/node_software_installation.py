@@ -16,10 +16,10 @@ from pathlib import Path
 
 from aitne.adapters.folder_lock import lock_folder_creation
 from aitne.adapters.node_software import SoftwareFolder
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.supervisor.environments import NEEDED_BYTES, Progress, make_venv, repair_venv
+from aitne.supervisor.software_environments import NEEDED_BYTES, Progress, make_venv, repair_venv
 
 MARKER = ".complete"
 """File in the environment with the version of the Python with which it was created."""

@@ -19,7 +19,7 @@ from aitne.services.platform.certificates import (
     sessions_authority_file,
     sessions_files,
 )
-from aitne.supervisor import environments, node_software_installation, own_accounts
+from aitne.supervisor import node_software_installation, per_user_accounts, software_environments
 from aitne.supervisor.process_account import ProcessAccount
 from aitne.supervisor.supervisor_plan import ChildPlan, SupervisorPlan
 
@@ -32,7 +32,9 @@ def make_plan(settings: Settings, account: ProcessAccount | None = None) -> Supe
     (None: the supervisor's own). Raises ``SetupError`` if Node.js is missing.
     """
     python = sys.executable
-    starter = own_accounts.find_starting_account(settings) if settings.uses_user_accounts else None
+    starter = (
+        per_user_accounts.find_starting_account(settings) if settings.uses_user_accounts else None
+    )
     return SupervisorPlan(
         data_dir=str(settings.data_dir),
         url=settings.portal_url,
@@ -71,12 +73,12 @@ def make_broker_child(settings: Settings) -> ChildPlan:
     """Return the plan of the broker, through which each job runs under its user's account on this
     machine.
     """
-    config = settings.broker_dir / own_accounts.CONFIG
+    config = settings.broker_dir / per_user_accounts.CONFIG
     return ChildPlan(
         name="broker",
         # -P: nothing is imported from the working directory.
         argv=[sys.executable, "-P", "-m", "aitne.broker", "--config", str(config)],
-        env={**own_accounts.plain_environment(), "PYTHONUNBUFFERED": "1"},
+        env={**per_user_accounts.plain_environment(), "PYTHONUNBUFFERED": "1"},
         heartbeat=True,
         as_root=True,
     )
@@ -86,7 +88,7 @@ def envs_root(settings: Settings) -> Path | None:
     """Return the folder that contains the environments of JupyterHub and the proxy; None: the
     default folder of the user that starts the platform.
     """
-    return environments.SYSTEM_ENVS if settings.uses_user_accounts else None
+    return software_environments.SYSTEM_ENVS if settings.uses_user_accounts else None
 
 
 def make_hub_child(settings: Settings) -> ChildPlan:
@@ -94,7 +96,7 @@ def make_hub_child(settings: Settings) -> ChildPlan:
 
     It cannot import the platform's settings, so they are passed as environment variables.
     """
-    env_dir = environments.hub_env_dir(envs_root(settings))
+    env_dir = software_environments.hub_env_dir(envs_root(settings))
     env = {
         "AITNE_HUB_BIND_URL": f"http://127.0.0.1:{settings.port_of_hub}",
         "AITNE_HUB_SESSIONS_URL": settings.sessions_origin,
@@ -130,7 +132,7 @@ def make_proxy_child(settings: Settings) -> ChildPlan:
     """Return the plan of the proxy, through which browsers access sessions. Raises ``SetupError``
     if Node.js is missing.
     """
-    node, *script = environments.proxy_command(envs_root(settings))
+    node, *script = software_environments.proxy_command(envs_root(settings))
     api = settings.port_of_proxy_api
     return ChildPlan(
         name="proxy",
@@ -194,7 +196,7 @@ def _format_value(value: Any) -> str:
 
 def _base_env(settings: Settings) -> dict[str, str]:
     env = (
-        own_accounts.make_process_environment(settings)
+        per_user_accounts.make_process_environment(settings)
         if settings.uses_user_accounts
         else _inherited_env()
     )
@@ -219,7 +221,7 @@ def get_session_env_dir(settings: Settings) -> Path:
     """Return the folder of the environment in which the sessions of this platform run."""
     if not settings.capabilities.trusts_agents:
         return node_software_installation.get_node_session_env(settings)
-    return environments.session_env_dir()
+    return software_environments.session_env_dir()
 
 
 def _hub_url(settings: Settings) -> str:

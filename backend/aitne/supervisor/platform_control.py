@@ -29,10 +29,10 @@ from aitne.core.settings import Settings
 from aitne.local_system import systemd_notification
 from aitne.services.platform.certificates import ensure_certificates
 from aitne.supervisor import (
-    bundle_use,
-    environments,
     node_software_installation,
-    own_accounts,
+    offline_bundle,
+    per_user_accounts,
+    software_environments,
     start_checks,
 )
 from aitne.supervisor.__main__ import DETACH, HELD, MAIN_PROCESS
@@ -107,7 +107,7 @@ def start_platform(
         _wait_until_stopped(data_dir)
     began = time.monotonic()
     account = start_checks.check_requirements(settings, replaces=replaced is not None)
-    with bundle_use.use_bundle(bundle):
+    with offline_bundle.use_bundle(bundle):
         ensure_software(settings, progress)
     with acting_as(account):
         ensure_secrets(settings.secrets_dir)
@@ -118,7 +118,7 @@ def start_platform(
         )
         settings.notes_file.unlink(missing_ok=True)
     if settings.uses_user_accounts:
-        own_accounts.write_broker_config(settings)
+        per_user_accounts.write_broker_config(settings)
     make_plan(settings, account).write(plan_dir(data_dir))
     (plan_dir(data_dir) / FAILURE).unlink(missing_ok=True)
     progress(f"Starting the platform in {data_dir}.")
@@ -182,9 +182,9 @@ def ensure_software(settings: Settings, progress: Progress) -> None:
     """Create the missing environments of the platform and of its jobs. Raises ``SetupError``."""
     if not settings.capabilities.trusts_agents:
         node_software_installation.ensure_node_software(settings, progress)
-        environments.ensure_environments(progress, ("hub", "proxy"), envs_root(settings))
+        software_environments.ensure_environments(progress, ("hub", "proxy"), envs_root(settings))
     else:
-        environments.ensure_environments(progress)
+        software_environments.ensure_environments(progress)
 
 
 def stop_platform(

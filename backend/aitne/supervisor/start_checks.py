@@ -16,14 +16,14 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.core.users.settings import is_loopback
+from aitne.core.users.auth_settings import is_loopback
 from aitne.local_system.dev_cluster_records import find_dev_cluster, list_dev_clusters
 from aitne.local_system.own_account import own_account_name
-from aitne.services.platform.restoration_marker import check_no_interrupted_restoration
-from aitne.supervisor import own_accounts
+from aitne.services.platform.restore_in_progress import check_no_interrupted_restoration
+from aitne.supervisor import per_user_accounts
 from aitne.supervisor.process_account import ProcessAccount, acting_as
 from aitne.supervisor.supervisor_plan import LIVE
 
@@ -55,7 +55,9 @@ def check_requirements(settings: Settings, *, replaces: bool = False) -> Process
             f"{sys.version.split()[0]} ({sys.executable})."
         )
     _check_mode(settings)
-    account = own_accounts.prepare_own_accounts(settings) if settings.uses_user_accounts else None
+    account = (
+        per_user_accounts.prepare_own_accounts(settings) if settings.uses_user_accounts else None
+    )
     with acting_as(account):
         check_no_interrupted_restoration(settings.data_dir)
         _prepare_data_dir(settings.data_dir)

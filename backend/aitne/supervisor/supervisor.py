@@ -23,15 +23,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from aitne.local_system import hung_processes, process_status, systemd_notification
+from aitne.local_system import hung_restart_records, process_status_file, systemd_notification
 from aitne.local_system.held_start import HeldStart
 from aitne.local_system.http_status import poll_http_status
-from aitne.local_system.hung_processes import HungRestart
-from aitne.local_system.process_status import ProcessStatus
+from aitne.local_system.hung_restart_records import HungRestart
+from aitne.local_system.process_status_file import ProcessStatus
 from aitne.supervisor.child_process import Child, launch, read_last_lines, rotate_log
 from aitne.supervisor.errors import PlatformStartError
-from aitne.supervisor.platform_replacement import stop_replaced_platform
 from aitne.supervisor.process_account import ROOT
+from aitne.supervisor.replaced_platform import stop_replaced_platform
 from aitne.supervisor.supervisor_plan import (
     DRAIN_WITHIN_S,
     END_WITHIN_S,
@@ -259,7 +259,7 @@ class Supervisor:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         restart = HungRestart(child.plan.name, now, child.killed_after_s)
         try:
-            hung_processes.record_restart(self.run_dir, restart)
+            hung_restart_records.record_restart(self.run_dir, restart)
         except OSError as error:
             _log(f"the restart of {child.plan.name} could not be recorded: {error}")
 
@@ -309,11 +309,11 @@ class Supervisor:
         changed.
         """
         own = ProcessStatus("supervisor", os.getpid(), 0, self._since.timestamp(), answers=True)
-        processes = [own, *(child.get_published_status() for child in self.children.values())]
+        processes = [own, *(child.get_metrics_status() for child in self.children.values())]
         if processes == self._published:
             return
         try:
-            process_status.write_process_status(self.run_dir, processes)
+            process_status_file.write_process_status(self.run_dir, processes)
             self._published = processes
         except OSError as error:
             _log(f"the status of the processes could not be stored: {error}")

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from aitne.core.platform.broker_folder import broker_dir
-from aitne.local_system.hung_processes import HUNG_AFTER_S
+from aitne.local_system.hung_restart_records import HUNG_AFTER_S
 from aitne.local_system.state_file import read_state
 from aitne.supervisor.process_account import ProcessAccount
 

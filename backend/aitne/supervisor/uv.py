@@ -88,7 +88,7 @@ def make_install_command(
     return argv, {**os.environ, **variables}
 
 
-def package_sources() -> list[str]:
+def list_package_indexes() -> list[str]:
     """Return the indexes and folders from which pip is configured to install packages."""
     variables = translate_pip_configuration(_read_pip_configuration() or "")
     if variables is None:

@@ -18,12 +18,11 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from aitne_train import context, interrupted_calls, ops
+from aitne_train import collectives, context, interrupted_calls
 from aitne_train.autotune import Autotune
 from aitne_train.collective_request import ReduceOp
 from aitne_train.errors import HorovodInternalError
 from aitne_train.exchange import STRATEGIES
-from aitne_train.exchange._agreement import ExchangeOptions, build_signature, compare_observed
 from aitne_train.exchange._bucket_fill import BucketFill
 from aitne_train.exchange._bucket_plan import (
     DEFAULT_BYTES,
@@ -31,8 +30,9 @@ from aitne_train.exchange._bucket_plan import (
     PlannedGradient,
     plan_buckets,
 )
+from aitne_train.exchange._cpus_per_rank import count_processors_per_rank
 from aitne_train.exchange._negotiated_exchange import exchange_by_negotiation
-from aitne_train.exchange._processors import count_processors_per_rank
+from aitne_train.exchange._rank_agreement import ExchangeOptions, build_signature, compare_observed
 from aitne_train.exchange.base import ExchangeStrategy, StrategySettings
 from aitne_train.exchange_channel import JoinedError
 from aitne_train.transport.base import Reduction, TransportError
@@ -287,7 +287,7 @@ class Gradients:
             )
         elif not grad.is_sparse:
             grad = grad.to_sparse(dim)
-        return ops.sparse_allreduce_async(
+        return collectives.sparse_allreduce_async(
             grad, self._names[number], options.op, options.process_set
         )
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import torch
 
-from aitne_train import ops
+from aitne_train import collectives
 from aitne_train.collective_request import ReduceOp
-from aitne_train.exchange._agreement import ExchangeOptions
+from aitne_train.exchange._rank_agreement import ExchangeOptions
 
 
 def exchange_by_negotiation(
@@ -43,7 +43,7 @@ def exchange_by_negotiation(
     grads = [parameter.grad for parameter in ordered]
     dense = [_make_dense(parameter) for parameter in ordered]
     handles = [
-        ops.allreduce_async_(
+        collectives.allreduce_async_(
             torch.view_as_real(tensor) if tensor.is_complex() else tensor,
             name=f"{name}.{number}",
             op=ReduceOp.SUM if average else options.op,
@@ -54,7 +54,7 @@ def exchange_by_negotiation(
         for number, tensor in enumerate(dense)
     ]
     for handle in handles:
-        ops.synchronize(handle)
+        collectives.synchronize(handle)
     for parameter, grad, whole in zip(ordered, grads, dense, strict=True):
         if grad is not None and grad.is_sparse:
             parameter.grad = whole.to_sparse(grad.sparse_dim())

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from aitne_train.launcher.gpus import parse_visible_gpus
 from aitne_train.launcher.output_relay import print_message
+from aitne_train.launcher.visible_gpus import parse_visible_gpus
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.node_topology import NodeTopology, format_cpu_list, parse_cpu_list
 from aitne_train.topology.sysfs import read_sysfs

@@ -10,8 +10,8 @@ import re
 import socket
 
 from aitne_train.launcher.cpus import count_available_cpus
-from aitne_train.launcher.gpus import parse_visible_gpus
 from aitne_train.launcher.hosts import parse_number
+from aitne_train.launcher.visible_gpus import parse_visible_gpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code

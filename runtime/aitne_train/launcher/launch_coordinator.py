@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import signal
 
-from aitne_train.launcher.listeners import describe_foreign
+from aitne_train.launcher.port_listeners import describe_foreign
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code

@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 
-from aitne_train.launcher import rank_processes, rendezvous, slurm_tasks
+from aitne_train.launcher import rank_processes, rendezvous, slurm_task_variables
 from aitne_train.launcher.addresses import build_interface_variables
 from aitne_train.launcher.cleanup_process import CleanupProcess
 from aitne_train.launcher.launch_coordinator import extract_traceback
@@ -223,7 +223,7 @@ class LaunchNode:
             environ = {**build_interface_variables(environ), **environ}
         environments = {
             rank: rank_processes.build_environment(
-                slurm_tasks.build_rank_environment(
+                slurm_task_variables.build_rank_environment(
                     environ, self._worlds[rank], self._index, self._layout
                 ),
                 self._run_id,

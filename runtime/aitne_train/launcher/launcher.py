@@ -12,7 +12,13 @@ import socket
 import tempfile
 import time
 
-from aitne_train.launcher import horovod_import, hosts, rendezvous, slurm_queries, slurm_tasks
+from aitne_train.launcher import (
+    horovod_import,
+    hosts,
+    rendezvous,
+    slurm_queries,
+    slurm_task_variables,
+)
 from aitne_train.launcher.addresses import LOCAL, build_interface_variables, own_addresses
 from aitne_train.launcher.cleanup_process import CleanupProcess
 from aitne_train.launcher.errors import LaunchError
@@ -262,7 +268,7 @@ def _find_first_node(
     ``LaunchError``."""
     give_up, reason = time.monotonic() + timeout_s, f"it has published no address in {path}"
     while time.monotonic() < give_up:
-        endpoint = rendezvous.read_published(path)
+        endpoint = rendezvous.read_rendezvous_file(path)
         if endpoint is not None:
             client = rendezvous.RendezvousClient(*endpoint)
             try:
@@ -339,7 +345,7 @@ def replace_process(
     if world.source != "slurm":  # the other launcher may itself be one task of Slurm
         nodes, rest = divmod(world.size, world.local_size)
         ranks = [] if rest else [world.local_size] * nodes
-        environ = slurm_tasks.build_rank_environment(environ, world, node_number, ranks)
+        environ = slurm_task_variables.build_rank_environment(environ, world, node_number, ranks)
     program_environ = {
         **environ,
         **horovod_import.build_variables(environ),

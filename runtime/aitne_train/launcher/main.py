@@ -110,11 +110,11 @@ def _run(options: argparse.Namespace) -> int:
 
 def _run_session(app: str, arguments: Sequence[str]) -> int:
     """Run an app, and beside it this node's part of a run."""
-    from aitne_train.launcher import session
+    from aitne_train.launcher import session_with_ranks
 
     options = _build_node_parser().parse_args(arguments)
     facts = json.loads(app)
-    return session.run_session(
+    return session_with_ranks.run_session(
         facts["argv"],
         [*build_own_command(), "node", *arguments],
         facts["env"],

@@ -16,7 +16,7 @@ import os
 import socket
 import time
 
-from aitne_train.launcher import listeners
+from aitne_train.launcher import port_listeners
 from aitne_train.launcher.errors import LaunchError
 
 TYPE_CHECKING = False
@@ -83,7 +83,7 @@ class HeldPort:
         the kernel does not provide this information."""
         begun, uid, own_listens = time.monotonic(), None, False
         with contextlib.suppress(OSError):
-            uid, own_listens = listeners.find_foreign_uid(self.number)
+            uid, own_listens = port_listeners.find_foreign_uid(self.number)
         now = time.monotonic()
         pause_s = self._fastest_s * max(1.0, (now - self._opened) / _STEADY_S)
         self.next_look = now + (

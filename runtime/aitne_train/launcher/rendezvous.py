@@ -300,7 +300,7 @@ def _lead_or_meet(world: RankTopology, environ: Mapping[str, str], key: str) -> 
 def _meet_leader(world: RankTopology, path: str, timeout_s: float) -> RendezvousClient:
     give_up, reason = time.monotonic() + timeout_s, f"it has published no address in {path}"
     while time.monotonic() < give_up:
-        endpoint = read_published(path)
+        endpoint = read_rendezvous_file(path)
         if endpoint is not None:
             client = RendezvousClient(*endpoint)
             # Each rank is accepted once: the store of an earlier run does not answer, or has all
@@ -358,7 +358,7 @@ def publish_address(path: str, addresses: Sequence[str], token: str) -> None:
     os.replace(temporary, path)
 
 
-def read_published(path: str) -> tuple[list[str], str] | None:
+def read_rendezvous_file(path: str) -> tuple[list[str], str] | None:
     """Return the addresses and the token in the published file; None if it does not exist yet.
 
     Raises:

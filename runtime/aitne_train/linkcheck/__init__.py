@@ -19,12 +19,12 @@ from typing import TypeAlias
 
 import torch
 
-from aitne_train import choice
+from aitne_train import transport_choice
 from aitne_train.collective_request import Kind, Request
 from aitne_train.context import Context
 from aitne_train.errors import HorovodInternalError
 from aitne_train.functions import allgather_object
-from aitne_train.rank_links import (
+from aitne_train.slow_link_detection import (
     Pair,
     RankLink,
     compute_medians,
@@ -66,7 +66,9 @@ def connect_group(group: Group, device: str) -> Transport:
     """Connect the ranks of ``group`` by the transport that the run would use between them, and
     return it.
     """
-    chosen = choice.choose_transport(group.nodes, device, os.environ.get("AITNE_TRANSPORT", "auto"))
+    chosen = transport_choice.choose_transport(
+        group.nodes, device, os.environ.get("AITNE_TRANSPORT", "auto")
+    )
     return chosen.connect(group, device)
 
 

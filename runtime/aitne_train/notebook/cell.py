@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from aitne_train.notebook import cell_communication, recovery
+from aitne_train.notebook import cell_communication, connection_recovery
 from aitne_train.notebook.display import CellDisplay, describe_places, format_ranks
 from aitne_train.notebook.group_connection import (
     GroupConnection,
@@ -116,7 +116,7 @@ class CellFailure:
     """Time at which the rank reported the error (ISO 8601); the earliest failure comes first."""
 
     @property
-    def consequence(self) -> bool:
+    def is_consequence(self) -> bool:
         """Return whether the error may be a consequence of the failure of another rank, for example
         a closed connection."""
         return self.name in _CONSEQUENCES or any(part in self.text for part in _CONSEQUENCE_TEXTS)
@@ -207,7 +207,7 @@ class DistributedCell:
                 while not self._is_done():
                     self._handle_next_event(request)
                 if (self._progress.interrupts or self._list_failures()) and not self._progress.lost:
-                    recovery.recover_connections(self._link, self._display)
+                    connection_recovery.recover_connections(self._link, self._display)
         finally:
             self._link.finish(request)
             self._display.finish()
@@ -288,7 +288,7 @@ class DistributedCell:
             self._show_failure(now)
         if progress.release_at is not None and now >= progress.release_at:
             progress.release_at = None
-            recovery.release_ranks(self._link, self._ranks, "The cell was interrupted.")
+            connection_recovery.release_ranks(self._link, self._ranks, "The cell was interrupted.")
         if progress.first_end is not None:
             if now - progress.first_end >= self._named_at:
                 self._named_at *= 2
@@ -336,7 +336,7 @@ class DistributedCell:
                 reason = (
                     f"Rank {first.rank} has ended its cell with {first.name}: {first.text[:300]}"
                 )
-                recovery.release_ranks(self._link, ended, reason)
+                connection_recovery.release_ranks(self._link, ended, reason)
 
     def _report_late_ranks(self, since_s: float) -> None:
         late = self._running_ranks
@@ -429,7 +429,7 @@ class DistributedCell:
                 at = str(message["header"]["date"])
                 name, text = content.get("ename", "Aborted"), content.get("evalue", "")
                 failures.append(CellFailure(rank, name, text, content.get("traceback", []), at))
-        return sorted(failures, key=lambda failure: (failure.consequence, failure.at))
+        return sorted(failures, key=lambda failure: (failure.is_consequence, failure.at))
 
     def _report_cut_output(self) -> None:
         for rank, message in sorted(self._progress.replied.items()):

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from aitne_train.launcher.gpus import parse_visible_gpus
 from aitne_train.launcher.rank_topology import RankTopology, detect_topology
+from aitne_train.launcher.visible_gpus import parse_visible_gpus
 from aitne_train.notebook import (
     connection_files,
     group_controller,
-    ipyparallel_imports,
+    ipyparallel_fast_import,
     node_monitor,
     rank_groups,
 )
@@ -73,8 +73,8 @@ def _run_engine(folder: Path) -> None:
             daemon=True,
         ).start()
     # Nothing large was imported before the forks; the controller starts during these imports.
-    ipyparallel_imports.import_without_clusters()
-    ipyparallel_imports.import_without_debugger()
+    ipyparallel_fast_import.import_without_clusters()
+    ipyparallel_fast_import.import_without_debugger()
     from aitne_train.notebook import rank_kernel
     from aitne_train.notebook.output_limit import OutputLimit
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from aitne_train.launcher import addresses
-from aitne_train.notebook import connection_files, ipyparallel_imports
+from aitne_train.notebook import connection_files, ipyparallel_fast_import
 from aitne_train.notebook.group_state import GroupSettings, GroupState
 
 _PERIOD_MS = 500
@@ -66,7 +66,7 @@ def run_controller(settings: GroupSettings) -> None:
 
 
 def _create_controller(settings: GroupSettings, private: Path, parent: int) -> None:
-    ipyparallel_imports.import_without_clusters()
+    ipyparallel_fast_import.import_without_clusters()
     from ipyparallel.controller import app as module
     from ipyparallel.controller.hub import Hub
     from jupyter_client.session import DELIM

@@ -152,7 +152,7 @@ def merge_node(parts: Sequence[NodeTopology]) -> NodeTopology:
             name=result.name or part.name,
             source=f"{result.source}, {part.source}",
             numa_nodes=result.numa_nodes or part.numa_nodes,
-            gpus=tuple(map(_combine_nodes, result.gpus, part.gpus)) or result.gpus or part.gpus,
+            gpus=tuple(map(_combine_devices, result.gpus, part.gpus)) or result.gpus or part.gpus,
             nics=result.nics or part.nics,
             links=links,
         )
@@ -169,6 +169,6 @@ def _drop_contradictions(part: NodeTopology, found: NodeTopology) -> NodeTopolog
     return part
 
 
-def _combine_nodes(one: Device, other: Device) -> Device:
+def _combine_devices(one: Device, other: Device) -> Device:
     numa = other.numa if one.numa is None else one.numa
     return replace(one, pci=one.pci or other.pci, numa=numa)

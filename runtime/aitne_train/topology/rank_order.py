@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aitne_train.topology import mesh as meshes
+from aitne_train.topology import mesh_node_order as meshes
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.hostlist import compress_hostlist
-from aitne_train.topology.network import UNKNOWN, Cost, Network, find_fabric
 from aitne_train.topology.tree import describe_unconnected
+from aitne_train.topology.uplink_load import UNKNOWN, Cost, Network, find_fabric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Sequence
 
-    from aitne_train.topology.network import Edges
     from aitne_train.topology.tree import TopologyTree
+    from aitne_train.topology.uplink_load import Edges
 
 MOST_NAMED = 8
 """Maximum number of unknown nodes that a message names."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from aitne_train.flag import Flag
+from aitne_train.interruptible_event import Flag
 from aitne_train.run_store import LOOK_S, check_run
 from aitne_train.transport.base import Group
 

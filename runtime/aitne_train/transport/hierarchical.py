@@ -16,8 +16,8 @@ from typing import ClassVar
 
 import torch
 
-from aitne_train.choice import TRANSPORTS
 from aitne_train.transport.base import Group, Reduction, Transport, TransportError
+from aitne_train.transport_choice import TRANSPORTS
 
 ACROSS = "AITNE_TRANSPORT_ACROSS"
 """Name of the environment variable that selects the transport between nodes."""

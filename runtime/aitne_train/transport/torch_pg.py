@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import torch
 import torch.distributed as dist
 
-from aitne_train.gpu_events import QUEUED
+from aitne_train.gpu_stream_sync import QUEUED
 from aitne_train.launcher import ports
 from aitne_train.launcher.addresses import LOCAL, find_chosen_interface, own_addresses, split
 from aitne_train.run_store import LOOK_S

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aitne_train.choice import choose_transport
 from aitne_train.transport.base import TransportError
+from aitne_train.transport_choice import choose_transport
 
 
 @pytest.mark.parametrize(

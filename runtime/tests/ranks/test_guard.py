@@ -20,8 +20,8 @@ import torch.distributed as dist
 
 from aitne_train import context, lifecycle
 from aitne_train.collective_request import Kind, Request
-from aitne_train.profile import load_profile
-from aitne_train.rank_monitor import RankMonitor
+from aitne_train.profile_report import load_profile
+from aitne_train.stall_monitor import RankMonitor
 from tests.support import realtime
 from tests.support.interrupts import each_interrupt, ends
 from tests.support.ranks import Pool, Rank

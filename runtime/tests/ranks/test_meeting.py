@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from aitne_train.control import Control
-from aitne_train.control_connection import connect_ranks
+from aitne_train.control_handshake import connect_ranks
+from aitne_train.control_messages import Control
 from aitne_train.errors import HorovodInternalError
 from aitne_train.launcher.rank_topology import RankTopology
 from aitne_train.launcher.rendezvous import TIMEOUT, RendezvousClient

@@ -11,8 +11,8 @@ import pytest
 import torch
 from runtime.tests.ranks import transport_work as work
 
-from aitne_train.choice import TRANSPORTS
 from aitne_train.transport import _shm_kernel as kernel
+from aitne_train.transport_choice import TRANSPORTS
 from tests.support.ranks import Pool
 from tests.support.requirements import need_horovod
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from aitne_train.choice import TRANSPORTS
 from aitne_train.transport.base import Reduction, Transport, TransportError
+from aitne_train.transport_choice import TRANSPORTS
 from tests.support.ranks import Rank
 
 REDUCED = (

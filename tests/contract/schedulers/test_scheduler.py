@@ -14,7 +14,7 @@ import pytest
 
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState, TerminationReason
-from aitne.core.models.node import NodeState
+from aitne.core.models.cluster import NodeState
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.outbox_actions import OutboxActions
 from aitne.store import Store

@@ -12,7 +12,7 @@ import pytest
 
 from aitne.adapters.broker_client import BrokerScheduler
 from aitne.adapters.schedulers._slurm import job_identity, squeue_parser
-from aitne.adapters.schedulers._slurm.slurm_site import Site
+from aitne.adapters.schedulers._slurm.slurm_queries import Site
 from aitne.adapters.schedulers.slurm import SlurmScheduler
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.core.errors import SchedulerRejected

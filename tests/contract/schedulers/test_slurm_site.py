@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
-from aitne.core.cluster.queue_defaults import QueueDefaults
-from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.cluster.partition_defaults import QueueDefaults
+from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState
+from aitne.core.models.cluster import NodeState
 from aitne.core.models.job_options import SlurmOptions
-from aitne.core.models.node import NodeState
 from aitne.core.models.resources import Resources
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.units import parse_duration
 from aitne.local_system.settings_loader import load_settings
 from tests.support import realtime

@@ -15,7 +15,7 @@ import pytest
 from aitne.core.jobs.batch_script import render_script
 from aitne.core.models.job import Job
 from aitne.core.models.resources import GpuRequest, Resources
-from aitne.core.platform.node_software import NodeSoftware
+from aitne.core.platform.node_software_paths import NodeSoftware
 from aitne.core.settings import Settings
 from aitne.services.jobs.job_renderer import Renderer
 from tests.support.jobs import make_array, make_job, make_session

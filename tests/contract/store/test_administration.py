@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aitne.core.errors import InvalidInput, NotFound
-from aitne.core.models.administration import Announcement, Maintenance, Severity
-from aitne.core.models.node import Cluster, Node, NodeState
+from aitne.core.models.announcement import Announcement, Maintenance, Severity
+from aitne.core.models.cluster import Cluster, Node, NodeState
 from aitne.core.models.user import Project, User
 from aitne.store import Store
 from tests.contract.store.conftest import Clock

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aitne.core.errors import ChangedMeanwhile, NotFound
-from aitne.core.models.administration import Maintenance
+from aitne.core.models.announcement import Maintenance
 from aitne.core.models.limits import Limits
 from aitne.core.models.notification import NotificationChoices, NotificationKind
 from aitne.core.models.project import Step

@@ -15,12 +15,12 @@ from aitne.core.jobs.states import LIVE, TERMINAL, JobState
 from aitne.core.models.job import Job, JobChanges, JobFilter
 from aitne.core.models.project import Retention
 from aitne.core.models.resources import GpuRequest
-from aitne.core.models.sample import Sample
+from aitne.core.models.usage_sample import Sample
 from aitne.core.ports.job_files import FolderSize
 from aitne.core.retention import KeepTimes, RetentionSettings, keep_times
-from aitne.services.projects.job_usage import JobUsage
+from aitne.services.projects.job_record_usage import JobUsage
 from aitne.store import Store, tables
-from aitne.store.deletion import DeleteRefusal
+from aitne.store.job_deletion import DeleteRefusal
 from aitne.store.job_folders import FolderResult, JobFolders
 from aitne.store.new_jobs import Idempotency
 from tests.contract.store.conftest import Clock

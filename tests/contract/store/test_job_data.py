@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.models.sample import Sample
+from aitne.core.models.usage_sample import Sample
 from aitne.store import Store
 from tests.support.jobs import CREATED_AT, make_job, make_session, store_job_token
 

@@ -8,7 +8,7 @@ from aitne.core.errors import StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
 from aitne.store import Store
-from aitne.store.outbox import OutboxItem
+from aitne.store.action_outbox import OutboxItem
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 

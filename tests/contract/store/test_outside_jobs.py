@@ -13,7 +13,7 @@ from aitne.core.models.job import Job, JobChanges, JobFilter, JobOrigin
 from aitne.core.models.user import Project, User
 from aitne.store import Store
 from aitne.store import outside_jobs as records
-from aitne.store.outbox import OutboxKind
+from aitne.store.action_outbox import OutboxKind
 from aitne.store.outside_jobs import JobOwner
 from aitne.store.transitions import TransitionRequest
 from tests.contract.store.conftest import Clock

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from aitne.core.errors import Conflict, InvalidInput, NotFound
-from aitne.core.models.directory_search import ProjectSearch, UserSearch, UserSort
 from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Project, Role, Scope, Token, User
+from aitne.core.models.user_project_search import ProjectSearch, UserSearch, UserSort
 from aitne.store import Store
 from aitne.store.credentials import MAX_TOKENS
 from tests.contract.store.conftest import Clock

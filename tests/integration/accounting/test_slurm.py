@@ -13,10 +13,10 @@ import pytest
 from aitne.adapters.accounting.broker import BrokerAccounting
 from aitne.adapters.accounting.slurm import SlurmAccounting
 from aitne.adapters.command.local import LocalCommand
-from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import InvalidInput, NotAllowed, SchedulerRejected, Unavailable
 from aitne.core.models.limits import MIB, Limits, LimitUsage, Usage
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.ports.accounting import (
     Accounting,
     AddAccount,
@@ -27,7 +27,7 @@ from aitne.core.ports.accounting import (
     SetLimit,
     SetQos,
 )
-from aitne.core.projects.slurm_accounts import AccountingTarget, list_changes
+from aitne.core.projects.slurm_account_changes import AccountingTarget, list_changes
 from aitne.local_system.settings_loader import load_settings
 from tests.support import realtime
 from tests.support.broker import BrokerBench, broker_on

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aitne.agent import cgroup, requirements
+from aitne.agent import cgroup_limits, required_files
 from aitne.agent.spec import Need
 from aitne.core.jobs.agent_protocol import EXIT_NOT_READY, EXIT_OUT_OF_MEMORY, ProgramPhase
 from aitne.core.jobs.states import TerminationReason
@@ -138,8 +138,8 @@ def test_an_unreadable_dataset_is_refused(tmp_path: Path) -> None:
     folder.mkdir(mode=0o700)
     with world_readable(tmp_path):
         needed = Need({"what": "the dataset d:1", "path": str(folder), "kind": "folder"})
-        with pytest.raises(requirements.MissingRequirementError) as refused, acting_as(NOBODY):
-            requirements.check_needs([needed], "n1", lambda: False)
+        with pytest.raises(required_files.MissingRequirementError) as refused, acting_as(NOBODY):
+            required_files.check_needs([needed], "n1", lambda: False)
     assert f"{folder} is not readable by user id {NOBODY}" in str(refused.value)
 
 
@@ -162,11 +162,11 @@ def test_a_link_out_of_the_allowed_folders_is_refused(
 def test_a_file_system_that_hangs_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requirements, "LOOK_S", 0.5)
+    monkeypatch.setattr(required_files, "LOOK_S", 0.5)
     with hanging(tmp_path / "mount") as place:
         needed = Need({"what": "the dataset d:1", "path": str(place / "d"), "kind": "folder"})
-        with pytest.raises(requirements.MissingRequirementError, match="did not answer for"):
-            requirements.check_needs([needed], "n1", lambda: False)
+        with pytest.raises(required_files.MissingRequirementError, match="did not answer for"):
+            required_files.check_needs([needed], "n1", lambda: False)
 
 
 def test_a_look_at_a_large_file_ends_when_the_job_is_ended(tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ def test_a_look_at_a_large_file_ends_when_the_job_is_ended(tmp_path: Path) -> No
     file.write_bytes(b"x" * (3 << 20))
     asked = iter([False, True])
     needed = Need(need(file, size_bytes=1))
-    with pytest.raises(requirements.StopRequested):
-        requirements.check_needs([needed], "n1", lambda: next(asked))
+    with pytest.raises(required_files.StopRequested):
+        required_files.check_needs([needed], "n1", lambda: next(asked))
 
 
 # --- the launching program -----------------------------------------------------------------------
@@ -336,7 +336,7 @@ GREEDY = "python3 -c 'x = bytearray(200 << 20); print(len(x))'"
 @pytest.fixture
 def groups() -> Iterator[None]:
     """Skip the test where this account can create no cgroup; check that none is left afterwards."""
-    if "memory" not in cgroup.probe_controllers():
+    if "memory" not in cgroup_limits.probe_controllers():
         pytest.skip("this machine lets this account make no control group with a memory limit")
     before = group_folders()
     yield
@@ -405,7 +405,7 @@ def test_the_group_goes_after_a_signal_and_leaves_what_the_program_left(job: Job
 @pytest.mark.usefixtures("groups")
 def test_cpus_are_held(job: Job) -> None:
     shown = 'cat $(awk -F: \'$2 == "cpu" {print "/sys/fs/cgroup/cpu" $3}\' /proc/self/cgroup)'
-    if "cpu" not in cgroup.probe_controllers() or not Path("/sys/fs/cgroup/cpu").exists():
+    if "cpu" not in cgroup_limits.probe_controllers() or not Path("/sys/fs/cgroup/cpu").exists():
         pytest.skip("no version 1 CPU controller here")
     assert job.run(f"{shown}/cpu.cfs_quota_us", limits={"cpus": 2}) == 0
     assert job.log == "200000\n"

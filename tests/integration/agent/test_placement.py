@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aitne.core.jobs.agent_protocol import EXIT_NOT_READY
-from aitne.core.models.job_placement import ReportedPlacement
+from aitne.core.models.reported_placement import ReportedPlacement
 from aitne.core.ports.job_files import ProgramOutcome
 from tests.support import realtime
 from tests.support.agents import JOB, Job, Platform

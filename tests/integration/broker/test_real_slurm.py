@@ -12,8 +12,8 @@ from aitne.adapters.broker_client import BrokerFiles, BrokerScheduler
 from aitne.adapters.broker_outside_jobs import BrokerOutside
 from aitne.core.errors import NotAllowed, SchedulerRejected
 from aitne.core.jobs.states import JobState
-from aitne.core.models.node import NodeState
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.models.cluster import NodeState
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.ports.outside_jobs import OutsideAction, OutsideJob, OutsideLog, OutsideRun
 from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
 from tests.support import realtime

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.support import realtime
 from tests.support.laptop import ROOT, Laptop
 from tests.support.platform import RunningPlatform, on_cluster, run_platform

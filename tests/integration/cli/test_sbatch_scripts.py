@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.support.compare_sbatch.comparison import Result, Row, compare
 from tests.support.compare_sbatch.report import succeeded, table
 from tests.support.compare_sbatch.scripts import read_scripts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from aitne.core.models.check_result import CheckResult
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.operations.setup.answers import Answers, validate_answers
 from aitne.operations.setup.slurm_inspection import SlurmSite
 from tests.support import realtime

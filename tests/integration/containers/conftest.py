@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from aitne.client import Client
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.support.dockerd import Dockerd
 from tests.support.platform import RunningPlatform, run_platform
 from tests.support.stock import make_stock, offer_stock, stock_dockerd, stock_on

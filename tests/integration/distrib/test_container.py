@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from aitne.client import Client
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.integration.distrib.conftest import log_of, two_by_two
 from tests.support import realtime
 from tests.support.platform import RunningPlatform

@@ -21,7 +21,7 @@ import aitne_train.launcher
 import aitne_train.topology
 from aitne.client import Client
 from aitne.client.records import Job
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne_devcluster.cluster import down, up
 from tests.integration.distrib.conftest import log_of
 from tests.support import realtime

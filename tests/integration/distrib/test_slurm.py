@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aitne.client import Client
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.integration.distrib.conftest import SAY, log_of, two_by_two
 from tests.support import realtime
 from tests.support.slurm import run_as

@@ -15,7 +15,7 @@ import pytest
 
 from aitne.client import Client
 from aitne.core.errors import NotFound
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.integration.distrib.conftest import log_of, two_by_two
 from tests.integration.distrib.test_slurm import ranks_of
 from tests.support import realtime

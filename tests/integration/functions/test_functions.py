@@ -16,7 +16,7 @@ import pytest
 
 import aitne
 from aitne import Client
-from aitne.client.job_errors import JobCancelled, JobNotCompleted, JobTimedOut
+from aitne.client.function_errors import JobCancelled, JobNotCompleted, JobTimedOut
 from aitne.core.errors import NotFound
 from tests.support import realtime
 from tests.support.platform import RunningPlatform

@@ -15,7 +15,7 @@ import aitne
 from aitne.adapters.hub_client import HubClient
 from aitne.core.sessions.entry_points import session_url
 from aitne.core.settings import Settings
-from aitne.supervisor import environments
+from aitne.supervisor import software_environments
 from aitne.supervisor.error_pages import write_pages
 from aitne.supervisor.plan_creation import make_hub_child, make_proxy_child
 from aitne.supervisor.secret_files import ensure_secrets
@@ -67,7 +67,7 @@ class RunningHub:
         return HubClient(self.hub_url.removesuffix("/hub"), self.token)
 
     def job(self, owner: str, *, launcher: bool = True) -> StandInJob:
-        python = environments.session_env_dir() / "bin/python"
+        python = software_environments.session_env_dir() / "bin/python"
         argv = [str(python), "-I", str(LAUNCHER)] if launcher else None
         return self.portal.job(owner, argv, self.root / f"job-{len(self.portal.jobs)}")
 

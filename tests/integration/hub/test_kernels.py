@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import aitne
-from aitne.supervisor import environments
+from aitne.supervisor import software_environments
 from tests.support import realtime
 from tests.support.platform import environments_or_skip
 
@@ -58,7 +58,7 @@ def load_ipython_extension(shell):
 def _run(home: Path, notebook: Path, *cells: str) -> list[str]:
     """Execute the cells in a new kernel and return what each printed."""
     environments_or_skip()
-    python = environments.session_env_dir() / "bin/python"
+    python = software_environments.session_env_dir() / "bin/python"
     env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "PYTHONPATH": str(home / "mine")}
     done = subprocess.run(
         [str(python), "-c", PROGRAM, str(SERVER), str(notebook), *cells],

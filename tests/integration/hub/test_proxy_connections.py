@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import httpx
 
-from aitne.supervisor import environments
+from aitne.supervisor import software_environments
 from aitne.supervisor.plan_creation import HUB
 from tests.support import realtime
 from tests.support.platform import environments_or_skip
@@ -56,5 +56,5 @@ def test_half_open_connections_keep_nobody_out() -> None:
 
 
 def _proxy() -> list[str]:
-    node, *script = environments.proxy_command(None)
+    node, *script = software_environments.proxy_command(None)
     return [node, "--require", str(HUB / "proxy_connections.cjs"), *script]

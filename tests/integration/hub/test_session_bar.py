@@ -17,7 +17,7 @@ import pytest
 
 import aitne
 from aitne.core.models.job_file import JobFile
-from aitne.supervisor import environments
+from aitne.supervisor import software_environments
 from tests.support import realtime
 from tests.support.platform import environments_or_skip
 from tests.support.ports import reserve_ports
@@ -118,7 +118,7 @@ def page(platform: Platform, tmp_path: Path) -> Iterator[httpx.Client]:
     port = reserve_ports()
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "AITNE_SESSION": SESSION}
     env |= {"AITNE_URL": platform.url, "AITNE_TOKEN": TOKEN}
-    python = environments.session_env_dir() / "bin/python"
+    python = software_environments.session_env_dir() / "bin/python"
     command = [str(python), "-c", PROGRAM, str(SERVER), str(port)]
     with (tmp_path / "log").open("wb") as log:
         server = subprocess.Popen(command, env=env, cwd=tmp_path, stdout=log, stderr=log)

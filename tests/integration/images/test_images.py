@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from aitne.adapters.images.image_folder import digest_of
-from aitne.cli.image_catalogue import load_platform_settings
+from aitne.cli.image_registration import load_platform_settings
 from aitne.client import Client
 from tests.support import realtime
 from tests.support.images import need_apptainer

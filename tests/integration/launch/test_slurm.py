@@ -11,7 +11,7 @@ import pytest
 
 import aitne_train.launcher
 import aitne_train.topology
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.support import realtime
 from tests.support.slurm import run_as, sbatch, wait_ended
 

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from aitne.adapters import node_software
-from aitne.supervisor import environments
+from aitne.supervisor import software_environments
 from tests.support import realtime
 from tests.support.requirements import lacking
 from tests.support.waiting import eventually
 
 pytestmark = realtime.PROCESSES
 
-BACKEND = Path(environments.__file__).parents[2]
+BACKEND = Path(software_environments.__file__).parents[2]
 RUN = "import sys; sys.path.append(sys.argv.pop(1)); from aitne.notebook.notebook_run import main; main()"
 PYTHON3 = {"name": "python3", "display_name": "Python 3"}
 CONDA = {"name": "conda-env-own-py", "display_name": "own", "language": "python"}
@@ -39,7 +39,7 @@ display({'image/svg+xml': '<svg xmlns="http://www.w3.org/2000/svg"><script>bad(6
 @pytest.fixture(scope="module")
 def python() -> Path:
     """The Python of the environment of sessions."""
-    path = environments.session_env_dir() / "bin" / "python"
+    path = software_environments.session_env_dir() / "bin" / "python"
     if not path.is_file():
         lacking("hub", "the environment of sessions was not made; `aitne up` makes it")
     node_software.write_own_software()

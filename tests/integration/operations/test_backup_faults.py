@@ -23,7 +23,7 @@ from aitne.core.errors import SetupError
 from aitne.core.settings import AccountSettings, Settings
 from aitne.operations.backup import creation, restoration
 from aitne.operations.backup.backup_encryption import create_key_pair
-from aitne.services.platform.restoration_marker import check_no_interrupted_restoration
+from aitne.services.platform.restore_in_progress import check_no_interrupted_restoration
 from aitne.supervisor import start_checks
 from tests.support.backups import contents, create_in, restore_to, source, stored
 from tests.support.database import migrated

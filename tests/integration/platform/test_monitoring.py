@@ -16,7 +16,7 @@ import httpx
 import pytest
 import yaml
 
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne_devcluster import faults
 from tests.support import realtime
 from tests.support.certificates import Authority

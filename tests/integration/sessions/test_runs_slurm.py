@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aitne.client import Client
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.support import realtime
 from tests.support.platform import RunningPlatform
 from tests.support.slurm import run_as

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from aitne.client import Client
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.support import realtime
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform

@@ -19,7 +19,7 @@ import pytest
 from websockets.sync.client import connect
 
 from aitne.client import Client
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.support import local_names, realtime
 from tests.support.platform import RunningPlatform, on_cluster, run_platform
 from tests.support.slurm import run_as

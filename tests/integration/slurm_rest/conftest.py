@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aitne.adapters.schedulers.slurm import SlurmScheduler
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.support.rest_proxy import read_head
 from tests.support.schedulers import Bench, Clusters, opened, slurm
 

@@ -19,13 +19,13 @@ from aitne.adapters.schedulers._slurm.submission_failure import (
     classify_error_text,
 )
 from aitne.adapters.schedulers.slurm import SlurmScheduler
-from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import SetupError, SubmitUncertain
 from aitne.core.jobs.states import JobState
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.ports.command import Command, Completed
 from aitne.core.ports.scheduler import Run
-from aitne.core.ports.scheduler_tools import Tools
+from aitne.core.ports.scheduler_ports import Tools
 from aitne.local_system.settings_loader import load_settings
 from aitne_devcluster import faults
 from tests.integration.slurm_rest.conftest import Open, saying

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import SetupError
-from aitne.supervisor import environments
+from aitne.supervisor import software_environments
 from aitne.supervisor.changed_packages import list_changed_packages
 
 
@@ -20,12 +20,12 @@ def test_pip_error_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     steps: list[str] = []
     with pytest.raises(SetupError) as caught:
-        environments.ensure_environments(steps.append, ["hub"])
+        software_environments.ensure_environments(steps.append, ["hub"])
     assert "No matching distribution found for" in caught.value.message
     assert "AITNE_HUB_ENV" in caught.value.message
     assert steps[1] == "Packages come from the indexes in pip's settings."
     assert steps[2] == "hub environment: creating (0 s)"
-    assert not environments.is_complete("hub")
+    assert not software_environments.is_complete("hub")
 
 
 def make_wheel(folder: Path, name: str, version: str) -> None:
@@ -54,14 +54,14 @@ def test_packages_that_a_job_has_changed_are_installed_again(
         make_wheel(wheels, name, version)
     make_wheel(wheels, "users_own", "1.0")
     (locks / "session.txt").write_text("jupyterlab==4.5\nTraitlets==5.1\n")
-    monkeypatch.setattr(environments, "LOCKS", locks)
+    monkeypatch.setattr(software_environments, "LOCKS", locks)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
-    environments.ensure_environments(lambda step: None, ["session"])
-    folder = environments.session_env_dir()
+    software_environments.ensure_environments(lambda step: None, ["session"])
+    folder = software_environments.session_env_dir()
     steps: list[str] = []
-    environments.ensure_environments(steps.append, ["session"])
+    software_environments.ensure_environments(steps.append, ["session"])
     assert steps == []
 
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
@@ -70,12 +70,12 @@ def test_packages_that_a_job_has_changed_are_installed_again(
     lock = locks / "session.txt"
     assert list_changed_packages(folder, lock) == ["jupyterlab==4.5", "Traitlets==5.1"]
     monkeypatch.setenv("PIP_FIND_LINKS", str(locks))
-    environments.ensure_environments(steps.append, ["session"])
+    software_environments.ensure_environments(steps.append, ["session"])
     assert "What needs these packages may fail" in steps[-1]
     assert list_changed_packages(folder, lock) == ["jupyterlab==4.5", "Traitlets==5.1"]
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     steps.clear()
-    environments.ensure_environments(steps.append, ["session"])
+    software_environments.ensure_environments(steps.append, ["session"])
     assert "jupyterlab==4.5, Traitlets==5.1" in steps[0]
     assert list_changed_packages(folder, lock, files=True) == []
     program = (

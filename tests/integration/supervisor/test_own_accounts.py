@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.local_system import hung_processes
+from aitne.local_system import hung_restart_records
 from aitne.supervisor import platform_control
 from aitne.supervisor.supervisor_plan import LIVE, ChildPlan, plan_dir
 from tests.integration.supervisor.conftest import Supervised
@@ -89,7 +89,7 @@ def test_platform_runs_as_its_account_and_the_broker_as_root(supervised: Supervi
     os.kill(broker, signal.SIGSTOP)
     eventually("the hung broker is replaced", lambda: supervised.pid("broker") not in (0, broker))
     supervised.until_ready()
-    assert hung_processes.read_restart_counts(supervised.data_dir / "run") == {"broker": 1}
+    assert hung_restart_records.read_restart_counts(supervised.data_dir / "run") == {"broker": 1}
 
     os.kill(supervised.pid("api"), signal.SIGKILL)
     supervised.until_ready()

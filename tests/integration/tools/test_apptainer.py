@@ -24,7 +24,7 @@ def on_debian_12() -> bool:
 @pytest.mark.skipif(not on_debian_12(), reason="elsewhere the package is taken as it is")
 def test_the_package_of_a_newer_release_runs_on_this_one(tmp_path: Path) -> None:
     root_or_skip()
-    package = installation.repacked(print)
+    package = installation.repack_apptainer_package(print)
     subprocess.run(["dpkg-deb", "-x", str(package), str(tmp_path)], check=True, timeout=60)
     done = subprocess.run(
         [tmp_path / "usr/bin/apptainer", "--version"], capture_output=True, text=True, timeout=30
@@ -39,7 +39,7 @@ def test_the_package_of_a_newer_release_runs_on_this_one(tmp_path: Path) -> None
     )
     assert "~aitne1" in said.stdout
     assert "libc6 (>= 2.36)" in said.stdout
-    assert installation.repacked(print) == package
+    assert installation.repack_apptainer_package(print) == package
 
 
 def test_installation_error_explains_what_is_missing(

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.broker_client import BrokerScheduler
-from aitne.adapters.user_folders import BrokerUserFolders
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.adapters.user_path_access import BrokerUserFolders
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.storage.areas import AreaOwner, list_areas
 from aitne.local_system.dev_cluster_records import DESCRIPTORS, find_dev_cluster
 from aitne.local_system.settings_loader import load_settings
@@ -295,7 +295,7 @@ def test_a_daemon_that_ends_at_once_is_shown_with_its_last_words(slurm_cluster: 
 def test_user_without_root_is_told_that_dev_cluster_needs_root() -> None:
     root_or_skip()
     program = (
-        "import os, sys; import aitne_devcluster.cluster, aitne.cli.app, aitne.cli.commands.dev, "
+        "import os, sys; import aitne_devcluster.cluster, aitne.cli.app, aitne.cli.commands.dev_cluster, "
         "aitne.cli.error_report; from aitne.cli.main import main; os.setgroups([]); os.setuid(65534); "
         "sys.exit(main(['dev', 'cluster', 'up', '--name', 'nobodys']))"
     )

@@ -16,7 +16,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne_devcluster.cluster import down, up
 from aitne_devcluster.plan import ReleaseName
 from tests.support.compare_sbatch.comparison import Row, compare

@@ -12,8 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from aitne.client import Client, Job
-from aitne.core.jobs.sbatch_conversion import Note
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.jobs.sbatch_conversion_state import Note
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.support.compare_sbatch import records
 from tests.support.compare_sbatch.explained import is_explained
 from tests.support.compare_sbatch.outcome import (

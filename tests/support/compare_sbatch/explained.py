@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from aitne.core.jobs.sbatch_conversion import Note
+from aitne.core.jobs.sbatch_conversion_state import Note
 
 _PLACES = (
     "nodes|tasks|total|environment SLURM_(.*NODES|.*NODELIST|.*NODE|N?TASKS.*|NPROCS|STEP_.*|JOB_CPUS.*|.*PROCID|"

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from aitne.cli.main import main
 from aitne.core.jobs.sbatch_call import read_call
-from aitne.core.jobs.sbatch_conversion import Note
+from aitne.core.jobs.sbatch_conversion_state import Note
 from aitne.core.jobs.sbatch_import import import_sbatch
-from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster_record import DevCluster
 from tests.support.compare_sbatch.scripts import BatchScript
 from tests.support.platform import RunningPlatform
 from tests.support.slurm import run_as

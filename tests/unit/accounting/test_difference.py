@@ -18,7 +18,11 @@ from aitne.core.ports.accounting import (
     SetQos,
     SlurmUser,
 )
-from aitne.core.projects.slurm_accounts import AccountingTarget, list_changes, map_lowered_names
+from aitne.core.projects.slurm_account_changes import (
+    AccountingTarget,
+    list_changes,
+    map_lowered_names,
+)
 from tests.support.accounting import applied
 
 ACCOUNTS = st.sampled_from(["nlp", "vision", "audio"])

@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from aitne.adapters import account_files
-from aitne.adapters.account_files import OwnAccountFiles, get_entry, list_folder, read_part
+from aitne.adapters import own_account_files
+from aitne.adapters.own_account_files import OwnAccountFiles, get_entry, list_folder, read_part
 from aitne.core.errors import ChangedMeanwhile, Conflict, InvalidInput, NotAllowed, NotFound
-from aitne.core.file_paths import encode_path
 from aitne.core.models.stored_file import FileKind, StoredFile
+from aitne.core.path_encoding import encode_path
 from aitne.core.ports.account_files import FileRoot
 from tests.support.broker import as_uid
 
@@ -142,7 +142,7 @@ def test_a_large_folder_is_listed_page_by_page_up_to_a_limit(
         after = page.next_cursor
     assert [len(page) for page in pages] == [10, 10, 5]
     assert [name for page in pages for name in page] == [f"{number:02}" for number in range(25)]
-    monkeypatch.setattr(account_files, "MAX_NAMES", 20)
+    monkeypatch.setattr(own_account_files, "MAX_NAMES", 20)
     with pytest.raises(Conflict, match="more than 20 entries"):
         names(tmp_path)
 

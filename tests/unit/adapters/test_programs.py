@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from aitne.adapters.programs import delay_signals
+from aitne.adapters.program_runner import delay_signals
 from aitne.cli.signal_cleanup import exit_on_signals
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aitne.agent import ranks, untrusted_files
+from aitne.agent import multi_node_run, untrusted_files
 from tests.unit.agent.test_parts import spec_in
 
 
@@ -51,4 +51,4 @@ def test_failed_rank_is_named_from_its_failure_file(
     (tmp_path / "failed-0.json").write_text(json.dumps(said))
     spec = spec_in(tmp_path, {"SLURMD_NODENAME": "n1"})
     spec.run_dir = str(tmp_path)
-    assert ranks.find_rank_failure(spec) == sentence
+    assert multi_node_run.find_rank_failure(spec) == sentence

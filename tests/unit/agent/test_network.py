@@ -6,32 +6,32 @@ import socket
 
 import pytest
 
-from aitne.agent.network import Listener, find_listener_owner, own_address
+from aitne.agent.listen_address import Listener, find_listen_address, find_listener_owner
 from tests.support.ports import reserve_ports
 
 PORTAL = "http://127.0.0.1:8000"
 
 
 def test_an_address_is_taken_as_it_is() -> None:
-    assert own_address("10.9.8.7", "n1", PORTAL) == "10.9.8.7"
+    assert find_listen_address("10.9.8.7", "n1", PORTAL) == "10.9.8.7"
 
 
 def test_a_node_without_an_address_of_its_own_is_where_it_speaks_to_the_portal_from() -> None:
     # As on a development cluster: nodes of one machine, whose names cannot be resolved.
-    assert own_address("node", "n1.invalid", PORTAL) == "127.0.0.1"
+    assert find_listen_address("node", "n1.invalid", PORTAL) == "127.0.0.1"
     # A name that stands for loopback, as Debian writes it into /etc/hosts, is no address for others.
-    assert own_address("node", "localhost", PORTAL) == "127.0.0.1"
+    assert find_listen_address("node", "localhost", PORTAL) == "127.0.0.1"
 
 
 def test_the_address_in_a_network() -> None:
-    assert own_address("127.0.0.0/8", "n1.invalid", PORTAL) == "127.0.0.1"
+    assert find_listen_address("127.0.0.0/8", "n1.invalid", PORTAL) == "127.0.0.1"
     with pytest.raises(OSError, match=r"no address in 203\.0\.113\.0/24"):
-        own_address("203.0.113.0/24", "localhost", PORTAL)
+        find_listen_address("203.0.113.0/24", "localhost", PORTAL)
 
 
 def test_no_address_at_all() -> None:
     with pytest.raises(OSError, match=r"n1\.invalid is not its name"):
-        own_address("node", "n1.invalid", None)
+        find_listen_address("node", "n1.invalid", None)
 
 
 def test_listener_of_port_is_determined_from_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from aitne.agent import node_description, reporter
-from aitne.agent.programs import Programs
+from aitne.agent.program_supervisor import Programs
 from aitne.core.models.node_report import ReportedNode
 from tests.support.topologies import sysfs
 

@@ -60,8 +60,8 @@ def test_importing_the_agent_is_cheap() -> None:
     # Only a job in a container, with datasets or with limits needs these.
     dear |= {
         "aitne.agent.program_launcher",
-        "aitne.agent.requirements",
-        "aitne.agent.cgroup",
+        "aitne.agent.required_files",
+        "aitne.agent.cgroup_limits",
         "fcntl",
     }
     assert not modules & {*dear, "pydantic", "aitne.core", "logging", "inspect", "email"}

@@ -13,9 +13,9 @@ from typing import Any
 
 from cryptography import x509
 
-from aitne.adapters.probes import LocalProbes
+from aitne.adapters.local_probes import LocalProbes
 from aitne.core.models.check_result import CheckResult, CheckState
-from aitne.core.models.node import Cluster, Node, NodeState, SchedulerStatus
+from aitne.core.models.cluster import Cluster, Node, NodeState, SchedulerStatus
 from aitne.core.models.user import Role
 from aitne.core.settings import Settings
 from aitne.local_system.own_account import own_account_name

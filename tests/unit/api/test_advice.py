@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from aitne.core.jobs.states import JobState
+from aitne.core.models.cluster import Cluster
 from aitne.core.models.job import JobChanges
-from aitne.core.models.node import Cluster
 from aitne.core.models.user import Role
 from tests.support.jobs import make_job, make_session
 from tests.support.stage import Stage

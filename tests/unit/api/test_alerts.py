@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from aitne.api.routers.alerts import ALERTS_TOKEN
+from aitne.api.routers.alertmanager import ALERTS_TOKEN
 from aitne.core.errors import StoreUnavailable
 from aitne.core.models.user import Role
-from aitne.services.notifications import alerts as alerts_service
+from aitne.services.notifications import monitoring_alerts as alerts_service
 from tests.support.stage import SECRETS, Stage
 
 FIRING = {

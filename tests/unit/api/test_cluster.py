@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from aitne.core.jobs.states import JobState
-from aitne.core.models.node import (
+from aitne.core.models.cluster import (
     Cluster,
     GpuCount,
     Node,

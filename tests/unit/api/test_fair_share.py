@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.api.edge_middleware import MAX_BODY_BYTES
-from aitne.api.fair_share import (
+from aitne.api.request_fairness import (
     ACTIVE_S,
     HEAVY_S,
     LONGEST_WAIT_S,
@@ -84,7 +84,7 @@ async def test_heavy_user_has_one_request_at_a_time_while_others_are_active() ->
 
 
 async def test_heavy_user_gets_a_turn_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aitne.api.fair_share.LONGEST_WAIT_S", 0.0)
+    monkeypatch.setattr("aitne.api.request_fairness.LONGEST_WAIT_S", 0.0)
     queue = RequestQueue(Clock())
     await spend(queue, "eve", 2 * HEAVY_S)
     await queue.wait_for_turn("ada")

@@ -7,7 +7,7 @@ import pytest
 
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobChanges
-from aitne.core.models.sample import Sample
+from aitne.core.models.usage_sample import Sample
 from tests.support.asgi import SOON_S, open_answer
 from tests.support.files import key_of
 from tests.support.jobs import make_job, make_session

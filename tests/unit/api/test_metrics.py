@@ -15,18 +15,18 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from aitne.api.job_metrics import JOB_METRICS
+from aitne.api.job_metrics_text import JOB_METRICS
 from aitne.core.errors import StoreUnavailable
 from aitne.core.jobs.states import JobState
+from aitne.core.models.cluster import Cluster, Node
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.models.node import Cluster, Node
 from aitne.core.models.notification import NewDelivery
 from aitne.core.models.user import Role
-from aitne.local_system import process_status
-from aitne.local_system.process_status import ProcessStatus
+from aitne.local_system import process_status_file
+from aitne.local_system.process_status_file import ProcessStatus
 from aitne.services.jobs import live_usage
 from aitne.services.jobs.live_usage import LiveUsage
-from aitne.services.platform.platform_secrets import hash_secret
+from aitne.services.platform.secret_generation import hash_secret
 from tests.support.jobs import make_job, store_job_token
 from tests.support.monitoring import prometheus_program
 from tests.support.stage import SCRAPER, Stage
@@ -258,7 +258,7 @@ async def test_processes_without_a_port_are_measured(stage: Stage) -> None:
     run_dir = stage.settings.run_dir
     run_dir.mkdir()
     mine, gone = ProcessStatus("controller", os.getpid(), 3, 1e9, answers=True), 2**22 + 1
-    process_status.write_process_status(
+    process_status_file.write_process_status(
         run_dir, [mine, ProcessStatus("broker", gone, 0, 1e9, answers=True)]
     )
     text = await scrape(stage)

@@ -26,8 +26,8 @@ from aitne.core.ports.accounting import (
     SlurmUser,
 )
 from aitne.core.ports.scheduler import get_scheduler_capabilities
-from aitne.services.projects.account_import import AccountImport
 from aitne.services.projects.limit_checks import LimitSupport
+from aitne.services.projects.slurm_account_import import AccountImport
 from tests.support.stage import Stage, unix_name
 
 WHO = ("member", "manager", "stranger", "administrator")

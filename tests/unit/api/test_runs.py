@@ -16,7 +16,7 @@ from aitne.client.runs import SweepRecord
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.user import Scope
-from aitne.services.platform.platform_secrets import hash_secret
+from aitne.services.platform.secret_generation import hash_secret
 from tests.support.jobs import make_job, make_session, store_job_token
 from tests.support.stage import Stage
 

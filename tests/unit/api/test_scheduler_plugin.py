@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from aitne.bootstrap.adapters import make_accounting, make_attacher
-from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import SetupError
 from aitne.core.ports.scheduler import SCHEDULERS, get_scheduler_capabilities
 from aitne.core.settings import Settings
-from aitne.services.sessions.node_addresses import NodeAddresses
+from aitne.services.sessions.session_node_check import NodeAddresses
 from aitne.supervisor import start_checks
 from aitne.supervisor.plan_creation import make_plan
 from tests.support import memory_scheduler

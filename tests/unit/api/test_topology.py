@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from aitne.core.jobs.states import JobState
+from aitne.core.models.cluster import Cluster, GpuCount, Node, NodeState
 from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.job import JobChanges
-from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
 from aitne.core.models.user import Role
 from aitne_train.topology.node_topology import Device, NodeTopology, NumaNode
 from aitne_train.topology.parts import TopologyPart
-from aitne_train.topology.record import part_to_record
 from aitne_train.topology.slurm import parse_shown_topology
+from aitne_train.topology.topology_json import part_to_record
 from tests.support.jobs import make_job
 from tests.support.stage import Stage
 from tests.support.topologies import ASSETS

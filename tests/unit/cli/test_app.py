@@ -12,7 +12,7 @@ import pytest
 
 from aitne.cli.app import LazyCommand, make_command
 from aitne.cli.command_registry import ORDER
-from aitne.cli.table import COMMANDS, GROUPS
+from aitne.cli.command_table import COMMANDS, GROUPS
 from tests.unit.cli.conftest import Aitne
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,7 +44,7 @@ def run(program: str, *arguments: str) -> str:
 
 
 def test_table_of_commands_is_up_to_date() -> None:
-    written = (ROOT / "backend" / "aitne" / "cli" / "table.py").read_text()
+    written = (ROOT / "backend" / "aitne" / "cli" / "command_table.py").read_text()
     assert run("import gen_commands; gen_commands.main()") == written, "run `make gen`"
 
 
@@ -76,11 +76,11 @@ def hello(job: JobArgument) -> int:
 
 WITH_A_FOLDER = """
 import sys
-from aitne.cli import commands, table
+from aitne.cli import commands, command_table
 import gen_commands
 
 commands.__path__.append(sys.argv[1])
-exec(gen_commands.render(), vars(table))
+exec(gen_commands.render(), vars(command_table))
 from aitne.cli.main import main
 sys.exit(main(sys.argv[2:]))
 """

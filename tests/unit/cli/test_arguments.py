@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne.cli.global_options import move_global_options
+from aitne.cli.global_option_order import move_global_options
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from glob import glob
 import pytest
 
 from aitne.cli.app import make_command
-from aitne.cli.global_options import move_global_options
+from aitne.cli.global_option_order import move_global_options
 from tests.support.documents import (
     ROOT,
     mentioned_commands,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.images import layers
+from aitne.adapters.images import layer_cache
 from aitne.adapters.images.image_builder import BuildResult
-from aitne.cli import image_catalogue, image_maintenance
+from aitne.cli import image_maintenance, image_registration
 from aitne.client import Client
 from aitne.client.discovery import Platform
 from aitne.core.errors import Conflict
@@ -28,7 +28,7 @@ ROOT = {"user": {"name": "root", "role": "admin"}}
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    monkeypatch.setattr(layers, "get_cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(layer_cache, "get_cache_folder", lambda: tmp_path / "cache")
     (tmp_path / "images").mkdir()
     return Settings(data_dir=tmp_path)
 
@@ -121,7 +121,7 @@ def test_a_platform_of_somebody_else_sets_no_variables_of_roots(
     monkeypatch.setattr("aitne.client.discovery.ask_supervisor", lambda *_: told)
     monkeypatch.setattr(os, "environ", {"HOME": str(tmp_path), "PATH": "/usr/bin"})
     platform = Platform(URL, "secret", data_dir=str(tmp_path))
-    found = image_catalogue.load_platform_settings(Client(platform=platform))
+    found = image_registration.load_platform_settings(Client(platform=platform))
     assert found.port == 4711
     assert (os.environ["PATH"], "LD_PRELOAD" in os.environ) == ("/usr/bin", False)
 
@@ -138,7 +138,7 @@ def test_refused_image_file_is_removed_unless_already_registered(
     api.on("GET", "/images", {"items": [of(path, "1")] if taken_in else []})
     api.on("POST", "/images", problem(409, "conflict", "There is one."))
     with pytest.raises(Conflict):
-        image_catalogue.register_image(
+        image_registration.register_image(
             Client(url=URL), {"name": "jupyter", "version": "1"}, made, []
         )
     assert path.exists() is taken_in

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.cli import job_file_source
+from aitne.cli import job_file_reader
 from aitne.core.errors import FieldProblem, InvalidInput
 
 
@@ -24,7 +24,7 @@ resources: {cpu: 010, memory: 16G, gpu: a100:4}
 parameters: {date: 2026-11-21, share: 0.5, fast: true, none: ~, big: 1e3, most: .inf, least: -.INF}
 array: 0-9%2
 """
-    assert job_file_source.read_job_file(write(tmp_path, text)).content == {
+    assert job_file_reader.read_job_file(write(tmp_path, text)).content == {
         "name": "no",
         "retry": {"max": 3, "on": ["node_failed"]},
         "max_duration": "1:30:00",
@@ -44,7 +44,7 @@ array: 0-9%2
 
 def test_values_of_env_stay_as_they_are_written(tmp_path: Path) -> None:
     text = "env: {VERSION: 1.10, COUNT: 1, FAST: True, NONE: ~, NAME: '1', MOST: .inf}"
-    assert job_file_source.read_job_file(write(tmp_path, text)).content["env"] == {
+    assert job_file_reader.read_job_file(write(tmp_path, text)).content["env"] == {
         "VERSION": "1.10",
         "COUNT": "1",
         "FAST": "True",
@@ -56,7 +56,7 @@ def test_values_of_env_stay_as_they_are_written(tmp_path: Path) -> None:
 
 def test_text_comes_through_unchanged(tmp_path: Path) -> None:
     text = 'name: "it\'s `$(rm -rf /)` 🚀\\n#SBATCH"\ncommands:\n  - |\n    echo 1\n    echo 2\n'
-    content = job_file_source.read_job_file(write(tmp_path, text)).content
+    content = job_file_reader.read_job_file(write(tmp_path, text)).content
     assert content["name"] == "it's `$(rm -rf /)` 🚀\n#SBATCH"
     assert content["commands"] == ["echo 1\necho 2\n"]
 
@@ -68,30 +68,30 @@ def test_a_relative_workdir_counts_from_the_file(
     folder.mkdir()
     path = write(folder, "workdir: ../data")
     monkeypatch.chdir(tmp_path)
-    assert job_file_source.read_job_file("project/job.aitne.yml").content["workdir"] == str(
+    assert job_file_reader.read_job_file("project/job.aitne.yml").content["workdir"] == str(
         tmp_path / "data"
     )
-    assert job_file_source.read_job_file(path).content["workdir"] == str(tmp_path / "data")
+    assert job_file_reader.read_job_file(path).content["workdir"] == str(tmp_path / "data")
 
 
 def test_a_relative_venv_counts_from_the_file_too(tmp_path: Path) -> None:
     path = write(tmp_path, "environment: {venv: ../.venv, modules: [cuda]}")
-    found = job_file_source.read_job_file(path).content["environment"]
+    found = job_file_reader.read_job_file(path).content["environment"]
     assert found == {"venv": str(tmp_path.parent / ".venv"), "modules": ["cuda"]}
     path = write(tmp_path, "environment: {venv: ~/envs/vision}")
-    assert job_file_source.read_job_file(path).content["environment"] == {"venv": "~/envs/vision"}
+    assert job_file_reader.read_job_file(path).content["environment"] == {"venv": "~/envs/vision"}
 
 
 @pytest.mark.parametrize("workdir", ["/abs/olute", "~/home", "~ada/x"])
 def test_other_workdirs_stay(tmp_path: Path, workdir: str) -> None:
     assert (
-        job_file_source.read_job_file(write(tmp_path, f"workdir: {workdir}")).content["workdir"]
+        job_file_reader.read_job_file(write(tmp_path, f"workdir: {workdir}")).content["workdir"]
         == workdir
     )
 
 
 def test_no_workdir_stays_none(tmp_path: Path) -> None:
-    assert "workdir" not in job_file_source.read_job_file(write(tmp_path, "name: a")).content
+    assert "workdir" not in job_file_reader.read_job_file(write(tmp_path, "name: a")).content
 
 
 @pytest.mark.parametrize(
@@ -124,16 +124,16 @@ def test_no_workdir_stays_none(tmp_path: Path) -> None:
 )
 def test_job_file_error_names_its_line(tmp_path: Path, text: str | bytes, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        job_file_source.read_job_file(write(tmp_path, text))
+        job_file_reader.read_job_file(write(tmp_path, text))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"gone\.yml cannot be read: No such file"):
-        job_file_source.read_job_file(str(tmp_path / "gone.yml"))
+        job_file_reader.read_job_file(str(tmp_path / "gone.yml"))
 
 
 def test_problems_are_located(tmp_path: Path) -> None:
-    source = job_file_source.read_job_file(
+    source = job_file_reader.read_job_file(
         write(tmp_path, "name: a\nresources:\n  cpu: 99\ncommands:\n  - a\n  - b\n")
     )
     assert source.find_line("resources.cpu") == 3

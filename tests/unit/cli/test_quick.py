@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from aitne.cli import quick_commands
+from aitne.cli import fast_command_path
 from aitne.cli.app import make_command
 
 
-def examples(quick_command: quick_commands.QuickCommand) -> list[list[str]]:
+def examples(quick_command: fast_command_path.QuickCommand) -> list[list[str]]:
     words = [[flag] for flag in quick_command.flags] + [
         [option, "X"] for option in quick_command.values
     ]
@@ -23,9 +23,9 @@ def examples(quick_command: quick_commands.QuickCommand) -> list[list[str]]:
     ]
 
 
-@pytest.mark.parametrize("name", quick_commands.QUICK)
+@pytest.mark.parametrize("name", fast_command_path.QUICK)
 def test_the_short_way_reads_what_typer_reads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick_command = quick_commands.QUICK[name]
+    quick_command = fast_command_path.QUICK[name]
     calls: list[dict[str, Any]] = []
 
     def record(**arguments: Any) -> int:
@@ -35,7 +35,7 @@ def test_the_short_way_reads_what_typer_reads(name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(f"aitne.cli.views.{quick_command.module}.{quick_command.function}", record)
     for words in examples(quick_command):
         line = [name, *words]
-        assert quick_commands.run_quick_command(line) == 0, line
+        assert fast_command_path.run_quick_command(line) == 0, line
         make_command().main(line, prog_name="aitne", standalone_mode=False)
         short, long = calls[-2:]
         assert short == long, line
@@ -60,4 +60,4 @@ def test_the_short_way_reads_what_typer_reads(name: str, monkeypatch: pytest.Mon
     ],
 )
 def test_the_short_way_leaves_everything_else_alone(line: list[str]) -> None:
-    assert quick_commands.run_quick_command(line) is None
+    assert fast_command_path.run_quick_command(line) is None

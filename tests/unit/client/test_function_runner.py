@@ -16,9 +16,14 @@ import cloudpickle
 import pytest
 
 from aitne.client import Client, futures
+from aitne.client.function_errors import (
+    FunctionRefused,
+    RemoteError,
+    RemoteTraceback,
+    ResultUnusable,
+)
 from aitne.client.function_jobs import FOLDER, FunctionCall
 from aitne.client.function_runner import RAISED, REFUSED
-from aitne.client.job_errors import FunctionRefused, RemoteError, RemoteTraceback, ResultUnusable
 from aitne.client.records import Job
 from aitne.core.jobs.job_folder_layout import result_error_file_name, result_file_name
 from tests.support.fake_api import job

@@ -14,12 +14,12 @@ from uuid import UUID
 import cloudpickle
 import pytest
 
-from aitne.client import Client, job_errors
+from aitne.client import Client, function_errors
 from aitne.client.errors import WaitTimeout
+from aitne.client.function_errors import JobNotCompleted
 from aitne.client.function_jobs import FunctionCall
-from aitne.client.job_errors import JobNotCompleted
 from aitne.core.errors import InvalidInput, NotAllowed
-from aitne.core.jobs.arrays import task_id
+from aitne.core.jobs.array_tasks import task_id
 from tests.support.fake_api import JOB_ID, Answer, FakeApi, job, page
 
 OTHER_ID = JOB_ID[:-1] + "2"
@@ -140,7 +140,7 @@ def test_end_of_a_job_is_an_error_that_quotes_reason_and_log(
     api.on("GET", f"/jobs/{JOB_ID}/logs", b"first\nlast words\n")
     future = client.functions.future(JOB_ID)
     error = future.exception(WAIT_S)
-    assert type(error) is getattr(job_errors, kind)
+    assert type(error) is getattr(function_errors, kind)
     assert isinstance(error, JobNotCompleted)
     assert "Its time was up." in error.message
     assert error.message.endswith("first\nlast words")

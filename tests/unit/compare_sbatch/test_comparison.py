@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.core.jobs.sbatch_conversion import Note
+from aitne.core.jobs.sbatch_conversion_state import Note
 from tests.support.compare_sbatch.comparison import Difference, Result, Row, differences, result_of
 from tests.support.compare_sbatch.outcome import Outcome, listed, log_names, read_outcome
 from tests.support.compare_sbatch.records import ends, has_ended, of_job, parse_record, values

@@ -10,11 +10,11 @@ import pytest
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.notification import NotificationKind
-from aitne.core.models.sample import Sample
+from aitne.core.models.usage_sample import Sample
 from aitne.core.notifications.settings import IdleSettings
 from aitne.services.controller.idle_gpus import GpuWatch, mean_utilization
 from aitne.services.controller.idle_sessions import IdleWatch, compute_warning_leads
-from aitne.store.outbox import OutboxKind
+from aitne.store.action_outbox import OutboxKind
 from tests.support.jobs import make_job, make_session
 from tests.unit.controller.conftest import Bench
 from tests.unit.controller.test_telling import kinds, person, read

@@ -10,7 +10,7 @@ from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.core.models.limits import HeldLimit, Limits, Usage
 from aitne.core.models.user import Project, User
 from aitne.core.settings import LocalSettings, Settings
-from aitne.services.controller.limit_watch import LimitWatch
+from aitne.services.controller.project_limit_sync import LimitWatch
 from aitne.services.projects.limit_checks import check_job_limits
 from aitne.store.usage import StoredMonth
 from tests.support.fakes import FakeScheduler

@@ -7,10 +7,10 @@ from typing import Any
 
 from aitne.core.errors import NotSupported
 from aitne.core.jobs.states import JobState
-from aitne.core.models.administration import Announcement, Maintenance, Severity
-from aitne.core.models.node import Cluster, NodeState
-from aitne.services.controller.maintenance_holds import MARK, NodeHold
-from aitne.services.controller.schedule_watch import ScheduleWatch
+from aitne.core.models.announcement import Announcement, Maintenance, Severity
+from aitne.core.models.cluster import Cluster, NodeState
+from aitne.services.controller.maintenance_holds import MARK, MaintenanceDrain
+from aitne.services.controller.maintenance_schedule import ScheduleWatch
 from aitne.services.controller.submission_outcome import RETRY_S
 from tests.support.fakes import AmbiguousSubmit, FakeScheduler
 from tests.support.jobs import make_job
@@ -78,7 +78,7 @@ async def test_a_submission_that_was_begun_is_brought_to_its_end(bench: Any) -> 
     assert await b.state(job.id) is JobState.QUEUED
 
 
-async def nodes_hold(bench: Any) -> tuple[Any, NodeHold]:
+async def nodes_hold(bench: Any) -> tuple[Any, MaintenanceDrain]:
     b = await bench()
 
     async def see() -> None:
@@ -87,7 +87,7 @@ async def nodes_hold(bench: Any) -> tuple[Any, NodeHold]:
 
     b.extra["see"] = see
     await see()
-    return b, NodeHold(b.store, b.scheduler, b.clock)
+    return b, MaintenanceDrain(b.store, b.scheduler, b.clock)
 
 
 async def test_nodes_are_drained_for_it_and_resumed_after_it(bench: Any) -> None:
@@ -145,7 +145,7 @@ async def test_a_scheduler_that_cannot_drain_is_asked_once(bench: Any) -> None:
     b = await bench(CannotDrain())
     await b.store.save_cluster(await b.scheduler.read_cluster(), epoch=b.leader.epoch)
     await b.store.set_maintenance(window(b))
-    hold = NodeHold(b.store, b.scheduler, b.clock)
+    hold = MaintenanceDrain(b.store, b.scheduler, b.clock)
     await hold.run()
     assert b.scheduler.asked == 1
 

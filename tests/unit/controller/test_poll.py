@@ -15,8 +15,8 @@ from aitne.core.jobs.agent_protocol import (
     EXIT_NEVER_ANSWERED,
 )
 from aitne.core.jobs.states import JobState, TerminationReason
+from aitne.core.models.cluster import NodeState
 from aitne.core.models.job import JobChanges, RetryPolicy
-from aitne.core.models.node import NodeState
 from aitne.core.ports.job_files import Fence
 from aitne.services.controller.missing_runs import SILENCE_S
 from aitne.services.controller.submission_outcome import RETRY_S

@@ -9,8 +9,8 @@ import pytest
 from aitne.core.errors import NotFound
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
-from aitne.services.controller.rank_group_watch import RankGroupWatch
-from aitne.store.outbox import OutboxKind
+from aitne.services.controller.rank_group_cleanup import RankGroupWatch
+from aitne.store.action_outbox import OutboxKind
 from tests.support.jobs import make_rank_group, make_session
 from tests.unit.controller.conftest import Bench
 from tests.unit.controller.test_loop import living, until

@@ -12,7 +12,7 @@ import pytest
 from aitne.core.errors import Conflict, DeliveryFailed, StaleEpoch, Unavailable
 from aitne.core.jobs.log_lines import split_log_lines
 from aitne.core.jobs.states import JobState, TerminationReason
-from aitne.core.models.administration import Announcement, Maintenance, Severity
+from aitne.core.models.announcement import Announcement, Maintenance, Severity
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.notification import (

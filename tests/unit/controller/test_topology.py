@@ -11,8 +11,8 @@ import pytest
 
 from aitne.bootstrap.topology_files import read_part
 from aitne.core.errors import NotSupported, SchedulerUnavailable
+from aitne.core.models.cluster import Cluster, Node, NodeState
 from aitne.core.models.cluster_topology import TopologyOrigin
-from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.settings import Settings, TopologySettings
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.cluster_topologies import ClusterTopologies

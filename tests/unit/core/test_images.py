@@ -14,7 +14,7 @@ from aitne.core.driver_match import (
     format_cuda_feature,
     match_drivers,
 )
-from aitne.core.models.node import Node, NodeState
+from aitne.core.models.cluster import Node, NodeState
 
 
 def node(name: str, *features: str) -> Node:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from aitne.core.concurrency import run_concurrently
+from aitne.core.concurrent_coroutines import run_concurrently
 
 
 class Slow:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from aitne.core import tree_document
-from aitne.core.models.tree import RepoOptions
+from aitne.core.models.job_source import RepoOptions
 from aitne.core.tree_document import JobTree, TreeError, TreeFile, TreeLink
 
 SHA = "ab" * 32

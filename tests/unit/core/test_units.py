@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.agent import sizes as agent_sizes
-from aitne.core import byte_sizes, units
+from aitne.core import byte_size_format, units
 from aitne.core.units import ArrayRange, Gres
 
 PARSERS: list[Callable[[str], object]] = [
@@ -106,14 +106,14 @@ AMOUNTS = json.loads((Path(__file__).parents[2] / "assets/amounts.json").read_te
 
 @pytest.mark.parametrize("amount", AMOUNTS, ids=lambda amount: amount["en"])
 def test_bytes_are_described_alike_by_platform_and_agent(amount: dict[str, Any]) -> None:
-    assert byte_sizes.describe_bytes(amount["bytes"]) == amount["en"]
+    assert byte_size_format.describe_bytes(amount["bytes"]) == amount["en"]
     assert agent_sizes.describe_bytes(amount["bytes"]) == amount["en"]
 
 
 def test_a_limit_is_described_as_less_than_what_exceeds_it() -> None:
     limit = 23 << 30
-    assert byte_sizes.describe_bytes(limit + 1, "up") == "23.1 GiB"
-    assert byte_sizes.describe_bytes(limit - 1, "down") == "22.9 GiB"
+    assert byte_size_format.describe_bytes(limit + 1, "up") == "23.1 GiB"
+    assert byte_size_format.describe_bytes(limit - 1, "down") == "22.9 GiB"
     assert units.parse_memory("22.9 GiB") < limit
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.images import image_builder, layers, recipes
+from aitne.adapters.images import image_builder, layer_cache, recipes
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 
@@ -25,4 +25,4 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_made(
     with pytest.raises(SetupError, match="cannot be written"):
         image_builder.build_image(plan, Settings(data_dir=tmp_path), said.append)
     assert said == []
-    assert not layers.get_cache_folder().exists()
+    assert not layer_cache.get_cache_folder().exists()

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.images import image_folder, layers, recipes
-from aitne.adapters.images.work import Work
+from aitne.adapters.images import image_folder, layer_cache, recipes
+from aitne.adapters.images.build_progress import Work
 from aitne.core.errors import InvalidInput
 from aitne.core.models.image import Artifact
 
@@ -25,36 +25,38 @@ def test_images_with_the_same_packages_share_layers_and_others_do_not() -> None:
         recipes.read_recipe(recipes.find_recipe_folder(name)) for name in ("base", "jupyter")
     )
     renamed = base.file.model_copy(update={"name": "other", "version": "7"})
-    assert layers.make_layer_names(
+    assert layer_cache.make_layer_names(
         dataclasses.replace(base, file=renamed)
-    ) == layers.make_layer_names(base)
-    assert layers.make_layer_names(base)[1] is None
+    ) == layer_cache.make_layer_names(base)
+    assert layer_cache.make_layer_names(base)[1] is None
     changes = (
         {"debian": (*jupyter.debian, "zsh")},
         {"python": (*jupyter.python, "rich")},
         {"python_prefix": "/opt/other"},
         {"constraints": "numpy==1"},
     )
-    made = [layers.make_layer_names(dataclasses.replace(jupyter, **change)) for change in changes]
-    assert len({layers.make_layer_names(jupyter)[1], *(python for _, python in made)}) == 5
-    assert made[0][0] != layers.make_layer_names(jupyter)[0]
-    assert {debian for debian, _ in made[1:]} == {layers.make_layer_names(jupyter)[0]}
+    made = [
+        layer_cache.make_layer_names(dataclasses.replace(jupyter, **change)) for change in changes
+    ]
+    assert len({layer_cache.make_layer_names(jupyter)[1], *(python for _, python in made)}) == 5
+    assert made[0][0] != layer_cache.make_layer_names(jupyter)[0]
+    assert {debian for debian, _ in made[1:]} == {layer_cache.make_layer_names(jupyter)[0]}
 
 
 def test_a_layer_is_good_for_a_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     base = recipes.read_recipe(recipes.find_recipe_folder("base"))
-    assert layers.find_missing_layers(base) == ("debian",)
-    layer = layers.get_cache_folder() / layers.make_layer_names(base)[0]
+    assert layer_cache.find_missing_layers(base) == ("debian",)
+    layer = layer_cache.get_cache_folder() / layer_cache.make_layer_names(base)[0]
     layer.mkdir(parents=True)
     (layer / ".made").touch()
-    assert layers.find_missing_layers(base) == ()
-    assert layers.find_stale_folders() == []
+    assert layer_cache.find_missing_layers(base) == ()
+    assert layer_cache.find_stale_folders() == []
     old = time.time() - 31 * 86_400
     os.utime(layer / ".made", (old, old))
     os.utime(layer, (old, old))
-    assert layers.find_missing_layers(base) == ("debian",)
-    assert layers.find_stale_folders() == [layer]
+    assert layer_cache.find_missing_layers(base) == ("debian",)
+    assert layer_cache.find_stale_folders() == [layer]
 
 
 @given(VALUE, VALUE)
@@ -63,7 +65,7 @@ def test_pip_hears_what_its_files_say(first: str, second: str) -> None:
         f"global.index-url={first!r}\ninstall.find-links={first + chr(10) + second!r}\n"
         f":env:.cert={second!r}\ndownload.dest='x'\nglobal.cache-dir='/x'\n"
     )
-    assert layers.parse_pip_settings(listed) == {
+    assert layer_cache.parse_pip_settings(listed) == {
         "PIP_INDEX_URL": first,
         "PIP_FIND_LINKS": f"{first} {second}",
         "PIP_CERT": second,
@@ -72,7 +74,7 @@ def test_pip_hears_what_its_files_say(first: str, second: str) -> None:
 
 @given(st.text())
 def test_pip_settings_are_parsed_from_any_output(listed: str) -> None:
-    for name, value in layers.parse_pip_settings(listed).items():
+    for name, value in layer_cache.parse_pip_settings(listed).items():
         assert name.startswith("PIP_")
         assert "\n" not in value
 
@@ -126,11 +128,11 @@ def test_recent_image_files_are_no_leftovers(tmp_path: Path) -> None:
 def test_killed_build_does_not_write_into_later_layer(tmp_path: Path) -> None:
     layer = tmp_path / "cache" / "debian-1"
     job = Work(tmp_path / "log", lambda _: None)
-    with layers._replace_folder(layer, job) as killed:
+    with layer_cache._replace_folder(layer, job) as killed:
         remains = killed.rename(killed.with_name(f"{killed.name}x"))
         killed.mkdir()
     shutil.rmtree(layer)
-    with layers._replace_folder(layer, job) as made:
+    with layer_cache._replace_folder(layer, job) as made:
         assert not remains.exists()
         assert made not in (remains, killed)
         killed.mkdir()

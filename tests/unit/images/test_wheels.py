@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.images import layers, recipes, wheels
+from aitne.adapters.images import layer_cache, recipes, wheels
 from aitne.core.errors import InvalidInput, SetupError
 
 
@@ -29,8 +29,8 @@ def test_a_wheel_that_was_built_here_is_taken_from_the_cache(
 def test_changed_wheel_changes_layer_key() -> None:
     recipe = recipes.read_recipe(recipes.find_recipe_folder("jupyter"))
     extended = dataclasses.replace(recipe, wheels=("aitne-train",))
-    assert layers.make_layer_names(extended)[0] == layers.make_layer_names(recipe)[0]
-    assert layers.make_layer_names(extended)[1] != layers.make_layer_names(recipe)[1]
+    assert layer_cache.make_layer_names(extended)[0] == layer_cache.make_layer_names(recipe)[0]
+    assert layer_cache.make_layer_names(extended)[1] != layer_cache.make_layer_names(recipe)[1]
 
 
 def test_a_wheel_needs_a_place_to_go_to(tmp_path: Path) -> None:

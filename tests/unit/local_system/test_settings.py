@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.local_system.dev_cluster_records import choose_dev_cluster, list_dev_clusters
-from aitne.local_system.folders import default_data_dir
+from aitne.local_system.platform_folders import default_data_dir
 from aitne.local_system.settings_loader import load_settings
 
 

@@ -18,10 +18,10 @@ import pytest
 from aitne import __version__
 from aitne.core.broker.protocol_versions import PROTOCOL
 from aitne.core.models.check_result import CheckState
-from aitne.local_system import hung_processes
+from aitne.local_system import hung_restart_records
 from aitne.operations.doctor import root_files
 from aitne.operations.requirements import machine_requirements
-from aitne.supervisor.environments import session_env_dir
+from aitne.supervisor.software_environments import session_env_dir
 from tests.support.certificates import Authority
 from tests.support.requirements import need_package
 from tests.unit.operations.doctor_site import Site
@@ -131,8 +131,8 @@ def start_was_given_up(site: Site) -> None:
 
 def process_has_hung(site: Site) -> None:
     now = datetime.now(UTC).isoformat()
-    hung_processes.record_restart(
-        site.data_dir / "run", hung_processes.HungRestart("hub", now, 31.0)
+    hung_restart_records.record_restart(
+        site.data_dir / "run", hung_restart_records.HungRestart("hub", now, 31.0)
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+from aitne.core.models.cluster import Cluster, Node, NodeState
 from aitne.core.models.cluster_topology import TopologyOrigin
-from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.user import Project, User
 from aitne.core.settings import Settings
 from aitne.store import Store
 from aitne_train.topology.parts import TopologyPart
-from aitne_train.topology.record import part_to_record
+from aitne_train.topology.topology_json import part_to_record
 from aitne_train.topology.tree import SourceLine, Switch
 
 

@@ -22,8 +22,8 @@ from pathlib import Path
 import pytest
 
 from aitne.core.models.check_result import CheckState
+from aitne.core.models.cluster import Node, NodeState
 from aitne.core.models.job_file import JobFile
-from aitne.core.models.node import Node, NodeState
 from aitne.local_system.settings_loader import load_settings
 from aitne.operations.doctor import check_execution
 from aitne.operations.doctor.check_execution import run_checks, store_report

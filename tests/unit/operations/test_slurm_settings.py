@@ -10,7 +10,7 @@ import jinja2
 import pytest
 import yaml
 
-from aitne.operations.requirements.slurm_settings import SlurmReport, list_missing_settings
+from aitne.operations.requirements.slurm_conf_settings import SlurmReport, list_missing_settings
 from tests.support.ansible import FOLDER
 from tests.support.documents import DOCS
 

@@ -14,9 +14,9 @@ from aitne.adapters.job_files import OwnFiles
 from aitne.adapters.schedulers._slurm.libslurm.pyslurm_client import Library, WorkerHello
 from aitne.adapters.schedulers._slurm.libslurm.worker import FIELDS
 from aitne.adapters.schedulers.pyslurm import PyslurmScheduler, check_pyslurm
-from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import SchedulerUnavailable, SetupError
-from aitne.core.ports.scheduler_tools import Tools
+from aitne.core.ports.scheduler_ports import Tools
 from aitne.local_system.settings_loader import load_settings
 
 PATIENCE_S = 60.0

@@ -14,10 +14,10 @@ from aitne.adapters.node_software import own_software
 from aitne.adapters.unix_accounts import OwnAccount
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState
+from aitne.core.models.cluster import Cluster, GpuCount, Node, NodeState
 from aitne.core.models.image import Artifact, Image
 from aitne.core.models.job import Job, JobChanges, Plan
 from aitne.core.models.job_file import JobFile
-from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
 from aitne.core.models.user import Actor, Project, Role, Scope, User
 from aitne.core.ports.scheduler import Forecast, SubmitRequest
 from aitne.core.settings import LimitSettings, Settings
@@ -30,7 +30,7 @@ from aitne.services.jobs.start_forecast import Forecaster
 from aitne.services.jobs.time_limit_extensions import ExtensionService
 from aitne.services.platform.encryption import Cipher
 from aitne.services.projects.limit_checks import LimitCheck
-from aitne.services.sessions.sessions import SessionService
+from aitne.services.sessions.session_service import SessionService
 from aitne.services.users.user_secrets import UserSecretService
 from aitne.store import Store
 from aitne_train.topology.parts import Topology
@@ -119,7 +119,7 @@ class FixedTopology:
     tree: TopologyTree | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
 
-    async def get_python_versions(self, owner: str) -> Mapping[str, str]:
+    async def get_reported_python_versions(self, owner: str) -> Mapping[str, str]:
         return self.versions
 
     async def get_topology(self) -> Topology:

@@ -10,10 +10,10 @@ from uuid import UUID
 
 import pytest
 
-from aitne.adapters.schedulers._slurm import slurm_site as site_module
+from aitne.adapters.schedulers._slurm import slurm_queries as site_module
 from aitne.adapters.schedulers._slurm import squeue_parser
 from aitne.adapters.schedulers._slurm.sacct_parser import FIELDS
-from aitne.adapters.schedulers._slurm.slurm_site import Site
+from aitne.adapters.schedulers._slurm.slurm_queries import Site
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.command import Completed
 from aitne.core.ports.scheduler import Run

@@ -33,7 +33,7 @@ from aitne.adapters.schedulers._slurm.squeue_parser import (
 )
 from aitne.adapters.schedulers._slurm.submission_failure import SubmissionFailure
 from aitne.core.jobs.states import JobState, TerminationReason
-from aitne.core.models.node import Holder, NodeState
+from aitne.core.models.cluster import Holder, NodeState
 
 WORDS = [
     "PENDING",

@@ -14,12 +14,12 @@ from aitne.adapters.schedulers._slurm import (
     scontrol_parser,
     squeue_parser,
 )
-from aitne.adapters.schedulers._slurm.cluster_limits import ClusterLimits
+from aitne.adapters.schedulers._slurm.partition_limits import ClusterLimits
 from aitne.adapters.schedulers._slurm.slurm_config import SlurmConfig
 from aitne.adapters.schedulers._slurm.submission_failure import SubmissionFailure
 from aitne.core.jobs.states import JobState, TerminationReason
+from aitne.core.models.cluster import Cluster, Holder, NodeState
 from aitne.core.models.job_options import SlurmOptions
-from aitne.core.models.node import Cluster, Holder, NodeState
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.scheduler import SchedulerJob
 from tests.support.jobs import make_request

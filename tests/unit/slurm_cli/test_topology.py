@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.schedulers._slurm.slurm_site import Site
+from aitne.adapters.schedulers._slurm.slurm_queries import Site
 from aitne.core.errors import SchedulerUnavailable
 from aitne.core.ports.command import Completed
 from aitne.core.settings import Settings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.store.sqlite_driver import BEGIN, OneTripConnection, SqliteConnector
+from aitne.store.aiosqlite_connector import BEGIN, OneTripConnection, SqliteConnector
 
 
 async def test_a_close_ends_though_the_connection_is_stopped_meanwhile(tmp_path: Path) -> None:

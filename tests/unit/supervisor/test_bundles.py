@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import SetupError
-from aitne.supervisor import bundle_use, environments
+from aitne.supervisor import offline_bundle, software_environments
 
 
 def make_bundle(folder: Path, **changes: str) -> Path:
     """Create a bundle without packages."""
-    (folder / bundle_use.WHEELS).mkdir(parents=True)
-    facts = {"release": "0.2.0", **bundle_use.get_bundle_kind(), **changes}
-    (folder / bundle_use.MANIFEST).write_text(json.dumps(facts))
+    (folder / offline_bundle.WHEELS).mkdir(parents=True)
+    facts = {"release": "0.2.0", **offline_bundle.get_bundle_kind(), **changes}
+    (folder / offline_bundle.MANIFEST).write_text(json.dumps(facts))
     return folder
 
 
@@ -25,13 +25,13 @@ def test_bundle_for_another_machine_is_refused(tmp_path: Path, changes: dict[str
     folder = make_bundle(tmp_path / "bundle", **changes)
     with (
         pytest.raises(SetupError, match="Make one on a machine like this"),
-        bundle_use.use_bundle(folder),
+        offline_bundle.use_bundle(folder),
     ):
         pass
 
 
 def test_folder_that_is_no_bundle_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="tar -xf"), bundle_use.use_bundle(tmp_path):
+    with pytest.raises(SetupError, match="tar -xf"), offline_bundle.use_bundle(tmp_path):
         pass
 
 
@@ -41,24 +41,24 @@ def test_packages_come_from_the_bundle_only_while_it_is_used(
     monkeypatch.setenv("PIP_FIND_LINKS", "/opt/wheels")
     monkeypatch.delenv("PIP_NO_INDEX", raising=False)
     folder = make_bundle(tmp_path / "bundle")
-    (folder / bundle_use.PROXY).mkdir()
-    (folder / bundle_use.PROXY / "package.json").write_text("{}")
-    with bundle_use.use_bundle(folder):
+    (folder / offline_bundle.PROXY).mkdir()
+    (folder / offline_bundle.PROXY / "package.json").write_text("{}")
+    with offline_bundle.use_bundle(folder):
         assert os.environ["PIP_NO_INDEX"] == "1"
-        assert bundle_use.get_bundle_variables()["PIP_FIND_LINKS"] == str(
-            folder / bundle_use.WHEELS
+        assert offline_bundle.get_bundle_variables()["PIP_FIND_LINKS"] == str(
+            folder / offline_bundle.WHEELS
         )
-        environments.install_proxy(tmp_path / "proxy")
+        software_environments.install_proxy(tmp_path / "proxy")
     assert (tmp_path / "proxy" / "package.json").read_text() == "{}"
     assert os.environ["PIP_FIND_LINKS"] == "/opt/wheels"
     assert "PIP_NO_INDEX" not in os.environ
-    assert bundle_use.get_bundle_variables() == {}
+    assert offline_bundle.get_bundle_variables() == {}
 
 
 def test_bundle_has_one_wheel_of_the_platform(tmp_path: Path) -> None:
     folder = make_bundle(tmp_path / "bundle")
     with pytest.raises(SetupError, match="0 wheels"):
-        bundle_use.get_wheel(folder)
-    wheel = folder / bundle_use.WHEELS / "aitne-0.2.0-py3-none-any.whl"
+        offline_bundle.get_wheel(folder)
+    wheel = folder / offline_bundle.WHEELS / "aitne-0.2.0-py3-none-any.whl"
     wheel.touch()
-    assert bundle_use.get_wheel(folder) == wheel
+    assert offline_bundle.get_wheel(folder) == wheel

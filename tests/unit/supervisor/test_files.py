@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.supervisor import child_process, environments, supervisor
+from aitne.supervisor import child_process, software_environments, supervisor
 from aitne.supervisor.child_process import Child, read_last_lines, rotate_log
 from aitne.supervisor.error_pages import write_pages
 from aitne.supervisor.secret_files import NAMES, ensure_secrets
@@ -113,31 +113,31 @@ def test_an_environment_is_named_by_what_is_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = environments.session_env_dir()
+    folder = software_environments.session_env_dir()
     assert folder.parent == tmp_path / "aitne" / "envs"
     assert re.fullmatch(r"session-[0-9a-f]{12}", folder.name)
-    assert not environments.is_complete("session")
+    assert not software_environments.is_complete("session")
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "python").touch(mode=0o755)
-    assert not environments.is_complete("session"), "somebody was interrupted"
+    assert not software_environments.is_complete("session"), "somebody was interrupted"
     (folder / ".complete").touch()
-    assert environments.is_complete("session")
+    assert software_environments.is_complete("session")
     (folder / "bin" / "python").unlink()
-    assert not environments.is_complete("session"), "its Python was removed"
+    assert not software_environments.is_complete("session"), "its Python was removed"
 
 
 def test_an_environment_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AITNE_SESSION_ENV", str(tmp_path / "mine"))
-    assert environments.session_env_dir() == tmp_path / "mine"
-    with pytest.raises(environments.SetupError, match=r"AITNE_SESSION_ENV names .*mine"):
-        environments.ensure_environments(print, ["session"])
+    assert software_environments.session_env_dir() == tmp_path / "mine"
+    with pytest.raises(software_environments.SetupError, match=r"AITNE_SESSION_ENV names .*mine"):
+        software_environments.ensure_environments(print, ["session"])
     (tmp_path / "mine").mkdir()
-    environments.ensure_environments(print, ["session"])
+    software_environments.ensure_environments(print, ["session"])
 
 
 @pytest.mark.parametrize("name", ["hub.txt", "session.txt", "proxy/package-lock.json"])
 def test_locks_pin_everything_and_name_no_registry(name: str) -> None:
-    text = (environments.LOCKS / name).read_text()
+    text = (software_environments.LOCKS / name).read_text()
     assert "://" not in re.sub(r'"url": "https://[^"]*"', "", text)
     if name.endswith(".txt"):
         assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[\w.]+", line) for line in text.split())

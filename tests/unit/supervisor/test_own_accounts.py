@@ -13,7 +13,7 @@ from aitne.broker.config import load_config
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.local_system.settings_loader import load_settings
-from aitne.supervisor import own_accounts, platform_control, start_checks
+from aitne.supervisor import per_user_accounts, platform_control, start_checks
 from aitne.supervisor.supervisor_plan import LIVE, ChildPlan, SupervisorPlan, plan_dir
 from tests.support.own_accounts import open_folder, process_account
 from tests.support.slurm import root_or_skip
@@ -34,7 +34,7 @@ def own(data_dir: Path, **accounts: Any) -> Settings:
 
 
 def made(settings: Settings) -> None:
-    own_accounts.create_folders(settings, process_account(PLATFORM))
+    per_user_accounts.create_folders(settings, process_account(PLATFORM))
 
 
 def test_mode_own_has_a_broker_and_software_beside_the_data_directory(tmp_path: Path) -> None:
@@ -70,12 +70,12 @@ def test_start_by_another_account_than_root_is_refused(
 
 def test_missing_account_is_named_with_its_command(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"useradd --system .* no-such-account`"):
-        own_accounts.platform_account(own(tmp_path, platform="no-such-account"))
+        per_user_accounts.platform_account(own(tmp_path, platform="no-such-account"))
 
 
 def test_account_that_jobs_may_run_as_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"Jobs may run as daemon, the platform's own account"):
-        own_accounts.platform_account(own(tmp_path, min_uid=1))
+        per_user_accounts.platform_account(own(tmp_path, min_uid=1))
 
 
 def test_data_directory_of_root_is_given_to_the_platform(folder: Path) -> None:
@@ -157,7 +157,7 @@ def test_platform_gets_nothing_of_the_environment_of_root(
     for name in ("AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "PYTHONPATH", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, "root's")
     monkeypatch.setenv("https_proxy", "http://proxy:3128")
-    environment = own_accounts.make_process_environment(own(tmp_path))
+    environment = per_user_accounts.make_process_environment(own(tmp_path))
     assert "root's" not in environment.values()
     assert environment["https_proxy"] == "http://proxy:3128"
     assert environment["USER"] == PLATFORM
@@ -173,7 +173,7 @@ def test_broker_gets_the_platforms_settings(folder: Path) -> None:
         auth={"sources": ["password", "pam"]},
     )
     made(settings)
-    path = own_accounts.write_broker_config(settings)
+    path = per_user_accounts.write_broker_config(settings)
     assert path.stat().st_mode & 0o777 == 0o600
     config = load_config(path)
     assert config.peers == [PLATFORM]
@@ -210,6 +210,6 @@ def test_account_that_used_sudo_becomes_the_administrator_if_jobs_may_run_as_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUDO_USER", "root")
-    assert own_accounts.find_starting_account(own(tmp_path)) is None
+    assert per_user_accounts.find_starting_account(own(tmp_path)) is None
     monkeypatch.setenv("SUDO_USER", "bin")
-    assert own_accounts.find_starting_account(own(tmp_path, min_uid=2)) == "bin"
+    assert per_user_accounts.find_starting_account(own(tmp_path, min_uid=2)) == "bin"

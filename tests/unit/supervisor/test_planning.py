@@ -17,7 +17,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("AITNE_TOKEN", "aitne_pat_secret")
     monkeypatch.setenv("AITNE_SESSION_ENV", str(tmp_path / "session"))
     monkeypatch.setattr(
-        plan_creation.environments, "proxy_command", lambda root: ["node", "proxy.js"]
+        plan_creation.software_environments, "proxy_command", lambda root: ["node", "proxy.js"]
     )
     return Settings.model_validate(
         {

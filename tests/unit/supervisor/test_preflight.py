@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.supervisor import start_checks

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from aitne.adapters.broker_client import BrokerClient
 from aitne.core.broker.protocol import EnergyResult, UsageResult
-from aitne.core.broker.verb_arguments import EmptyResult
+from aitne.core.broker.verb_base_models import EmptyResult
 from aitne.core.models.limits import LimitUsage, Usage
 from aitne.core.ports.accounting import Accounting, Associations, Change, JobEnergy
 from aitne.core.settings import Settings

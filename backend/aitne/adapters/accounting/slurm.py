@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from typing_extensions import override
 
-from aitne.adapters.accounting import _assoc_mgr, _sacctmgr
+from aitne.adapters.accounting import _accounting_records, _assoc_mgr
 from aitne.core.errors import NotAllowed, NotSupported, SchedulerRejected, Unavailable
 from aitne.core.models.limits import LimitUsage, Usage
 from aitne.core.ports.accounting import (
@@ -67,24 +67,26 @@ class SlurmAccounting(Accounting):
         cluster = await self._read_cluster_name()
         associations = await self._run_sacctmgr_show(
             *("assoc", "WOPLimits", "where", f"Cluster={cluster}"),
-            f"format={','.join(_sacctmgr.ASSOCIATION_FIELDS)}",
+            f"format={','.join(_accounting_records.ASSOCIATION_FIELDS)}",
         )
-        users = await self._run_sacctmgr_show("user", f"format={','.join(_sacctmgr.USER_FIELDS)}")
+        users = await self._run_sacctmgr_show(
+            "user", f"format={','.join(_accounting_records.USER_FIELDS)}"
+        )
         counted = await self._run_sacctmgr_show("tres", "format=Type,Name")
-        accounts, members = _sacctmgr.parse_associations(associations)
+        accounts, members = _accounting_records.parse_associations(associations)
         return Associations(
             cluster=cluster,
             accounts=accounts,
             members=members,
-            users=_sacctmgr.parse_users(users),
-            tres=_sacctmgr.parse_counted_resources(counted),
+            users=_accounting_records.parse_users(users),
+            tres=_accounting_records.parse_counted_resources(counted),
         )
 
     @override
     async def apply_changes(self, changes: Sequence[Change]) -> None:
         cluster = await self._read_cluster_name()
         for change in changes:
-            words = _sacctmgr.make_sacctmgr_arguments(change, cluster)
+            words = _accounting_records.make_sacctmgr_arguments(change, cluster)
             completed = await self._run(["sacctmgr", "-i", *words], _APPLY_TIMEOUT_S)
             # Another process may have made the same change a moment ago; that is not a failure.
             unchanged = isinstance(change, AddAccount | AddMember | RemoveMember) and any(
@@ -99,8 +101,8 @@ class SlurmAccounting(Accounting):
         # ended. ``-T`` truncates jobs to the interval, ``-D`` shows each run of a requeued job.
         await self._read_cluster_name()
         argv = ["sacct", "-a", "-X", "-T", "-D", "-n", "-P", "-S", _time(start), "-E", _time(end)]
-        argv += ["-o", ",".join(_sacctmgr.USAGE_FIELDS)]
-        return _sacctmgr.parse_usage(
+        argv += ["-o", ",".join(_accounting_records.USAGE_FIELDS)]
+        return _accounting_records.parse_usage(
             _text(await self._run_checked(argv, _USAGE_TIMEOUT_S)), _time(end)
         )
 
@@ -111,8 +113,10 @@ class SlurmAccounting(Accounting):
             return ()
         # Without ``-D`` a requeued job has its last run only.
         argv = ["sacct", "-a", "-X", "-n", "-P", "-S", _time(start), "-E", _time(end)]
-        argv += ["-o", ",".join(_sacctmgr.ENERGY_FIELDS)]
-        return _sacctmgr.parse_energy(_text(await self._run_checked(argv, _USAGE_TIMEOUT_S)))
+        argv += ["-o", ",".join(_accounting_records.ENERGY_FIELDS)]
+        return _accounting_records.parse_energy(
+            _text(await self._run_checked(argv, _USAGE_TIMEOUT_S))
+        )
 
     @override
     async def read_limit_usage(self) -> LimitUsage:
@@ -138,7 +142,7 @@ class SlurmAccounting(Accounting):
         """
         if not self._config:
             text = _text(await self._run_checked(["scontrol", "show", "config"], _READ_TIMEOUT_S))
-            self._config = _sacctmgr.parse_config(text, _CONFIG)
+            self._config = _accounting_records.parse_config(text, _CONFIG)
         if "slurmdbd" not in self._config["AccountingStorageType"]:
             raise NotSupported(NO_ACCOUNTING)
         return self._config["ClusterName"]

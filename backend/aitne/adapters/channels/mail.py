@@ -19,7 +19,7 @@ from aitne.core.errors import DeliveryFailed
 from aitne.core.notifications.settings import MailSettings, check_mail_address
 from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
-from aitne.local_system.password_file import read_password
+from aitne.local_system.password_from_file import read_password
 
 _POLICY = SMTP.clone(max_line_length=78, cte_type="7bit")
 _SUBJECT_LENGTH = 200

@@ -21,8 +21,8 @@ from typing_extensions import override
 from aitne.core.errors import SetupError, Unavailable
 from aitne.core.ports.identity_source import FormSource, Identity, require_group, role_by_groups
 from aitne.core.settings import Settings
-from aitne.core.users.settings import LdapSettings
-from aitne.local_system.password_file import read_password
+from aitne.core.users.auth_settings import LdapSettings
+from aitne.local_system.password_from_file import read_password
 
 _GROUPS_OF_ENTRY = "memberOf"
 _PLAIN = re.compile(r"[!-~]{1,200}")

@@ -29,8 +29,8 @@ from aitne.core.ports.identity_source import (
     role_by_groups,
 )
 from aitne.core.settings import Settings
-from aitne.core.users.settings import OidcSettings, is_loopback
-from aitne.local_system.password_file import read_password
+from aitne.core.users.auth_settings import OidcSettings, is_loopback
+from aitne.local_system.password_from_file import read_password
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
 """Accepted algorithms of signatures: asymmetric ones with the provider's key. `none` and algorithms

@@ -20,7 +20,7 @@ from aitne.core.errors import NotAllowed, SetupError
 from aitne.core.models.base import UserName
 from aitne.core.ports.identity_source import FormSource, Identity, require_group, role_by_groups
 from aitne.core.settings import Settings
-from aitne.core.users.settings import PamSettings
+from aitne.core.users.auth_settings import PamSettings
 from aitne.core.users.user_names import get_account_name
 
 _NAME: TypeAdapter[str] = TypeAdapter(UserName)

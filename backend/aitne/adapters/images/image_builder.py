@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aitne
-from aitne.adapters.images import definition, layers, software_bill
+from aitne.adapters.images import build_definition, layer_cache, software_bill
+from aitne.adapters.images.apptainer_program import Apptainer
+from aitne.adapters.images.build_progress import Progress, Work
 from aitne.adapters.images.docker_daemon import DOCKER, DockerDaemon
 from aitne.adapters.images.image_folder import APPTAINER, ImageFolder
 from aitne.adapters.images.prerequisites import require_apptainer
 from aitne.adapters.images.recipes import Recipe
-from aitne.adapters.images.sif import Apptainer
-from aitne.adapters.images.work import Progress, Work
 from aitne.core.errors import SetupError
 from aitne.core.models.image import Artifact, ImageApp, Package
 from aitne.core.settings import Settings
@@ -67,7 +67,7 @@ class BuildPlan:
 def make_build_plan(recipe: Recipe, runtimes: Sequence[str]) -> BuildPlan:
     """Return the plan for building the recipe for these container runtimes; nothing is written."""
     expected = _ROOT_BYTES + len(recipe.debian) * _DEBIAN_BYTES + len(recipe.python) * _PYTHON_BYTES
-    return BuildPlan(recipe, tuple(runtimes), layers.find_missing_layers(recipe), expected)
+    return BuildPlan(recipe, tuple(runtimes), layer_cache.find_missing_layers(recipe), expected)
 
 
 def require_root() -> None:
@@ -98,7 +98,7 @@ def select_runtimes(settings: Settings, *, docker: bool) -> list[str]:
 
 def get_log_path(name: str) -> Path:
     """Return the path of the log of the last build or import of the image."""
-    return layers.get_cache_folder() / "logs" / f"{name}.log"
+    return layer_cache.get_cache_folder() / "logs" / f"{name}.log"
 
 
 def build_image(plan: BuildPlan, settings: Settings, progress: Progress) -> BuildResult:
@@ -123,7 +123,7 @@ def _build_image(
     work = Work(get_log_path(recipe.file.name), progress)
     if APPTAINER in plan.runtimes:
         folder.check_space(2 * plan.expected_bytes)
-    made = layers.make_layers(recipe, settings.containers.apptainer, work)
+    made = layer_cache.make_layers(recipe, settings.containers.apptainer, work)
     with work.convert_errors("Reading the packages of the layers"):
         packages = software_bill.merge_software_bills(
             *(software_bill.read_software_bill(layer) for _, layer in made.folders())
@@ -132,7 +132,7 @@ def _build_image(
     target = making / "image.sif"
     if APPTAINER in plan.runtimes:
         apptainer = Apptainer(settings.containers.apptainer, settings.containers.tmp_dir)
-        apptainer.build(made, definition.make_apptainer_definition(recipe), target, work)
+        apptainer.build(made, build_definition.make_apptainer_definition(recipe), target, work)
         smoke_test_sif(apptainer, target, recipe.smoke, recipe.file.apps, recipe.env, making, work)
     if DOCKER in plan.runtimes:
         artifacts.append(_build_docker_image(recipe, made, settings, work))
@@ -145,10 +145,10 @@ def _build_image(
 
 
 def _build_docker_image(
-    recipe: Recipe, made: layers.Layers, settings: Settings, work: Work
+    recipe: Recipe, made: layer_cache.Layers, settings: Settings, work: Work
 ) -> Artifact:
     daemon = DockerDaemon(settings.containers.docker_url, settings.containers.tmp_dir)
-    artifact = daemon.build(made, definition.make_dockerfile(recipe), recipe.reference, work)
+    artifact = daemon.build(made, build_definition.make_dockerfile(recipe), recipe.reference, work)
     daemon.run_smoke_tests(artifact.digest, _to_shell_commands(recipe.smoke), work, env=recipe.env)
     return artifact
 

@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.adapters.images.work import format_os_error
-from aitne.core.byte_sizes import describe_bytes
+from aitne.adapters.images.build_progress import format_os_error
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.image import Artifact
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from aitne.core.errors import InvalidInput
 from aitne.core.models.image import IMAGE_NAME, ImageFile
 from aitne.core.validation_messages import explain_error
-from aitne.local_system.folders import get_packaged_path
+from aitne.local_system.platform_folders import get_packaged_path
 
 FILE = "image.yaml"
 CONSTRAINTS = "constraints.txt"

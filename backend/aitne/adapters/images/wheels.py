@@ -17,8 +17,8 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.local_system.folders import cache_dir
-from aitne_train import package_files
+from aitne.local_system.platform_folders import cache_dir
+from aitne_train import package_archive_files
 
 OWN = "aitne-train"
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -37,7 +37,7 @@ def compute_wheel_digest(name: str) -> str:
     return _digest(
         *(
             data
-            for path, data in package_files.collect_files_with_kernel().items()
+            for path, data in package_archive_files.collect_files_with_kernel().items()
             for data in (path.encode(), data)
         )
     )
@@ -71,7 +71,7 @@ def _pack_training_runtime(folder: Path) -> Path:
     """Write this installation's training runtime as a wheel to ``folder``
     (packaging.python.org/en/latest/specifications/binary-distribution-format).
     """
-    files = package_files.collect_files_with_kernel()
+    files = package_archive_files.collect_files_with_kernel()
     compiled = any(path.endswith(".so") for path in files)
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     tag = f"py3-none-{platform if compiled else 'any'}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aitne.core.errors import InvalidInput
-from aitne.core.jobs.container_rules import check_path, check_spec
+from aitne.core.jobs.bind_mount_rules import check_path, check_spec
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.ports.runtime import (
     GPUS,

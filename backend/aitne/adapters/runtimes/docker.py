@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aitne.core.errors import InvalidInput
-from aitne.core.jobs.container_rules import check_spec
+from aitne.core.jobs.bind_mount_rules import check_spec
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.ports.runtime import GPUS, TMP, ContainerSpec, OwnEnding, RuntimeLaunch
 from aitne.core.settings import Settings
 
 DEFAULT_URL = "unix:///var/run/docker.sock"
-_LAUNCHER = "aitne.adapters.runtimes._docker_run"
+_LAUNCHER = "aitne.adapters.runtimes._container_launcher"
 _ENV_PREFIX = "AITNEENV_"
 # Messages of _docker_run: its own failures, and what the daemon did to the container.
 _ENDINGS = (

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import PurePath
 
 from aitne.adapters.area_folders import check_only_root_writes
-from aitne.adapters.schedulers._local.cgroups import find_agent_cgroups
+from aitne.adapters.schedulers._local.enforceable_limits import find_agent_cgroups
 from aitne.adapters.schedulers._local.job_index import (
     LocalJob,
     LocalTask,
@@ -34,16 +34,16 @@ from aitne.adapters.schedulers._local.job_records import (
 )
 from aitne.adapters.schedulers._local.local_attacher import LocalAttacher
 from aitne.adapters.schedulers._local.machine_resources import capacities
-from aitne.adapters.schedulers._local.node_report import explain_never_fits, node_record
+from aitne.adapters.schedulers._local.node_records import explain_never_fits, node_record
 from aitne.adapters.schedulers._local.node_resources import FreeResources, NodeCapacity
+from aitne.adapters.schedulers._local.project_limits import TaskLimits
 from aitne.adapters.schedulers._local.run_starter import RunStarter
 from aitne.adapters.schedulers._local.scheduling_engine import SchedulingEngine
-from aitne.adapters.schedulers._local.task_limits import TaskLimits
 from aitne.adapters.unix_accounts import permitted_user
 from aitne.core.errors import NotSupported, SchedulerRejected, SchedulerUnavailable, SetupError
 from aitne.core.jobs.states import JobState
+from aitne.core.models.cluster import Cluster, Holder
 from aitne.core.models.limits import HeldLimits, LimitUsage
-from aitne.core.models.node import Cluster, Holder
 from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.scheduler import (
     Forecast,
@@ -52,7 +52,7 @@ from aitne.core.ports.scheduler import (
     SchedulerJob,
     SubmitRequest,
 )
-from aitne.core.ports.scheduler_tools import Tools
+from aitne.core.ports.scheduler_ports import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, parse_array
 

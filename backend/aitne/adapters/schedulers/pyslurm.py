@@ -21,7 +21,7 @@ from aitne.adapters.schedulers._slurm.libslurm.pyslurm_client import Library, Wo
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.core.errors import SchedulerUnavailable, SetupError
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.ports.scheduler_tools import Tools
+from aitne.core.ports.scheduler_ports import Tools
 from aitne.core.settings import Settings
 
 FITS = "26.05"

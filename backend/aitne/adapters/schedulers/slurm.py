@@ -42,7 +42,7 @@ from aitne.core.errors import (
 )
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
-from aitne.core.ports.scheduler_tools import Tools
+from aitne.core.ports.scheduler_ports import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration
 

@@ -18,7 +18,7 @@ from aitne.adapters.schedulers._slurm.sbatch_arguments import make_sbatch_argume
 from aitne.adapters.schedulers._slurm.slurm_attacher import SlurmAttacher
 from aitne.adapters.schedulers._slurm.slurm_config import SlurmConfig
 from aitne.adapters.schedulers._slurm.slurm_outside_jobs import SlurmOutside
-from aitne.adapters.schedulers._slurm.slurm_site import Site
+from aitne.adapters.schedulers._slurm.slurm_queries import Site
 from aitne.adapters.schedulers._slurm.submission_failure import SubmissionFailure
 from aitne.core.errors import (
     CommandTimeout,
@@ -33,7 +33,7 @@ from aitne.core.errors import (
 )
 from aitne.core.jobs.job_folder_layout import SCRIPT
 from aitne.core.jobs.states import JobState
-from aitne.core.models.node import Cluster
+from aitne.core.models.cluster import Cluster
 from aitne.core.ports.command import Completed
 from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.scheduler import (
@@ -43,7 +43,7 @@ from aitne.core.ports.scheduler import (
     SchedulerJob,
     SubmitRequest,
 )
-from aitne.core.ports.scheduler_tools import Tools
+from aitne.core.ports.scheduler_ports import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, format_slurm_time
 from aitne.local_system.own_account import own_account_name

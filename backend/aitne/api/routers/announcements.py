@@ -18,7 +18,7 @@ from aitne.api.audit_middleware import NotesDep
 from aitne.api.dependencies import Admin, PlatformDep, Reader, Writer
 from aitne.api.etag import TagsDep
 from aitne.api.routers import V1
-from aitne.core.models.administration import Announcement, Severity
+from aitne.core.models.announcement import Announcement, Severity
 from aitne.services.platform.maintenance import MaintenanceView
 
 router = APIRouter(prefix=V1)

@@ -31,15 +31,23 @@ from aitne.api.dependencies import (
     get_caller,
     get_request_origin,
 )
+from aitne.api.job_query_views import (
+    Impersonation,
+    Login,
+    LoginLink,
+    LoginLinkUse,
+    Me,
+    MeUser,
+    PlatformInfo,
+)
 from aitne.api.routers import V1
-from aitne.api.views import Impersonation, Login, LoginLink, LoginLinkUse, Me, MeUser, PlatformInfo
 from aitne.bootstrap.platform_services import PlatformServices
 from aitne.core.errors import AitneError, NotAuthenticated, Unavailable
 from aitne.core.ports.identity_source import LoginDenied
-from aitne.core.users.ended_credentials import EndedCredentials
-from aitne.core.users.settings import SourceName
+from aitne.core.users.auth_settings import SourceName
+from aitne.core.users.credential_revocation import EndedCredentials
 from aitne.services.users.identity_service import REDIRECT_LIFETIME_S
-from aitne.services.users.known_browsers import LIFETIME_S
+from aitne.services.users.known_browser_lockout import LIFETIME_S
 from aitne.services.users.login_results import SecondStep, WebLogin
 from aitne.services.users.second_factor import Enrolment
 from aitne.services.users.shared_account import shared_account
@@ -59,7 +67,7 @@ async def list_login_sources(platform: PlatformDep) -> LoginSources:
             LoginButton(
                 name=redirect.name, label=redirect.label, url=f"{V1}/auth/{redirect.name}/start"
             )
-            for redirect in arrivals.redirect_sources
+            for redirect in arrivals.list_redirect_sources
         ],
     )
 

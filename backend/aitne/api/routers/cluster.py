@@ -9,11 +9,18 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from aitne.api.admin_views import NodeDrain, NodeDrainList, NodeEventPage, TopologyImport
 from aitne.api.audit_middleware import NotesDep
 from aitne.api.dependencies import Admin, PlatformDep, Reader, WrittenClusterDep
+from aitne.api.job_query_views import (
+    Drain,
+    NodeList,
+    PageQuery,
+    PartitionList,
+    TemplateList,
+    TemplateProblem,
+)
 from aitne.api.routers import V1
-from aitne.api.views import Drain, NodeList, PageQuery, PartitionList, TemplateList, TemplateProblem
+from aitne.core.models.cluster import Node
 from aitne.core.models.cluster_load import LoadPeriod
 from aitne.core.models.cluster_topology import ClusterTopology
-from aitne.core.models.node import Node
 from aitne.core.models.template import Template
 from aitne.services.cluster.capacity import Capacity
 from aitne.services.cluster.load_history import LoadHistory

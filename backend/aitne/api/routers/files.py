@@ -15,8 +15,8 @@ from aitne.api.dependencies import PlatformDep, Reader
 from aitne.api.problems import problem_response
 from aitne.api.routers import V1
 from aitne.api.streaming import StreamedResponse, get_open_streams
-from aitne.core.file_paths import shown_name
 from aitne.core.models.stored_file import FileList
+from aitne.core.path_encoding import shown_name
 from aitne.core.ports.account_files import MAX_PAGE
 
 BYTES = "application/octet-stream"

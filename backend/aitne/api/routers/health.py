@@ -12,7 +12,7 @@ from aitne.api.dependencies import MetricsDep, PlatformDep, find_bearer_token, g
 from aitne.bootstrap.platform_services import PlatformServices
 from aitne.core.errors import AitneError
 from aitne.core.models.base import Frozen
-from aitne.services.platform.platform_secrets import read_secret
+from aitne.services.platform.secret_generation import read_secret
 
 METRICS_TOKEN = "metrics_token"  # noqa: S105 - the name of a file
 router = APIRouter(include_in_schema=False)

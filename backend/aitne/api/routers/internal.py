@@ -33,8 +33,8 @@ from aitne.core.jobs.agent_protocol import (
     SessionStatus,
 )
 from aitne.core.models.base import Frozen
-from aitne.services.platform.platform_secrets import hash_secret, read_secret
-from aitne.services.sessions.handovers import HubJob
+from aitne.services.platform.secret_generation import hash_secret, read_secret
+from aitne.services.sessions.hub_handovers import HubJob
 from aitne.services.users.identity_service import address_lockout_key
 
 router = APIRouter(include_in_schema=False)
@@ -126,7 +126,7 @@ async def get_tree(
 ) -> StreamingResponse:
     """Stream the uploaded working tree in which the job runs."""
     with limit_job_requests(request, token):
-        length, pieces = await platform.agents.tree(token, job_id)
+        length, pieces = await platform.agents.read_tree(token, job_id)
     headers = {"Content-Length": str(length)}
     return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from pydantic import WrapValidator
 
-from aitne.api import profile_metrics
+from aitne.api import profile_metrics_text
 from aitne.api.audit_middleware import NotesDep
 from aitne.api.bulk_views import (
     BatchResult,
@@ -33,13 +33,7 @@ from aitne.api.dependencies import (
     get_caller,
 )
 from aitne.api.event_stream import stream_while_allowed
-from aitne.api.job_view_cache import JobViewCache
-from aitne.api.job_views import JobPage, JobView
-from aitne.api.problems import make_problem
-from aitne.api.request_validation import validate_part
-from aitne.api.routers import V1
-from aitne.api.streaming import StreamedResponse, get_open_streams
-from aitne.api.views import (
+from aitne.api.job_query_views import (
     AnyJobQuery,
     EventList,
     Extension,
@@ -52,15 +46,21 @@ from aitne.api.views import (
     LogQuery,
     SampleSummary,
 )
+from aitne.api.job_view_cache import JobViewCache
+from aitne.api.job_views import JobPage, JobView
+from aitne.api.problems import make_problem
+from aitne.api.request_validation import validate_part
+from aitne.api.routers import V1
+from aitne.api.streaming import StreamedResponse, get_open_streams
 from aitne.bootstrap.platform_services import PlatformServices
 from aitne.core.jobs.env_visibility import hide_env_values
-from aitne.core.jobs.sample_values import DRAWN
+from aitne.core.jobs.usage_metrics import DRAWN
 from aitne.core.models.base import validate_as_written
+from aitne.core.models.collective_profile import Profile
 from aitne.core.models.job import Job, JobType, Plan, ResubmitOptions
 from aitne.core.models.job_file import JobFile
-from aitne.core.models.job_placement import JobPlacement
 from aitne.core.models.job_search import JobSearch
-from aitne.core.models.profile import Profile
+from aitne.core.models.reported_placement import JobPlacement
 from aitne.core.models.user import Actor
 from aitne.services.jobs.rank_metrics import RankMetrics
 from aitne.store.new_jobs import CreatedJob
@@ -259,7 +259,7 @@ async def get_job_queue(job_id: JobId, actor: Reader, platform: PlatformDep) -> 
     """Return the position of a pending job in the queue, as far as the scheduler reports it, and
     advice."""
     position = await platform.sessions.queue_position(actor, job_id)
-    return JobQueue(position=position, advice=await platform.advice.get_advice(actor, job_id))
+    return JobQueue(position=position, advice=await platform.advice.get_start_advice(actor, job_id))
 
 
 @router.get("/jobs/{job_id}/failure")
@@ -352,9 +352,10 @@ async def get_job_profile(
     """Return the profile of a distributed job's collectives. With `Accept: text/plain` it has
     Prometheus' text format."""
     profile = await platform.jobs.profile(actor, job_id)
-    if profile_metrics.prefers_text(request.headers.get("accept")):
+    if profile_metrics_text.prefers_text(request.headers.get("accept")):
         return Response(
-            profile_metrics.render_profile(profile), media_type=profile_metrics.CONTENT_TYPE
+            profile_metrics_text.render_profile(profile),
+            media_type=profile_metrics_text.CONTENT_TYPE,
         )
     return profile
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Query, Response
 
 from aitne.api.dependencies import Admin, PlatformDep, Reader, Writer
 from aitne.api.etag import TagsDep
+from aitne.api.job_query_views import ProjectList, ProjectQuery
 from aitne.api.project_views import (
     Approval,
     Closing,
@@ -21,7 +22,6 @@ from aitne.api.project_views import (
     SyncRequest,
 )
 from aitne.api.routers import V1
-from aitne.api.views import ProjectList, ProjectQuery
 from aitne.core.models.base import ProjectName, UserName
 from aitne.core.models.limits import Limits
 from aitne.core.models.project import Budget, Retention

@@ -8,12 +8,12 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query, Response
 
 from aitne.api.dependencies import IdempotencyKey, PlatformDep, Reader, Writer, WrittenDep
+from aitne.api.job_query_views import JobQuery
 from aitne.api.job_views import JobPage, JobView
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId, make_created_view, make_job_view, make_page_response
-from aitne.api.views import JobQuery
 from aitne.core.models.job import Plan
-from aitne.core.models.ranks_file import RanksFile
+from aitne.core.models.rank_group_request import RanksFile
 
 router = APIRouter(prefix=V1, tags=["sessions"])
 GroupId = Annotated[UUID, Path(description="The id of a rank group of the session.")]

@@ -13,7 +13,7 @@ from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId, make_created_view, make_job_view
 from aitne.api.streaming import StreamedResponse, get_open_streams
 from aitne.core.models.comparison import Comparison
-from aitne.core.models.snapshot import Snapshot, WrittenFiles
+from aitne.core.models.software_snapshot import Snapshot, WrittenFiles
 from aitne.core.models.sweep import Results, Sweep
 from aitne.services.jobs.reruns import Rerun
 

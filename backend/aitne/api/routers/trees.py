@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path
 from aitne.api.dependencies import PlatformDep, Reader, Writer
 from aitne.api.routers import V1
 from aitne.api.uploads import Upload
-from aitne.core.models.tree import TreeDigest, TreeLimits, TreeStatus
+from aitne.core.models.job_source import TreeDigest, TreeLimits, TreeStatus
 
 BINARY = "application/octet-stream"
 

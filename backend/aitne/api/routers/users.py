@@ -10,8 +10,7 @@ from aitne.api.admin_views import UserQuery
 from aitne.api.audit_middleware import NotesDep
 from aitne.api.dependencies import Admin, PlatformDep, Reader, Writer
 from aitne.api.etag import TagsDep
-from aitne.api.routers import V1
-from aitne.api.views import (
+from aitne.api.job_query_views import (
     NewToken,
     NewUser,
     TokenList,
@@ -19,6 +18,7 @@ from aitne.api.views import (
     UserChanges,
     UserPage,
 )
+from aitne.api.routers import V1
 from aitne.core.errors import InvalidInput
 from aitne.core.models.base import UserName
 from aitne.core.models.user import User

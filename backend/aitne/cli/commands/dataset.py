@@ -14,7 +14,7 @@ from aitne.cli import output
 from aitne.cli.command_registry import LOOK, examples, group
 from aitne.cli.job_lookup import make_client
 from aitne.cli.shared_options import DataDir, Json, ProjectArgument, Url, Yes
-from aitne.cli.views.manifest_differences import (
+from aitne.cli.views.dataset_differences import (
     MOST_SHOWN,
     format_count,
     format_summary,
@@ -361,7 +361,7 @@ def _note_kept_progress() -> Iterator[None]:
 
 
 def _get_journals_dir() -> Path:
-    from aitne.local_system.folders import cache_dir
+    from aitne.local_system.platform_folders import cache_dir
 
     return cache_dir() / "datasets"
 

@@ -8,7 +8,7 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.command_registry import LOOK, examples, group
-from aitne.cli.image_catalogue import format_audience
+from aitne.cli.image_registration import format_audience
 from aitne.cli.job_lookup import make_client
 from aitne.cli.shared_options import DataDir, ImageArgument, Json, Url
 

@@ -116,7 +116,7 @@ def import_(
     reason, and with --strict that is an error.
     """
     from aitne.cli import batch_script
-    from aitne.core.jobs.job_yaml import render_job_file
+    from aitne.core.jobs.job_file_format import render_job_file
 
     if sync is not None and not submit:
         raise InvalidInput("--sync uploads files for a job: pass --submit too.")
@@ -138,7 +138,7 @@ def import_(
         _write_job_file(to, job_yaml, force=force)
     if submit:
         from aitne.cli import job_submission as submitting
-        from aitne.cli.job_file_source import JobFileSource
+        from aitne.cli.job_file_reader import JobFileSource
 
         client = make_client(url, data_dir)
         if sync is not None:

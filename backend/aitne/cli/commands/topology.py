@@ -166,7 +166,7 @@ def topology_order(
     as_json: Json = False,
 ) -> int:
     """Compute the order of nodes in which ranks cross the fewest uplinks."""
-    from aitne.core.placement.mesh import parse_mesh
+    from aitne.core.placement.mesh_parser import parse_mesh
     from aitne_train.topology.errors import TopologyError
     from aitne_train.topology.hostlist import compress_hostlist, expand_hostlist
     from aitne_train.topology.rank_order import order_ranks

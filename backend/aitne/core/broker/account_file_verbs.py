@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Base64Bytes, Field
 
-from aitne.core.broker.verb_arguments import AbsolutePath, Args
-from aitne.core.file_paths import EncodedPath
+from aitne.core.broker.verb_base_models import AbsolutePath, Args
 from aitne.core.models.base import Frozen, UserName
+from aitne.core.path_encoding import EncodedPath
 from aitne.core.ports.account_files import MAX_PAGE, FileRoot
 
 

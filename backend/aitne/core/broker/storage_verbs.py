@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from aitne.core.broker.verb_arguments import AbsolutePath, Args
+from aitne.core.broker.verb_base_models import AbsolutePath, Args
 from aitne.core.models.base import Frozen, ProjectName, UserName
 from aitne.core.models.storage_area import Area, AreaFacts, PathFacts
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar, NamedTuple
 
 from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
-from aitne.core.models.node import Node
+from aitne.core.models.cluster import Node
 
 HORIZON = timedelta(hours=24)
 """Length of a forecast; what happens later depends mostly on jobs that are not submitted yet."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import FieldProblem
-from aitne.core.models.node import Node, NodeState
+from aitne.core.models.cluster import Node, NodeState
 from aitne.core.models.resources import Resources
 
 _USABLE = frozenset(state for state in NodeState if state.is_usable) - {NodeState.UNKNOWN}

@@ -31,7 +31,7 @@ from pydantic import Field
 from aitne.core.jobs.states import JobState
 from aitne.core.models.base import Frozen, Strict, UtcTime
 from aitne.core.models.job import Scalar
-from aitne.core.models.sample import Sample
+from aitne.core.models.usage_sample import Sample
 from aitne.core.ports.runtime import RuntimeLaunch, RuntimeLimits
 
 VERSION = 1
@@ -287,20 +287,20 @@ class AgentReport(Frozen):
     continues. None: they have not ended, or the job is not a session.
     """
     profile: dict[str, Any] | None = None
-    """Profile of the ranks' collectives, from their runtime (``core.models.profile``); a later one
+    """Profile of the ranks' collectives, from their runtime (``core.models.collective_profile``); a later one
     replaces it.
     """
     snapshot: dict[str, Any] | None = None
-    """Snapshot of the environment that the job runs in (``core.models.snapshot.Taken``)."""
+    """Snapshot of the environment that the job runs in (``core.models.software_snapshot.Taken``)."""
     results: dict[str, Any] | None = None
     """Metrics that the job's program reported (``core.models.sweep.Results``); later ones replace
     them.
     """
     files: dict[str, Any] | None = None
-    """Files that the job has written (``core.models.snapshot.WrittenFiles``)."""
+    """Files that the job has written (``core.models.software_snapshot.WrittenFiles``)."""
     placement: dict[str, Any] | None = None
     """Order of the job's nodes, and bindings of its ranks
-    (``core.models.job_placement.ReportedPlacement``); a later one replaces it.
+    (``core.models.reported_placement.ReportedPlacement``); a later one replaces it.
     """
     boot_id: str | None = Field(None, max_length=64)
     """ID of the node's current boot."""

@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from aitne.core.byte_sizes import describe_bytes
-from aitne.core.jobs.shell_functions import FUNCTIONS
+from aitne.core.byte_size_format import describe_bytes
+from aitne.core.jobs.module_shell_functions import FUNCTIONS
 from aitne.core.models.base import PROJECT_NAME
 from aitne.core.models.resources import MemoryRequest, Resources
 from aitne.core.units import GPU_TYPE, GRES_KIND, format_duration

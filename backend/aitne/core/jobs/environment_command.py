@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aitne.core.jobs.agent_protocol import EXIT_ENVIRONMENT
-from aitne.core.jobs.shell_functions import CONDA_FOLDERS, DEFINE, MODULE_FILES
+from aitne.core.jobs.module_shell_functions import CONDA_FOLDERS, DEFINE, MODULE_FILES
 from aitne.core.models.job_options import EnvironmentOptions
 
 NAME = "aitne-environment"

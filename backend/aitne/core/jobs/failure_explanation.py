@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.jobs.error_patterns import ErrorLine, FailureCause, find_error
 from aitne.core.jobs.log_lines import LogLine
 from aitne.core.jobs.states import JobState, TerminationReason

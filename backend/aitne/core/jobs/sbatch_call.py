@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from aitne.core.jobs.sbatch_option_parser import (
     COMMAND_LINE,
     SbatchOption,
-    make_named_option,
+    make_option_from_variable,
     parse_options,
 )
 from aitne.core.jobs.sbatch_options import KNOWN
@@ -110,7 +110,7 @@ def read_call(words: Sequence[str], environment: Mapping[str, str]) -> SbatchCal
     if commands and rest:
         raise ValueError("command line: with --wrap sbatch takes no script and no arguments")
     variables = [
-        make_named_option(COMMAND_LINE, name, environment[variable], variable)
+        make_option_from_variable(COMMAND_LINE, name, environment[variable], variable)
         for variable, name in VARIABLES.items()
         if variable in environment
     ]

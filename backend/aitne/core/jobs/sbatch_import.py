@@ -17,10 +17,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from aitne.core.cluster.settings import LAYOUT_OPTIONS
+from aitne.core.cluster.slurm_settings import LAYOUT_OPTIONS
 from aitne.core.jobs import sbatch_options, sbatch_resources
 from aitne.core.jobs.sbatch_call import WRAP, SbatchCall
-from aitne.core.jobs.sbatch_conversion import Note, SbatchConversion
+from aitne.core.jobs.sbatch_conversion_state import Note, SbatchConversion
 from aitne.core.jobs.sbatch_option_parser import (
     COMMAND_LINE,
     SbatchOption,
@@ -28,7 +28,7 @@ from aitne.core.jobs.sbatch_option_parser import (
     refuse_option,
     split_directive,
 )
-from aitne.core.jobs.sbatch_script_body import (
+from aitne.core.jobs.sbatch_script_command import (
     check_own_record,
     check_scancel,
     check_submit_dir,

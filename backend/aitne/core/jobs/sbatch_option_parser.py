@@ -93,7 +93,7 @@ def parse_options(line: int, words: deque[str], known: frozenset[str]) -> Iterat
             yield from _parse_short_options(line, word, words)
 
 
-def make_named_option(line: int, name: str, value: str, variable: str) -> SbatchOption:
+def make_option_from_variable(line: int, name: str, value: str, variable: str) -> SbatchOption:
     """Return the option ``name`` that an environment variable sets to ``value``."""
     without = name in NO_VALUE or (name in OPTIONAL_VALUE and not value)
     return SbatchOption(line, name, None if without else value, variable)

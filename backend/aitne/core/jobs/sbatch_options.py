@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from aitne.core.cluster.queue_defaults import NO_LIMIT_S
-from aitne.core.jobs.sbatch_conversion import SbatchConversion
+from aitne.core.cluster.partition_defaults import NO_LIMIT_S
+from aitne.core.jobs.sbatch_conversion_state import SbatchConversion
 from aitne.core.jobs.sbatch_option_names import (
     ALIASES,
     AMOUNTS,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aitne.core.jobs.sbatch_conversion import SbatchConversion
+from aitne.core.jobs.sbatch_conversion_state import SbatchConversion
 from aitne.core.jobs.sbatch_option_parser import SbatchOption, refuse_option
 from aitne.core.models.resources import ALL, GpuRequest
 from aitne.core.units import Gres, format_memory, parse_gres

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from aitne.core.models.base import Frozen, UtcTime
-from aitne.core.models.node import NodeState
+from aitne.core.models.cluster import NodeState
 
 
 class TopologyOrigin(StrEnum):
@@ -33,7 +33,7 @@ class StoredTopology(Frozen):
     empty for the scheduler.
     """
     content: Mapping[str, Any] | None
-    """Part of the topology as ``aitne_train.topology.record`` writes it; None: the source has none, or it
+    """Part of the topology as ``aitne_train.topology.topology_json`` writes it; None: the source has none, or it
     was removed.
     """
     problem: str | None = None

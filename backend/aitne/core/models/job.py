@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
-from aitne.core.jobs.arrays import task_id
+from aitne.core.jobs.array_tasks import task_id
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.base import (
     Frozen,
@@ -22,13 +22,13 @@ from aitne.core.models.base import (
 )
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import ImageUse
-from aitne.core.models.job_conditions import JobConditions
+from aitne.core.models.job_filter_conditions import JobConditions
 from aitne.core.models.job_options import DistributedOptions, JobOptions
+from aitne.core.models.job_source import TreeUse
 from aitne.core.models.placement import LeafLimit, PlacementPlan
 from aitne.core.models.resources import MemoryRequest, Resources
 from aitne.core.models.storage_area import Area
 from aitne.core.models.sweep import SweepSpec
-from aitne.core.models.tree import TreeUse
 
 Scalar = str | int | float | bool
 """Value of a template parameter or of a parameter in a sweep."""

@@ -35,9 +35,9 @@ from aitne.core.models.dataset import DatasetReference
 from aitne.core.models.image import IMAGE_REFERENCE
 from aitne.core.models.job import JobType, Scalar
 from aitne.core.models.job_options import DistributedOptions, JobOptions, format_durations
+from aitne.core.models.job_source import TreeDigest
 from aitne.core.models.resources import ResourcesFile
 from aitne.core.models.sweep import SweepFile
-from aitne.core.models.tree import TreeDigest
 from aitne.core.units import format_duration
 
 RESERVED_ENV = (

@@ -31,9 +31,9 @@ from aitne.core.models.base import (
     check_passable,
     convert_duration,
 )
+from aitne.core.models.job_source import RepoOptions
 from aitne.core.models.notebook import NotebookOptions
 from aitne.core.models.placement import NODE_LIST, PlacementSpec
-from aitne.core.models.tree import RepoOptions
 from aitne.core.units import format_duration
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from pydantic import Field
 from aitne.core.jobs.states import JobState
 from aitne.core.models.base import AskedFlag
 from aitne.core.models.job import JobFilter, JobOrigin, JobType
-from aitne.core.models.job_conditions import JobConditions
+from aitne.core.models.job_filter_conditions import JobConditions
 
 
 class JobSort(StrEnum):

@@ -11,7 +11,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from aitne.core.models.base import Seconds, Strict
-from aitne.core.platform.proxy_url import ProxyUrl
+from aitne.core.platform.forward_proxy_url import ProxyUrl
 
 MAIL_ADDRESS = re.compile(
     r"(?=.{3,254}\Z)[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}"

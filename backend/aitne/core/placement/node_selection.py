@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from heapq import nsmallest
 
 from aitne_train.topology.hostlist import make_natural_key
-from aitne_train.topology.network import (
+from aitne_train.topology.rank_order import RankOrder, order_ranks
+from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.uplink_load import (
     NO_SWITCH,
     UNKNOWN,
     find_fabric,
     find_path_below_all,
     find_path_in_fabric,
 )
-from aitne_train.topology.rank_order import RankOrder, order_ranks
-from aitne_train.topology.tree import TopologyTree
 
 UPLINK = 1.0
 """Score of one directed uplink that the ring of the job's nodes uses: the predicted cost of the

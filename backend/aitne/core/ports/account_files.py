@@ -25,7 +25,7 @@ class FileRoot(Frozen):
 class AccountFiles(Protocol):
     """Port that reads files and folders below a folder with the rights of an account.
 
-    Paths are percent-encoded (``core.file_paths.EncodedPath``). Symbolic links are followed: the
+    Paths are percent-encoded (``core.path_encoding.EncodedPath``). Symbolic links are followed: the
     account could read what they lead to in any of its jobs. Only regular files are opened.
 
     Every method raises ``NotFound`` (there is no such entry), ``NotAllowed`` (the account may not

@@ -16,7 +16,7 @@ class CurrentTopology(Protocol):
         """Return what is known about the topology now; the same object until it changes."""
         ...
 
-    async def get_python_versions(self, owner: str) -> Mapping[str, str]:
+    async def get_reported_python_versions(self, owner: str) -> Mapping[str, str]:
         """Return the version of Python, such as ``3.11``, of each node that jobs of ``owner``, or
         jobs of two users, have reported. The claim of one other user is left out.
         """

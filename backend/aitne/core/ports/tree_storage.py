@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from typing import Protocol
 
 from aitne.core.errors import Conflict
-from aitne.core.models.tree import TreeStatus, TreeUse
+from aitne.core.models.job_source import TreeStatus, TreeUse
 
 
 class TreesFull(Conflict):

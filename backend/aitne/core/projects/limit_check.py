@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import FieldProblem
 from aitne.core.models.limits import (
     GPU_TRES,
@@ -20,7 +20,7 @@ from aitne.core.units import format_duration, parse_array
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from aitne.core.byte_sizes import Rounding
+    from aitne.core.byte_size_format import Rounding
 
 DEFAULT_QOS = "normal"
 _MOST_NAMES = 5

@@ -36,7 +36,7 @@ from aitne.operations.backup.creation import (
     machine_hash,
 )
 from aitne.operations.data_dir_owner import find_owner
-from aitne.services.platform.restoration_marker import restoration_marker_file
+from aitne.services.platform.restore_in_progress import restoration_marker_file
 from aitne.store import database_backup as database
 from aitne.supervisor import platform_control
 from aitne.supervisor.process_account import acting_as

@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 
 from aitne.adapters.broker_client import BrokerClient
 from aitne.adapters.command.local import LocalCommand
-from aitne.adapters.probes import LocalProbes
+from aitne.adapters.local_probes import LocalProbes
 from aitne.adapters.schedulers._slurm.slurm_config import config_values
-from aitne.adapters.schedulers._slurm.slurm_site import Site
+from aitne.adapters.schedulers._slurm.slurm_queries import Site
 from aitne.bootstrap.adapters import make_store, utc_now
 from aitne.client.discovery import ask_supervisor
 from aitne.core.broker.protocol_versions import Welcome
 from aitne.core.errors import SetupError
+from aitne.core.models.cluster import Cluster
 from aitne.core.models.health import HealthState
-from aitne.core.models.node import Cluster
 from aitne.core.settings import Settings
 from aitne.local_system.settings_loader import load_settings
 from aitne.operations.doctor.root_files import RootFiles, read_variables_of_last_start
@@ -29,12 +29,12 @@ from aitne.operations.requirements.findings import Finding, failed, ok, skipped,
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.cluster_topologies import ClusterTopologies
 from aitne.services.jobs.template_catalog import TemplateCatalog, builtin_folder
-from aitne.services.monitoring.file_checks import FileChecks
+from aitne.services.monitoring.file_health_checks import FileChecks
 from aitne.services.monitoring.health_checks import HealthChecks
 from aitne.services.platform.certificates import authority_file
 from aitne.services.platform.event_hub import EventHub
 from aitne.services.platform.presented_certificates import PresentedCertificates
-from aitne.services.platform.secret_files import SecretFiles
+from aitne.services.platform.secret_file_inventory import SecretFiles
 from aitne.store import Store
 
 _T = TypeVar("_T")

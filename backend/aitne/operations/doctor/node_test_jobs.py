@@ -17,11 +17,11 @@ from typing import Any
 
 from aitne.client import Client
 from aitne.core.errors import AitneError
-from aitne.core.models.node import Node
+from aitne.core.models.cluster import Node
 from aitne.core.settings import Settings
 from aitne.operations.doctor import node_probe
 from aitne.operations.doctor.checked_host import CheckedHost
-from aitne.operations.user_impersonation import acting_as_user
+from aitne.operations.impersonation_token import acting_as_user
 from aitne_train.topology.hostlist import compress_hostlist
 
 MOST_NODES = 32

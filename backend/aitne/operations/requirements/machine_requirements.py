@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.settings import Settings
 from aitne.operations.requirements.findings import Finding, failed, ok, unknown, warning
 

@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from aitne.broker.config import BrokerOptions
-from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.models.base import Seconds, Strict
 from aitne.core.sessions.host_names import WILDCARD, check_wildcard_url

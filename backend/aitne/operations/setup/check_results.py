@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from aitne.core.models.check_result import CheckResult, CheckState
 from aitne.operations.requirements.findings import Finding
-from aitne.supervisor.own_accounts import plain_environment
+from aitne.supervisor.per_user_accounts import plain_environment
 from aitne.supervisor.process_account import ProcessAccount, make_popen_arguments
 
 COMMAND_WITHIN_S = 15.0

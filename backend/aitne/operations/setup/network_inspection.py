@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from aitne.core.errors import SetupError, StoreUnavailable
 from aitne.core.models.check_result import CheckResult, CheckState
-from aitne.core.users.settings import is_loopback
+from aitne.core.users.auth_settings import is_loopback
 from aitne.operations.requirements.network_requirements import (
     check_certificates,
     check_names,

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from aitne.broker.config import BrokerConfig
-from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.platform.broker_folder import broker_dir
 from aitne.core.settings import Settings

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from aitne.adapters.schedulers._slurm.slurm_config import config_values
 from aitne.core.models.check_result import CheckResult, CheckState
+from aitne.operations.requirements.slurm_conf_settings import REQUIREMENTS, SlurmReport
 from aitne.operations.requirements.slurm_requirements import (
     check_operator,
     check_release,
     check_slurmrestd,
 )
-from aitne.operations.requirements.slurm_settings import REQUIREMENTS, SlurmReport
 from aitne.operations.setup.answers import Answers
 from aitne.operations.setup.check_results import (
     Answer,

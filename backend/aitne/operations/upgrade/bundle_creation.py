@@ -12,11 +12,11 @@ from pathlib import Path
 
 import aitne
 from aitne.core.errors import Conflict, InvalidInput, SetupError
-from aitne.local_system.folders import get_packaged_path
+from aitne.local_system.platform_folders import get_packaged_path
 from aitne.operations.upgrade.releases import installed_extras, make_find_links_options
 from aitne.operations.upgrade.versions import parse_wheel_version
-from aitne.supervisor import environments
-from aitne.supervisor.bundle_use import MANIFEST, PROXY, WHEELS, get_bundle_kind
+from aitne.supervisor import software_environments
+from aitne.supervisor.offline_bundle import MANIFEST, PROXY, WHEELS, get_bundle_kind
 
 Progress = Callable[[str], None]
 
@@ -58,12 +58,12 @@ def create_bundle(output: Path, *, wheel: Path | None, progress: Progress) -> in
             ]
             _build_wheels(folder / WHEELS, "the platform", pinned, progress)
             for env in ("hub", "session"):
-                lock = environments.LOCKS / f"{env}.txt"
+                lock = software_environments.LOCKS / f"{env}.txt"
                 _build_wheels(
                     folder / WHEELS, f"the {env} environment", ["-r", str(lock)], progress
                 )
             progress("Fetching the packages of the proxy.")
-            environments.install_proxy(folder / PROXY)
+            software_environments.install_proxy(folder / PROXY)
             facts = {"release": aitne.__version__, **get_bundle_kind()}
             (folder / MANIFEST).write_text(json.dumps(facts, indent=1) + "\n")
             progress(f"Writing {output}.")

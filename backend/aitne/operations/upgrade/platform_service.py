@@ -18,7 +18,7 @@ from aitne.local_system import settings_sources
 from aitne.local_system.settings_sources import SourceKind
 from aitne.local_system.state_file import DamagedState
 from aitne.supervisor import platform_control
-from aitne.supervisor.own_accounts import plain_environment
+from aitne.supervisor.per_user_accounts import plain_environment
 from aitne.supervisor.process_account import ProcessAccount, acting_as, make_popen_arguments
 from aitne.supervisor.supervisor_plan import SupervisorPlan, plan_dir
 

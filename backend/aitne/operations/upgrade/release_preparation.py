@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.store.database_state import read_database_state
+from aitne.store.database_schema_state import read_database_state
 from aitne.store.migrate import is_known_revision
 from aitne.supervisor import platform_control
-from aitne.supervisor.own_accounts import acting_as_platform
+from aitne.supervisor.per_user_accounts import acting_as_platform
 
 
 def prepare_release(settings: Settings, progress: Callable[[str], None]) -> None:

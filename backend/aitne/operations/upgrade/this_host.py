@@ -23,7 +23,7 @@ from aitne.operations.upgrade.platform_service import (
     start_environment,
 )
 from aitne.operations.upgrade.releases import Releases
-from aitne.supervisor import bundle_use
+from aitne.supervisor import offline_bundle
 from aitne.supervisor.process_account import ProcessAccount, acting_as, make_popen_arguments
 
 HEALTHY_WITHIN_S = 60.0
@@ -164,7 +164,7 @@ class ThisHost:
 
     def _run(self, version: str, *arguments: str) -> None:
         environ = (
-            start_environment(self._data_dir, self._account) | bundle_use.get_bundle_variables()
+            start_environment(self._data_dir, self._account) | offline_bundle.get_bundle_variables()
         )
         self._run_in(environ, self._account, version, *arguments)
 

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.check_result import CheckResult, CheckState
 from aitne.local_system.state_file import DamagedState

@@ -11,12 +11,12 @@ from typing import Protocol
 from aitne.core.errors import InvalidInput
 from aitne.core.models.check_result import CheckResult
 from aitne.operations.upgrade import upgrade_checks
+from aitne.operations.upgrade.interrupted_upgrade import choose_upgrade
 from aitne.operations.upgrade.releases import Releases, own_root
 from aitne.operations.upgrade.this_host import ThisHost, find_running_service
-from aitne.operations.upgrade.upgrade_choice import choose_upgrade
 from aitne.operations.upgrade.upgrade_journal import hold_upgrade_lock
 from aitne.operations.upgrade.upgrade_steps import Upgrade
-from aitne.supervisor import bundle_use
+from aitne.supervisor import offline_bundle
 from aitne.supervisor.process_account import ProcessAccount
 
 
@@ -74,10 +74,10 @@ def run_upgrade(request: UpgradeRequest, console: UpgradeConsole) -> FinishedUpg
         SetupError: a check or a step has failed.
     """
     releases = Releases(own_root())
-    with hold_upgrade_lock(releases.root), bundle_use.use_bundle(request.bundle):
+    with hold_upgrade_lock(releases.root), offline_bundle.use_bundle(request.bundle):
         wheel = request.wheel
         if request.bundle is not None and wheel is None:
-            wheel = bundle_use.get_wheel(request.bundle)
+            wheel = offline_bundle.get_wheel(request.bundle)
         data_dir, account = request.data_dir, request.account
         journal, target, fresh = choose_upgrade(
             data_dir, releases, wheel=wheel, version=request.version

@@ -9,7 +9,7 @@ from aitne.core.cluster.gpu_forecast import GpuCapacity, forecast_gpus
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.platform.ttl_cache import TtlCache
-from aitne.store.gpu_use import GpuStore
+from aitne.store.gpu_allocation import GpuStore
 
 FRESH_S = 5.0
 """Seconds for which one computed result is reused for all requests, such as those of open

@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from aitne.core.errors import InvalidInput, NotFound, NotSupported
-from aitne.core.models.administration import NodeEvent
+from aitne.core.models.announcement import NodeEvent
 from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.cluster import Cluster, Node, NodeState, Partition, SchedulerStatus
 from aitne.core.models.cluster_load import LoadPeriod
-from aitne.core.models.node import Cluster, Node, NodeState, Partition, SchedulerStatus
 from aitne.core.models.user import Actor
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.settings import Settings
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.cluster.load_history import (
     INTERVALS,
     LOAD_FRESH_S,

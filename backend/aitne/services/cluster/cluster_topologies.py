@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from aitne.core.models.cluster import Cluster, Node
 from aitne.core.models.cluster_topology import (
     ClusterTopology,
     NicView,
@@ -16,7 +17,6 @@ from aitne.core.models.cluster_topology import (
     TopologySourceView,
     TopologySwitch,
 )
-from aitne.core.models.node import Cluster, Node
 from aitne.core.models.user import Actor
 from aitne.core.settings import TopologySettings
 from aitne.services.cluster.cluster import ClusterService
@@ -25,8 +25,8 @@ from aitne.store import Store
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.node_topology import NodeTopology, format_cpu_list, merge_node
 from aitne_train.topology.parts import Topology, TopologyPart
-from aitne_train.topology.record import part_from_record
 from aitne_train.topology.slurm import format_conf
+from aitne_train.topology.topology_json import part_from_record
 from aitne_train.topology.tree import Switch, TopologyTree, merge_trees
 
 FRESH_S = 1.0
@@ -92,7 +92,7 @@ class ClusterTopologies:
         await self._fresh.get()
         return self._rows.stored.get((TopologyOrigin.NODES, node))
 
-    async def get_python_versions(self, owner: str) -> Mapping[str, str]:
+    async def get_reported_python_versions(self, owner: str) -> Mapping[str, str]:
         """Return the version of Python on each node, by name. Included are versions that a job of
         ``owner`` or jobs of two users have reported.
         """

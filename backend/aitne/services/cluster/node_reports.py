@@ -148,7 +148,7 @@ def _confirms(stored: StoredTopology | None, owner: str, python: str) -> bool:
 
 def _content(node: ReportedNode, name: str, owner: str) -> dict[str, Any]:
     """Return the database content for the description of a node, in the form that
-    ``aitne_train.topology.record`` reads.
+    ``aitne_train.topology.topology_json`` reads.
     """
     facts = node.model_dump(mode="json")
     boot_id, python = facts.pop("boot_id"), facts.pop("python")

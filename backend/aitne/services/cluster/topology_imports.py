@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 from aitne.core.errors import InvalidInput, NotFound
 from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.store.topologies import TopologyStore
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.parts import TopologyPart, combine_parts
-from aitne_train.topology.record import part_from_record, part_to_record
+from aitne_train.topology.topology_json import part_from_record, part_to_record
 from aitne_train.topology.tree import SourceLine
 
 ReadFile = Callable[[Path], TopologyPart]

@@ -18,8 +18,8 @@ from aitne.core.jobs.agent_protocol import (
     EXIT_PREEMPTED,
 )
 from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason
+from aitne.core.models.cluster import Cluster, NodeState
 from aitne.core.models.job import Job, JobChanges, JobType
-from aitne.core.models.node import Cluster, NodeState
 from aitne.core.ports.job_files import ProgramOutcome
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.services.controller.failed_nodes import is_agent_killed

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
 from aitne.core.jobs.states import JobState, permits_retry
+from aitne.core.models.cluster import Cluster
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.models.node import Cluster
 from aitne.core.platform.metric_names import RECONCILE
 from aitne.core.ports.job_files import ProgramOutcome
 from aitne.services.controller.controller_counters import ControllerCounters

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing_extensions import override
 
 from aitne.core.errors import SchedulerUnavailable
-from aitne.core.models.node import Cluster
+from aitne.core.models.cluster import Cluster
 from aitne.core.platform.metric_names import (
     SCHEDULER_RPC,
     SCHEDULER_RPC_FAILURES,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from aitne.core.jobs.arrays import task_id
+from aitne.core.jobs.array_tasks import task_id
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job
 from aitne.core.models.job_options import DEPENDENCIES

@@ -6,8 +6,8 @@ import signal
 
 from aitne.core.cluster.request_fit import select_capable_nodes
 from aitne.core.jobs.states import TerminationReason
+from aitne.core.models.cluster import Cluster, NodeState
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.models.node import Cluster, NodeState
 from aitne.core.ports.job_files import ProgramOutcome
 from aitne.core.ports.scheduler import SchedulerJob
 

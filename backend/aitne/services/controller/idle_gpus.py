@@ -12,7 +12,7 @@ from uuid import UUID
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges, JobType
-from aitne.core.models.sample import Sample
+from aitne.core.models.usage_sample import Sample
 from aitne.core.notifications.settings import IdleSettings
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live_jobs import LiveJobs

@@ -10,7 +10,7 @@ import logging
 from aitne.core.errors import StaleEpoch, StoreUnavailable
 from aitne.services.controller.controller_counters import ControllerCounters
 from aitne.store import Store
-from aitne.store.cluster import Lease
+from aitne.store.nodes_and_leases import Lease
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from aitne.core.jobs.arrays import task_id
+from aitne.core.jobs.array_tasks import task_id
 from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
+from aitne.core.models.cluster import Node
 from aitne.core.models.cluster_load import ClusterLoad
-from aitne.core.models.node import Node
 from aitne.services.controller.leader import Leader
 from aitne.store import Store
 

@@ -17,19 +17,19 @@ from aitne.core.retention import RetentionSettings
 from aitne.services.controller.controller_counters import ControllerCounters, CountedScheduler
 from aitne.services.controller.energy_watch import EnergyWatch
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.limit_watch import LimitWatch
 from aitne.services.controller.live_jobs import LiveJobs
 from aitne.services.controller.load_sampler import LoadSampler
-from aitne.services.controller.maintenance_holds import NodeHold
+from aitne.services.controller.maintenance_holds import MaintenanceDrain
+from aitne.services.controller.maintenance_schedule import ScheduleWatch
 from aitne.services.controller.notification_tasks import NotificationConfig, NotificationTasks
 from aitne.services.controller.outbox_actions import OutboxActions
 from aitne.services.controller.outside_job_watch import OutsideConfig, OutsideWatch
 from aitne.services.controller.poller import Poller
+from aitne.services.controller.project_limit_sync import LimitWatch
 from aitne.services.controller.project_watch import ProjectWatch
-from aitne.services.controller.rank_group_watch import RankGroupWatch
+from aitne.services.controller.rank_group_cleanup import RankGroupWatch
 from aitne.services.controller.restored_jobs import RestoredJobs
 from aitne.services.controller.retention_watch import RetentionWatch
-from aitne.services.controller.schedule_watch import ScheduleWatch
 from aitne.services.controller.session_connector import SessionConnector
 from aitne.services.controller.session_reminders import SessionReminderWatch
 from aitne.services.controller.submitter import Submitter
@@ -132,7 +132,7 @@ class Controller:
         )
         self._timetable = ScheduleWatch(store, clock)
         self._load = LoadSampler(store, leader, clock)
-        self._node_hold = NodeHold(store, scheduler, clock)
+        self._node_hold = MaintenanceDrain(store, scheduler, clock)
         months = UsageMonths(store, accounting, clock)
         self._energy = EnergyWatch(store, accounting, leader, clock)
         self._projects = ProjectWatch(store, months, leader, clock)

@@ -14,9 +14,9 @@ from datetime import datetime
 
 from aitne.core.errors import NotSupported, SchedulerRejected, SchedulerUnavailable
 from aitne.core.jobs.states import JobState
-from aitne.core.models.administration import Maintenance
+from aitne.core.models.announcement import Maintenance
+from aitne.core.models.cluster import Node, NodeState
 from aitne.core.models.job import JobChanges
-from aitne.core.models.node import Node, NodeState
 from aitne.core.ports.scheduler import Scheduler
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live_jobs import LiveJobs
@@ -76,7 +76,7 @@ class SubmissionHold:
             self._live.update(await self._store.apply_transitions(some, epoch=self._leader.epoch))
 
 
-class NodeHold:
+class MaintenanceDrain:
     """Task that drains nodes when a maintenance begins, and resumes the same nodes when it ends."""
 
     def __init__(self, store: Store, scheduler: Scheduler, clock: Callable[[], datetime]) -> None:

@@ -19,8 +19,8 @@ from datetime import UTC, datetime, timedelta
 
 from aitne.core.errors import NotAllowed, Unavailable
 from aitne.core.jobs.states import LIVE, JobState, TerminationReason
+from aitne.core.models.cluster import Cluster, NodeState
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.models.node import Cluster, NodeState
 from aitne.core.ports.job_files import CLOSED, Fence, JobFiles, JobLocation, ProgramOutcome
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.services.controller.changes_from_records import format_nodes, state_from_agent

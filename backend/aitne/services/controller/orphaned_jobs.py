@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from uuid import UUID
 
-from aitne.core.concurrency import run_concurrently
+from aitne.core.concurrent_coroutines import run_concurrently
 from aitne.core.errors import AitneError, StaleEpoch, StoreUnavailable, Unavailable
 from aitne.core.models.job import Job
 from aitne.core.platform.metric_names import RECONCILE

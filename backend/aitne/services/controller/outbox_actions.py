@@ -27,7 +27,7 @@ from aitne.services.controller.leader import Leader
 from aitne.services.controller.outside_job_watch import make_outside_run as outside_run
 from aitne.services.controller.run_identification import make_run
 from aitne.store import Store
-from aitne.store.outbox import OutboxItem, OutboxKind
+from aitne.store.action_outbox import OutboxItem, OutboxKind
 
 log = logging.getLogger(__name__)
 

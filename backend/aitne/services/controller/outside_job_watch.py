@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from aitne.core.cluster.queue_defaults import NO_LIMIT_S
+from aitne.core.cluster.partition_defaults import NO_LIMIT_S
 from aitne.core.errors import (
     AitneError,
     NotSupported,
@@ -25,7 +25,7 @@ from aitne.core.errors import (
     StoreUnavailable,
     Unavailable,
 )
-from aitne.core.jobs.arrays import array_id, counts_sentence
+from aitne.core.jobs.array_tasks import array_id, counts_sentence
 from aitne.core.jobs.states import TRANSITIONS, JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges, JobOrigin, JobSpec, JobType
 from aitne.core.models.job_options import SlurmOptions

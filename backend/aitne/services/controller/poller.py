@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from aitne.core.concurrency import run_concurrently
+from aitne.core.concurrent_coroutines import run_concurrently
 from aitne.core.errors import (
     AitneError,
     SchedulerUnavailable,
@@ -22,12 +22,11 @@ from aitne.core.errors import (
 )
 from aitne.core.jobs.agent_protocol import EXIT_DUPLICATE, EXIT_NO_FENCE
 from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason
+from aitne.core.models.cluster import Cluster, SchedulerStatus
 from aitne.core.models.job import Job, JobChanges, JobType
-from aitne.core.models.node import Cluster, SchedulerStatus
 from aitne.core.platform.metric_names import RECONCILE, SCHEDULER_LAST_POLL
 from aitne.core.ports.job_files import JobFiles, JobLocation
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
-from aitne.services.controller.cancelling_accounts import with_cancellers
 from aitne.services.controller.changes_from_records import (
     START_TIMEOUT,
     has_restarted,
@@ -51,6 +50,7 @@ from aitne.services.controller.run_identification import (
     records_by_job,
     task_record,
 )
+from aitne.services.controller.scancel_accounts import with_cancellers
 from aitne.services.controller.scheduler_state_loss import StateLoss
 from aitne.services.controller.stale_state_check import StaleStateCheck
 from aitne.services.controller.task_groups import ABSENCES, TaskGroups, without_tasks

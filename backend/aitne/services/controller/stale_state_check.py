@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
-from aitne.core.concurrency import run_concurrently
+from aitne.core.concurrent_coroutines import run_concurrently
 from aitne.core.errors import NotAllowed, Unavailable
 from aitne.core.models.job import Job
 from aitne.services.controller.missing_runs import MissingRunResolver, RunVerdict

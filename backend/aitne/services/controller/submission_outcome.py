@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
-from aitne.store.outbox import OutboxItem
+from aitne.store.action_outbox import OutboxItem
 from aitne.store.transitions import TransitionRequest
 
 OPEN = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN})

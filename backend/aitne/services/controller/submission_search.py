@@ -25,7 +25,7 @@ from aitne.services.controller.submission_outcome import (
     make_accepted_outcome,
 )
 from aitne.services.jobs.job_renderer import Renderer
-from aitne.store.outbox import OutboxItem
+from aitne.store.action_outbox import OutboxItem
 
 log = logging.getLogger(__name__)
 

@@ -45,7 +45,7 @@ from aitne.services.controller.dependencies import (
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live_jobs import LiveJobs
 from aitne.services.controller.maintenance_holds import SubmissionHold
-from aitne.services.controller.rank_group_watch import find_release_reason
+from aitne.services.controller.rank_group_cleanup import find_release_reason
 from aitne.services.controller.restored_jobs import RestoredJobs
 from aitne.services.controller.submission_outcome import (
     RETRY_S,
@@ -56,7 +56,7 @@ from aitne.services.controller.submission_outcome import (
 from aitne.services.controller.submission_search import SubmissionSearch
 from aitne.services.jobs.job_renderer import Renderer
 from aitne.store import Store
-from aitne.store.outbox import OutboxItem, OutboxKind
+from aitne.store.action_outbox import OutboxItem, OutboxKind
 from aitne.store.transitions import TransitionRequest
 
 log = logging.getLogger(__name__)

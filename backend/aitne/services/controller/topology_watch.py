@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from aitne.core.errors import AitneError, SchedulerUnavailable
+from aitne.core.models.cluster import Cluster
 from aitne.core.models.cluster_topology import TopologyOrigin
-from aitne.core.models.node import Cluster
 from aitne.core.ports.scheduler import Scheduler, TopologyReporter
 from aitne.core.settings import TopologySettings
 from aitne.services.controller.leader import Leader
 from aitne.store import Store
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.parts import TopologyPart
-from aitne_train.topology.record import part_to_record
 from aitne_train.topology.slurm import MAX_BYTES, parse_shown_topology
+from aitne_train.topology.topology_json import part_to_record
 from aitne_train.topology.tree import TopologyTree
 
 log = logging.getLogger(__name__)

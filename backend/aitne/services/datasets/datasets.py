@@ -19,7 +19,7 @@ from aitne.core.errors import (
     NotAllowed,
     NotFound,
 )
-from aitne.core.jobs.template_parameters import format_suggestion
+from aitne.core.jobs.template_parameter_check import format_suggestion
 from aitne.core.models.dataset import (
     Dataset,
     DatasetFile,
@@ -29,8 +29,8 @@ from aitne.core.models.dataset import (
 )
 from aitne.core.models.user import Actor
 from aitne.core.ports.catalogue_files import Manifests
-from aitne.core.users.policy import PolicyAction, decide, require_permission
-from aitne.services.datasets.dataset_paths import DatasetPaths
+from aitne.core.users.permissions import PolicyAction, decide, require_permission
+from aitne.services.datasets.dataset_folder_check import DatasetPaths
 from aitne.store.datasets import DatasetStore
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aitne.core.errors import FieldProblem
-from aitne.core.jobs.template_parameters import format_suggestion
+from aitne.core.jobs.template_parameter_check import format_suggestion
 from aitne.core.models.image import BARE, Image, ImageState, ImageUse
 from aitne.core.ports.runtime import Runtime
 from aitne.core.storage.settings import ContainerSettings

@@ -25,7 +25,7 @@ from aitne.core.models.image import (
 )
 from aitne.core.models.user import Actor
 from aitne.core.ports.catalogue_files import ImageFiles
-from aitne.core.users.policy import PolicyAction, decide, require_permission
+from aitne.core.users.permissions import PolicyAction, decide, require_permission
 from aitne.store.images import ImageStore
 
 _MOST_PACKAGES = 20_000

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID, uuid4
 
-from aitne.core.cluster.job_limits import max_live_jobs
+from aitne.core.cluster.job_count_limits import max_live_jobs
 from aitne.core.cluster.request_fit import Fit
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed
-from aitne.core.jobs.arrays import array_id, task_group_id
+from aitne.core.jobs.array_tasks import array_id, make_pending_tasks_id
 from aitne.core.jobs.states import JobState
 from aitne.core.models.image import BARE
 from aitne.core.models.job import Job, JobSpec, RankGroupSpec, ResubmitOptions
@@ -24,21 +24,11 @@ from aitne.core.ports.topology_source import CurrentTopology
 from aitne.core.ports.unix_accounts import Accounts, UnixAccount
 from aitne.core.settings import Settings
 from aitne.core.units import ArrayRange, parse_array
-from aitne.core.users.policy import PolicyAction, decide
+from aitne.core.users.permissions import PolicyAction, decide
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.jobs.availability_service import AvailabilityService
 from aitne.services.jobs.cluster_checks import ClusterRequest, check_platform_limits, fit_cluster
-from aitne.services.jobs.job_checks import (
-    CheckSources,
-    JobRequest,
-    check_account,
-    check_dependencies,
-    check_files,
-    check_ranks_python,
-    check_secrets,
-    check_session,
-    check_session_token,
-)
+from aitne.services.jobs.enforced_limits import assign_limit_enforcement
 from aitne.services.jobs.job_file_checks import (
     check_amounts,
     check_array,
@@ -51,7 +41,7 @@ from aitne.services.jobs.job_file_checks import (
     check_inactivity,
     check_notebook,
     check_placement,
-    check_slurm,
+    check_slurm_is_scheduler,
     check_source,
     check_sweep,
     check_template,
@@ -60,10 +50,20 @@ from aitne.services.jobs.job_file_checks import (
 )
 from aitne.services.jobs.job_file_resolution import Offer, make_spec, resolve_offer, template_name
 from aitne.services.jobs.job_renderer import Renderer
-from aitne.services.jobs.limit_enforcement import assign_limit_enforcement
 from aitne.services.jobs.problems import Problems
-from aitne.services.jobs.requested_placement import with_leaf_limit
+from aitne.services.jobs.requested_placement import with_switch_count
 from aitne.services.jobs.requested_resources import with_default_amounts
+from aitne.services.jobs.resolved_job_checks import (
+    CheckSources,
+    JobRequest,
+    check_account,
+    check_dependencies,
+    check_files,
+    check_ranks_python,
+    check_secrets,
+    check_session,
+    check_session_token,
+)
 from aitne.services.jobs.template_catalog import TemplateCatalog
 from aitne.services.projects.limit_checks import LimitCheck
 from aitne.services.users.user_secrets import UserSecretService
@@ -91,7 +91,7 @@ CHECKS: tuple[FileCheck, ...] = (
     check_inactivity,
     check_sweep,
     check_array,
-    check_slurm,
+    check_slurm_is_scheduler,
     check_distributed,
     check_placement,
     check_cluster,
@@ -308,7 +308,7 @@ class Admission:
         indices = parse_array(array).indices if array else ()
         job = self.draft(actor, admitted, array_id(uuid4()) if array else uuid4())
         group = {
-            "id": task_group_id(job.id),
+            "id": make_pending_tasks_id(job.id),
             "array_job_id": job.id,
             "array_task_ids": str(ArrayRange(indices)),
         }
@@ -362,7 +362,7 @@ class Admission:
         fitting = request.fitting
         # Switches do not matter to a job on one node.
         tree = None if spec.resources.nodes == 1 else (await self._topology.get_topology()).tree
-        spec, notes = with_leaf_limit(
+        spec, notes = with_switch_count(
             spec, fitting.able, tree, request.cluster, self._settings.capabilities
         )
         return AdmittedJob(

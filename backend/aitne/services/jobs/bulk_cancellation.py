@@ -14,7 +14,7 @@ from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, decide
+from aitne.core.users.permissions import PolicyAction, decide
 from aitne.services.jobs.jobs import JobService
 from aitne.store import Store
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from aitne.core import driver_match as drivers
-from aitne.core.cluster.job_limits import max_array_tasks
+from aitne.core.cluster.job_count_limits import max_array_tasks
 from aitne.core.cluster.partition_check import select_partitions
 from aitne.core.cluster.request_fit import Fit, select_capable_nodes
+from aitne.core.models.cluster import Cluster, Node, Partition
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job import JobSpec
 from aitne.core.models.job_options import SlurmOptions
-from aitne.core.models.node import Cluster, Node, Partition
 from aitne.core.models.placement import PlacementSpec
 from aitne.core.models.resources import Resources
 from aitne.core.settings import Settings

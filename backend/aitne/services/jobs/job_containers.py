@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from pathlib import PurePath
 
 from aitne.core.jobs.agent_protocol import AgentNeed, AgentTree
-from aitne.core.jobs.container_rules import BindRoot, check_binds
+from aitne.core.jobs.bind_mount_rules import BindRoot, check_binds
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.job import Job, JobSpec
-from aitne.core.platform.node_software import NodeSoftware
+from aitne.core.platform.node_software_paths import NodeSoftware
 from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLimits
 from aitne.core.storage.areas import allowed_roots, is_within
 

@@ -12,11 +12,11 @@ from aitne.core.jobs.states import TERMINAL, JobState
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobFilter
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, decide, require_permission
+from aitne.core.users.permissions import PolicyAction, decide, require_permission
 from aitne.services.jobs.bulk_cancellation import list_expected_jobs
 from aitne.services.jobs.jobs import JobService
 from aitne.store import Store
-from aitne.store.deletion import DeleteRefusal
+from aitne.store.job_deletion import DeleteRefusal
 from aitne.store.job_folders import JobFolders
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from aitne.core.byte_sizes import describe_bytes
-from aitne.core.cluster.job_limits import max_array_tasks
-from aitne.core.jobs.template_parameters import format_suggestion
+from aitne.core.byte_size_format import describe_bytes
+from aitne.core.cluster.job_count_limits import max_array_tasks
+from aitne.core.jobs.template_parameter_check import format_suggestion
 from aitne.core.models.base import OFF
 from aitne.core.models.image import BARE
 from aitne.core.models.job import JobType
@@ -23,7 +23,7 @@ from aitne.services.jobs.job_file_resolution import Offer, template_name
 from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.requested_placement import placement_problems
 from aitne.services.jobs.requested_resources import resolve_memory
-from aitne.services.jobs.session_inactivity import max_inactivity
+from aitne.services.jobs.session_idle_timeout import max_inactivity
 
 
 def check_template(file: JobFile, offer: Offer, problems: Problems) -> None:
@@ -256,7 +256,7 @@ def check_array(file: JobFile, offer: Offer, problems: Problems) -> None:
     check_array_size(offer.array, max_array_tasks(offer.settings, offer.cluster), problems)
 
 
-def check_slurm(file: JobFile, offer: Offer, problems: Problems) -> None:
+def check_slurm_is_scheduler(file: JobFile, offer: Offer, problems: Problems) -> None:
     """Check that options of Slurm are set only if Slurm is the scheduler."""
     if file.slurm != SlurmOptions() and not offer.settings.capabilities.slurm_options:
         problems.add(

@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from aitne.core.cluster.queue_defaults import QueueDefaults
+from aitne.core.cluster.partition_defaults import QueueDefaults
 from aitne.core.cluster.request_fit import Fit
 from aitne.core.errors import FieldProblem, InvalidInput
+from aitne.core.models.cluster import Cluster
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import BARE, Image
 from aitne.core.models.job import (
@@ -26,13 +27,12 @@ from aitne.core.models.job import (
 )
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_options import JobOptions
-from aitne.core.models.node import Cluster
+from aitne.core.models.job_source import TreeUse
 from aitne.core.models.notebook import NotebookOptions
 from aitne.core.models.resources import Resources
 from aitne.core.models.storage_area import Area
 from aitne.core.models.sweep import SweepSpec
 from aitne.core.models.template import Template, TemplateResources
-from aitne.core.models.tree import TreeUse
 from aitne.core.settings import Settings
 from aitne.core.sweeps import expand_sweep, format_array
 from aitne.services.images.image_chooser import ImageChoice, ImageChooser, ImageRequest
@@ -41,11 +41,11 @@ from aitne.services.jobs.cluster_checks import ClusterRequest, fit_cluster
 from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.requested_resources import (
     TimeLimit,
-    cpu_notes,
+    explain_added_cpus,
     resolve_resources,
     resolve_time_limit,
 )
-from aitne.services.jobs.session_inactivity import resolve_inactivity
+from aitne.services.jobs.session_idle_timeout import resolve_inactivity
 from aitne.services.jobs.template_catalog import ExpandedTemplate, TemplateCatalog
 
 DEFAULT_SESSION_TEMPLATE = "jupyterlab"
@@ -245,7 +245,7 @@ def make_spec(file: JobFile, offer: Offer) -> tuple[JobSpec, Fit]:
     notes = (
         *_notes(spec, offer.settings),
         *filter(None, [offer.limit.note]),
-        *cpu_notes(offer.resources, offer.queue),
+        *explain_added_cpus(offer.resources, offer.queue),
         *offer.fit.notes,
         *available.notes,
     )

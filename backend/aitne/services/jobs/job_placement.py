@@ -8,7 +8,7 @@ from uuid import UUID
 
 from aitne.core.errors import Conflict
 from aitne.core.models.job import Job
-from aitne.core.models.job_placement import (
+from aitne.core.models.reported_placement import (
     JobPlacement,
     PlacementCosts,
     PlacementSwitch,
@@ -16,14 +16,14 @@ from aitne.core.models.job_placement import (
     ReportedPlacement,
 )
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.cluster.cluster_topologies import ClusterTopologies
 from aitne.store import Store
 from aitne.store.snapshots import DocumentKind
-from aitne_train.topology import mesh as meshes
-from aitne_train.topology.network import Cost, Network
+from aitne_train.topology import mesh_node_order as meshes
 from aitne_train.topology.rank_order import build_ring, order_ranks
 from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.uplink_load import Cost, Network
 
 MOST_IMPROVED = 512
 """Maximum number of nodes of a mesh for which the best order is searched."""

@@ -30,7 +30,7 @@ from aitne.core.jobs.job_folder_layout import (
 from aitne.core.jobs.log_path_pattern import remove_backslashes, to_format_string
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType, RetryPolicy
-from aitne.core.platform.node_software import NodeSoftware
+from aitne.core.platform.node_software_paths import NodeSoftware
 from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.runtime import Runtime
 from aitne.core.ports.scheduler import SubmitRequest
@@ -38,7 +38,7 @@ from aitne.core.sessions.entry_points import WORKSPACE
 from aitne.core.settings import Settings
 from aitne.core.sweeps import expand_sweep, make_sweep_variables
 from aitne.core.units import format_duration
-from aitne.services.jobs.command_scripts import displayed_command, script_files, script_signal
+from aitne.services.jobs.enforced_limits import split_limits
 from aitne.services.jobs.job_containers import (
     DATASETS,
     LAB,
@@ -50,7 +50,7 @@ from aitne.services.jobs.job_containers import (
     make_cache_variables,
     make_container_spec,
 )
-from aitne.services.jobs.limit_enforcement import split_limits
+from aitne.services.jobs.job_script_files import displayed_command, script_files, script_signal
 from aitne.services.jobs.rank_variables import (
     has_engines,
     notebook_variables,

@@ -13,6 +13,7 @@ from aitne.core.cluster import gpu_forecast
 from aitne.core.errors import AitneError, Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.jobs.env_visibility import hide_env_values
 from aitne.core.jobs.states import WAITING, JobState
+from aitne.core.models.collective_profile import Profile
 from aitne.core.models.event import Event
 from aitne.core.models.job import (
     Job,
@@ -25,13 +26,12 @@ from aitne.core.models.job import (
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSort
 from aitne.core.models.placement import PlacementPlan
-from aitne.core.models.profile import Profile
-from aitne.core.models.sample import Sample
+from aitne.core.models.usage_sample import Sample
 from aitne.core.models.user import Actor
 from aitne.core.ports.job_files import JobFiles, LogChunk
 from aitne.core.ports.outside_jobs import OutsideJobs
 from aitne.core.sweeps import expand_sweep
-from aitne.core.users.policy import PolicyAction, decide, require_permission
+from aitne.core.users.permissions import PolicyAction, decide, require_permission
 from aitne.services.jobs.admission import Admission, AdmittedJob
 from aitne.services.jobs.job_renderer import Renderer
 from aitne.services.jobs.log_follower import LogFollower
@@ -39,7 +39,7 @@ from aitne.services.jobs.outside_job_checks import check_log_access, check_not_o
 from aitne.services.jobs.requested_placement import plan_placement
 from aitne.services.jobs.start_forecast import Forecaster, StartForecast
 from aitne.services.platform.maintenance import find_hold_reason, find_overlap_warning
-from aitne.services.users.session_tokens import restrict_to_own_jobs
+from aitne.services.users.jupyter_session_tokens import restrict_to_own_jobs
 from aitne.store import Store
 from aitne.store.new_jobs import CreatedJob, Idempotency, NewJob
 from aitne.store.paging import Page

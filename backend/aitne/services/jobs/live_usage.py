@@ -13,7 +13,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from aitne.core.jobs.agent_protocol import AgentSample
-from aitne.core.jobs.sample_values import SAMPLE_VALUES, SampleValue
+from aitne.core.jobs.usage_metrics import SAMPLE_VALUES, SampleValue
 from aitne.core.models.job import Job
 
 MOST_JOBS = 10_000
@@ -164,7 +164,7 @@ class LiveUsage:
         """
         return self._ecc_errors
 
-    def forget_other_nodes(self, names: Collection[str]) -> None:
+    def keep_ecc_errors_of_nodes(self, names: Collection[str]) -> None:
         """Remove the ECC errors of all nodes except ``names``."""
         self._ecc_errors = {
             key: count for key, count in self._ecc_errors.items() if key[0] in names

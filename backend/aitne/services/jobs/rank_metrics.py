@@ -14,10 +14,10 @@ from typing import Any
 from pydantic import Field
 
 from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.collective_profile import Profile, RankRow
 from aitne.core.models.job import Job
-from aitne.core.models.job_placement import ReportedPlacement
-from aitne.core.models.profile import Profile, RankRow
-from aitne.core.models.sample import Sample
+from aitne.core.models.reported_placement import ReportedPlacement
+from aitne.core.models.usage_sample import Sample
 
 MOST_POINTS = 120
 """Maximum number of points of each series."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from aitne.core.errors import FieldProblem
+from aitne.core.models.cluster import Node
 from aitne.core.models.job import JobSpec
-from aitne.core.models.node import Node
 from aitne_train.topology.hostlist import compress_hostlist
 
 OLDEST = (3, 11)

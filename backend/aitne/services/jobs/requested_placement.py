@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from aitne.core.cluster.request_fit import Fit, check_fit, count_gpus, select_free_nodes
 from aitne.core.errors import FieldProblem
+from aitne.core.models.cluster import Cluster, Node
 from aitne.core.models.job import DistributedSpec, JobSpec
 from aitne.core.models.job_options import SlurmOptions
-from aitne.core.models.node import Cluster, Node
 from aitne.core.models.placement import (
     FROM_FILE,
     Compact,
@@ -165,7 +165,7 @@ def fit_permitted_nodes(
     return fitting if own.starts_now else replace(own, able=fitting.able)
 
 
-def with_leaf_limit(
+def with_switch_count(
     spec: JobSpec,
     nodes: Sequence[Node],
     tree: TopologyTree | None,

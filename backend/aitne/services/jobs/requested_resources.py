@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from aitne.core.cluster.queue_defaults import NO_LIMIT_S, QueueDefaults, exclusive_memory_bytes
+from aitne.core.cluster.partition_defaults import NO_LIMIT_S, QueueDefaults, exclusive_memory_bytes
+from aitne.core.models.cluster import Cluster, Node
 from aitne.core.models.job import JobSpec
-from aitne.core.models.node import Cluster, Node
 from aitne.core.models.resources import ALL, GpuRequest, MemoryRequest, Resources, ResourcesFile
 from aitne.core.models.template import TemplateResources
 from aitne.core.settings import Settings
@@ -143,7 +143,7 @@ def _make_memory_fields(
     }
 
 
-def cpu_notes(resources: Resources, queue: QueueDefaults | None) -> tuple[str, ...]:
+def explain_added_cpus(resources: Resources, queue: QueueDefaults | None) -> tuple[str, ...]:
     """Return a note for the user if the scheduler gives a job with GPUs more CPUs than it names.
 
     ``queue`` are the defaults that the scheduler applies to jobs; None: it has none.

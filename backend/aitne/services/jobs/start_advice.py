@@ -7,13 +7,13 @@ from uuid import UUID
 
 from aitne.core.cluster.partition_check import select_partitions
 from aitne.core.errors import NotFound
-from aitne.core.jobs.advice import Advice, advise
+from aitne.core.jobs.pending_job_advice import Advice, advise
 from aitne.core.jobs.states import ACTIVE, JobState
 from aitne.core.models.job import Job, JobFilter
 from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.job_search import JobSort
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.cluster.capacity import CapacityService
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.projects.limit_checks import check_job_limits
@@ -24,7 +24,7 @@ _MOST_COMPARED = 200
 """Maximum number of running jobs that are considered, those with the most GPUs first."""
 
 
-class AdviceService:
+class StartAdviceService:
     """Service that advises the owner of a queued job how it could start earlier. It uses the stored
     state of the cluster and does not query the scheduler.
     """
@@ -34,7 +34,7 @@ class AdviceService:
         self._cluster = cluster
         self._capacity = capacity
 
-    async def get_advice(self, actor: Actor, job_id: UUID) -> tuple[Advice, ...]:
+    async def get_start_advice(self, actor: Actor, job_id: UUID) -> tuple[Advice, ...]:
         """Return advice on how the job could start earlier; empty unless the job is queued.
 
         Raises ``NotFound`` if there is no such job that the actor may see, and ``NotAllowed`` if

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aitne.core.errors import InvalidInput, NotFound, TemplateError
-from aitne.core.jobs.template_parameters import check_parameters
+from aitne.core.jobs.template_parameter_check import check_parameters
 from aitne.core.models.job import Scalar
 from aitne.core.models.template import Template
-from aitne.local_system.folders import get_packaged_path
+from aitne.local_system.platform_folders import get_packaged_path
 from aitne.services.jobs.template_file import load_template
 
 RECHECK_S = 1.0

@@ -11,7 +11,7 @@ from aitne.core.models.job import Job, JobType
 from aitne.core.models.user import Actor
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.jobs.outside_job_checks import check_not_outside
 from aitne.services.projects.limit_checks import check_job_limits
 from aitne.store import Store

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from aitne.core.errors import FieldProblem
-from aitne.core.models.tree import TreeLimits, TreeStatus, TreeUse
+from aitne.core.models.job_source import TreeLimits, TreeStatus, TreeUse
 from aitne.core.models.user import Actor
 from aitne.core.ports.tree_storage import TreeStorage
 from aitne.core.storage.settings import TreeSettings
 from aitne.core.tree_document import MOST_ENTRIES
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.store import Store
 
 EXPIRE_EVERY = timedelta(hours=1)

@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Any
 
 from aitne import __version__
-from aitne.core.concurrency import run_concurrently
+from aitne.core.concurrent_coroutines import run_concurrently
 from aitne.core.errors import AitneError, StoreUnavailable
 from aitne.core.models.health import SEVERITY, Health, HealthState, PartHealth
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.monitoring.health_check_result import HealthCheckResult
 from aitne.services.monitoring.health_checks import HealthChecks
-from aitne.services.platform.process_restarts import ProcessRestarts
+from aitne.services.platform.process_restart_audit import ProcessRestarts
 
 log = logging.getLogger(__name__)
 

@@ -10,18 +10,18 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from aitne import __version__
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import AitneError, Unavailable
+from aitne.core.models.cluster import Node
 from aitne.core.models.health import HealthState
-from aitne.core.models.node import Node
-from aitne.core.ports.probes import Probes
+from aitne.core.ports.health_probes import Probes
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import PLACEHOLDER
 from aitne.core.units import describe_duration
-from aitne.local_system.hung_processes import HUNG_AFTER_S
+from aitne.local_system.hung_restart_records import HUNG_AFTER_S
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.cluster_topologies import ClusterTopologies
-from aitne.services.monitoring.file_checks import FileChecks
+from aitne.services.monitoring.file_health_checks import FileChecks
 from aitne.services.monitoring.health_check_result import (
     DEGRADED,
     DOWN,

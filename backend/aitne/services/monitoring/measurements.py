@@ -20,15 +20,15 @@ from aitne import __version__
 from aitne.core.errors import SetupError, StoreUnavailable
 from aitne.core.jobs.states import LIVE, TERMINAL, JobState
 from aitne.core.models.check_result import CheckState
+from aitne.core.models.cluster import Cluster, Node, NodeState
 from aitne.core.models.health import HealthState
-from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.notification import DeliveryState
 from aitne.core.platform import metric_names as names
 from aitne.core.platform.metric_names import Metric
-from aitne.core.ports.probes import Probes
+from aitne.core.ports.health_probes import Probes
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import PLACEHOLDER
-from aitne.local_system import hung_processes, process_status
+from aitne.local_system import hung_restart_records, process_status_file
 from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.monitoring.audit_checks import AuditChecks
 from aitne.services.monitoring.health import HealthService
@@ -171,7 +171,7 @@ class Measurements:
         status = await self._store.find_scheduler_status()
         values[names.SCHEDULER_UP][()] = float(status is not None and status.responding)
         cluster = await self._store.get_cluster()
-        self._usage.forget_other_nodes({node.name for node in cluster.nodes})
+        self._usage.keep_ecc_errors_of_nodes({node.name for node in cluster.nodes})
         _nodes(values, cluster, self._usage.cpu_power_w())
         now = self._clock()
         for backlog in await self._store.count_undelivered():
@@ -199,16 +199,16 @@ class Measurements:
 
 
 def _processes(values: _Values, run_dir: Path) -> None:
-    for process in process_status.read_process_status(run_dir):
+    for process in process_status_file.read_process_status(run_dir):
         key = (process.name,)
-        usage = process_status.read_process_usage(process.pid)
+        usage = process_status_file.read_process_usage(process.pid)
         values[names.PROCESS_UP][key] = float(process.answers and usage is not None)
         values[names.PROCESS_RESTARTS][key] = process.restarts
         values[names.PROCESS_START_TIME][key] = process.started_at
         if usage is not None:
             values[names.PROCESS_CPU][key] = usage.cpu_s
             values[names.PROCESS_MEMORY][key] = usage.memory_bytes
-    restarts = hung_processes.read_restart_counts(run_dir)
+    restarts = hung_restart_records.read_restart_counts(run_dir)
     values[names.HUNG_RESTARTS] = {(name,): count for name, count in restarts.items()}
 
 

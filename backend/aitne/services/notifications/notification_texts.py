@@ -9,8 +9,8 @@ from typing import Any
 from aitne.core.jobs.failure_explanation import explain_failure
 from aitne.core.jobs.log_lines import LogLine
 from aitne.core.jobs.states import TERMINAL, JobState, TerminationReason
-from aitne.core.models.administration import Announcement, Maintenance, Severity
 from aitne.core.models.alert import AlertStatus, PlatformAlert
+from aitne.core.models.announcement import Announcement, Maintenance, Severity
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobType
 from aitne.core.models.notification import Level, NotificationContent, NotificationKind

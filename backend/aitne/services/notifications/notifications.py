@@ -27,8 +27,12 @@ from aitne.core.models.user import Actor
 from aitne.core.notifications.settings import check_mail_address
 from aitne.core.notifications.webhooks import SECRET_KEY, check_url, derive_secret
 from aitne.core.settings import Settings
-from aitne.core.users.policy import PolicyAction, require_permission, require_recent_authentication
-from aitne.services.platform.platform_secrets import read_secret
+from aitne.core.users.permissions import (
+    PolicyAction,
+    require_permission,
+    require_recent_authentication,
+)
+from aitne.services.platform.secret_generation import read_secret
 from aitne.store import Store
 from aitne.store.paging import Page
 from aitne.store.store_part import Check

@@ -26,7 +26,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.sessions.host_names import WILDCARD, user_label
 from aitne.core.settings import Settings
-from aitne.services.platform.platform_secrets import write_private
+from aitne.services.platform.secret_generation import write_private
 
 CA_LIFETIME = timedelta(days=3_650)
 LIFETIME = timedelta(days=397)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from aitne.core.errors import StoreUnavailable
 from aitne.core.models.event import Event
 from aitne.core.models.user import Actor
-from aitne.store.cluster import ClusterStore
+from aitne.store.nodes_and_leases import ClusterStore
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from enum import StrEnum
 from pydantic import Field
 
 from aitne.core.errors import InvalidInput
-from aitne.core.models.administration import Maintenance
+from aitne.core.models.announcement import Maintenance
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.store.administration import AdministrationStore
 from aitne.store.store_part import Check
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from aitne.core.concurrency import run_concurrently
+from aitne.core.concurrent_coroutines import run_concurrently
 from aitne.core.errors import Unavailable
-from aitne.core.ports.probes import Probes
+from aitne.core.ports.health_probes import Probes
 from aitne.core.settings import Settings
 
 FRESH_S = 3_600.0

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import AitneError, Conflict
 from aitne.core.models.base import Frozen, deprecated_copy
 from aitne.core.models.limits import Limits, ProjectLayers
@@ -30,14 +30,14 @@ from aitne.core.ports.accounting import (
     SetQos,
 )
 from aitne.core.projects.limit_layers import cap_member_limits, combine_limits
-from aitne.core.projects.slurm_accounts import (
+from aitne.core.projects.slurm_account_changes import (
     SINGLE,
     AccountingTarget,
     list_changes,
     map_lowered_names,
 )
 from aitne.core.units import format_duration
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.store import Store
 
 UnixName = Callable[[str], str]

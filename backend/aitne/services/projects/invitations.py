@@ -15,8 +15,8 @@ from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 from aitne.core.models.limits import Membership
 from aitne.core.models.project import Invitation, ProjectRole, ProjectState
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require_permission
-from aitne.services.platform.platform_secrets import hash_secret, new_secret
+from aitne.core.users.permissions import PolicyAction, require_permission
+from aitne.services.platform.secret_generation import hash_secret, new_secret
 from aitne.store import Store
 
 _UNKNOWN = "No invitation has this link. Check that it was copied completely, or ask for a new one."

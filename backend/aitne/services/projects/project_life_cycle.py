@@ -12,7 +12,7 @@ from aitne.core.models.project import Budget, ExtensionRequest, ProjectState, Re
 from aitne.core.models.user import Actor, Project
 from aitne.core.projects.settings import ProjectSettings
 from aitne.core.retention import RetentionSettings, list_retention_problems
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.projects.limit_checks import LimitSupport
 from aitne.services.projects.project_balance import month_of
 from aitne.store import Store

@@ -13,7 +13,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 from aitne.core.models.job import Job, JobFilter
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.projects.project_balance import (
     Balance,
     get_month_bounds,

@@ -23,7 +23,7 @@ from aitne.core.models.project import ProjectRole, ProjectState
 from aitne.core.models.user import Actor, Project
 from aitne.core.projects.limit_check import summarize_use
 from aitne.core.projects.limit_layers import combine_limits, list_limit_problems
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.projects.limit_checks import LimitSupport
 from aitne.store import Store
 from aitne.store.store_part import Check

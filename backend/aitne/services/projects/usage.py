@@ -13,7 +13,7 @@ from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.limits import Usage
 from aitne.core.models.project import MONTH
 from aitne.core.models.user import Actor
-from aitne.core.users.policy import PolicyAction, decide, require_permission
+from aitne.core.users.permissions import PolicyAction, decide, require_permission
 from aitne.services.projects.project_balance import (
     Balance,
     balance_of,

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from aitne.core.errors import NotSupported
 from aitne.core.ports.accounting import Accounting
-from aitne.services.projects.job_usage import JobUsage
+from aitne.services.projects.job_record_usage import JobUsage
 from aitne.services.projects.project_balance import get_month_bounds
 from aitne.store import Store
 from aitne.store.usage import StoredMonth

@@ -13,7 +13,7 @@ from aitne.core.jobs.agent_protocol import AttachedRanks, SessionStatus
 from aitne.core.jobs.states import LIVE
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.user import Actor, Scope
-from aitne.services.platform.platform_secrets import hash_secret
+from aitne.services.platform.secret_generation import hash_secret
 from aitne.store import Store
 
 _MEASURED_WITHIN_S = 300.0

@@ -11,18 +11,18 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import Conflict, InvalidInput, NotFound
 from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.base import OFF
 from aitne.core.models.image import BARE
 from aitne.core.models.job import Job, JobFilter, JobType, Plan, RankGroupSpec
 from aitne.core.models.job_file import DistributedFile, JobFile, is_reserved
-from aitne.core.models.ranks_file import RanksFile
+from aitne.core.models.rank_group_request import RanksFile
 from aitne.core.models.resources import GpuRequest, ResourcesFile
 from aitne.core.models.user import Actor
 from aitne.core.units import format_duration, format_memory
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.jobs.job_renderer import ENGINE
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.problems import Problems

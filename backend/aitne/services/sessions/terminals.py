@@ -26,12 +26,12 @@ from aitne.core.models.user import Actor
 from aitne.core.ports.attacher import Attacher, AttachTarget
 from aitne.core.ports.unix_accounts import Accounts
 from aitne.core.sessions.attach_protocol import ShellStart, SshStart
-from aitne.core.users.ended_credentials import EndedCredentials
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.credential_revocation import EndedCredentials
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.controller.run_identification import make_run
 from aitne.services.jobs.job_renderer import Renderer
 from aitne.services.jobs.outside_job_checks import check_not_outside
-from aitne.services.platform.platform_secrets import hash_secret, new_secret
+from aitne.services.platform.secret_generation import hash_secret, new_secret
 from aitne.services.sessions.terminal import Terminal, open_terminal
 from aitne.store import Store
 

@@ -27,8 +27,8 @@ from aitne.core.models.sign_in import DeviceLoginRequest
 from aitne.core.models.user import Actor, Scope, Token
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration
-from aitne.core.users.policy import PolicyAction, require_permission
-from aitne.services.platform.platform_secrets import hash_secret, read_secret
+from aitne.core.users.permissions import PolicyAction, require_permission
+from aitne.services.platform.secret_generation import hash_secret, read_secret
 from aitne.services.users.browser_descriptions import describe_browser
 from aitne.services.users.identity_service import address_lockout_key
 from aitne.services.users.login_results import RequestOrigin

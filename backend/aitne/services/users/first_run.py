@@ -13,8 +13,8 @@ from pathlib import Path
 from aitne.core.models.base import USER_NAME
 from aitne.core.models.user import Actor, Project, Role, Scope, User
 from aitne.core.settings import Settings
-from aitne.services.platform.platform_secrets import hash_secret, write_private
-from aitne.services.projects.account_import import AccountImport
+from aitne.services.platform.secret_generation import hash_secret, write_private
+from aitne.services.projects.slurm_account_import import AccountImport
 from aitne.services.users.login_service import find_unused_project_name
 from aitne.services.users.users import UserService
 from aitne.store import Store

@@ -18,9 +18,10 @@ from aitne.core.sessions import session_variables
 from aitne.core.settings import Settings
 from aitne.core.users.user_names import name_key, remove_domain
 from aitne.services.audit import AuditService
-from aitne.services.platform.platform_secrets import hash_secret, new_secret
+from aitne.services.platform.secret_generation import hash_secret, new_secret
 from aitne.services.users.browser_descriptions import describe_browser
-from aitne.services.users.known_browsers import KnownBrowsers
+from aitne.services.users.jupyter_session_tokens import get_owner_and_session
+from aitne.services.users.known_browser_lockout import KnownBrowsers
 from aitne.services.users.login_links import LoginLinks, UsedLoginLink
 from aitne.services.users.login_results import (
     AuthRedirect,
@@ -31,7 +32,6 @@ from aitne.services.users.login_results import (
 )
 from aitne.services.users.login_service import IdentityUnavailable, LoginService
 from aitne.services.users.second_factor import SecondFactors
-from aitne.services.users.session_tokens import get_owner_and_session
 from aitne.store import Store
 
 TOKEN_PREFIX = "aitne_pat_"  # noqa: S105 - how a token begins

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from aitne.core.settings import Settings
 from aitne.services.users.shared_account import shared_account
-from aitne.store.directory import DirectoryStore
+from aitne.store.user_project_search import DirectoryStore
 
 SHARED_ORIGIN = (
     "Sessions of all users share one origin: users of this platform must trust each other. Set "

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from aitne.core.errors import NotAllowed
 from aitne.core.models.user import Actor
 from aitne.core.settings import Settings
-from aitne.core.users.policy import refuse_impersonation, require_full_login
-from aitne.services.platform.platform_secrets import hash_secret, new_secret
+from aitne.core.users.permissions import refuse_impersonation, require_full_login
+from aitne.services.platform.secret_generation import hash_secret, new_secret
 from aitne.services.users.login_results import OneTimeLink
 from aitne.store import Store
 

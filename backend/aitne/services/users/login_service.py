@@ -26,7 +26,7 @@ from aitne.core.settings import Settings
 from aitne.core.users.user_names import get_account_name, identity_key
 from aitne.services.users.shared_account import check_another_user
 from aitne.store import Store
-from aitne.store.directory import DirectoryStore
+from aitne.store.user_project_search import DirectoryStore
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class LoginService:
         return bool(self._forms)
 
     @property
-    def redirect_sources(self) -> Sequence[RedirectSource]:
+    def list_redirect_sources(self) -> Sequence[RedirectSource]:
         """List the identity sources that log in by a redirect; the portal shows a button for
         each.
         """

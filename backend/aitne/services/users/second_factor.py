@@ -19,7 +19,7 @@ from aitne.core.errors import Conflict, NotAuthenticated, RateLimited
 from aitne.core.models.sign_in import SecondFactor
 from aitne.core.models.user import Role, User
 from aitne.core.settings import Settings
-from aitne.services.platform.platform_secrets import read_secret
+from aitne.services.platform.secret_generation import read_secret
 from aitne.store.second_factors import SecondFactorStore
 
 KEY_NAME = "second_factor_key"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from aitne.core.errors import Conflict
 from aitne.core.settings import Settings
 from aitne.local_system.own_account import own_account_name
-from aitne.store.directory import DirectoryStore
+from aitne.store.user_project_search import DirectoryStore
 
 
 def shared_account(settings: Settings) -> str | None:

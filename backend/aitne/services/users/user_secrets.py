@@ -9,7 +9,7 @@ from aitne.core.errors import Conflict, FieldProblem, InvalidInput
 from aitne.core.models.job_file import RESERVED_ENV
 from aitne.core.models.user import Actor
 from aitne.core.models.user_secret import MOST_SECRETS, UserSecret
-from aitne.core.users.policy import PolicyAction, require_permission
+from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.platform.encryption import Cipher
 from aitne.store.user_secrets import UserSecretStore
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, RateLimited
-from aitne.core.models.directory_search import ProjectSearch, UserListItem, UserSearch, UserSort
 from aitne.core.models.job import JobType
 from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
+from aitne.core.models.user_project_search import ProjectSearch, UserListItem, UserSearch, UserSort
 from aitne.core.ports.identity_source import PasswordHasher
 from aitne.core.settings import Settings
-from aitne.core.users.policy import (
+from aitne.core.users.permissions import (
     PolicyAction,
     require_full_login,
     require_permission,
@@ -20,7 +20,7 @@ from aitne.core.users.policy import (
     require_recent_authentication,
 )
 from aitne.core.users.user_names import get_account_name
-from aitne.services.platform.platform_secrets import hash_secret, new_secret
+from aitne.services.platform.secret_generation import hash_secret, new_secret
 from aitne.services.users.identity_service import TOKEN_PREFIX
 from aitne.services.users.login_service import OWN, find_unused_project_name
 from aitne.services.users.password_rules import check_new_password

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne_train.launcher.gpus import parse_visible_gpus
+from aitne_train.launcher.visible_gpus import parse_visible_gpus
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import aitne_train.launcher
-from aitne_train.choice import choose_transport
 from aitne_train.launcher import horovod_import
 from aitne_train.launcher.main import main
 from aitne_train.transport.base import TransportError
+from aitne_train.transport_choice import choose_transport
 
 BACKEND = str(Path(aitne_train.launcher.__file__).parents[2])
 PATH = str(Path(aitne_train.launcher.__file__).parent / "horovod_path")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from aitne_train.launcher import listeners, ports
+from aitne_train.launcher import port_listeners, ports
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.launcher.ports import HeldPort
 from tests.support.ports import reserve_ports
@@ -85,7 +85,7 @@ def test_listener_of_another_account_is_seen(
         def refuse(family: int, port: int) -> list[tuple[bytes, int]]:
             raise FileNotFoundError
 
-        monkeypatch.setattr(listeners, "_query_kernel", refuse)
+        monkeypatch.setattr(port_listeners, "_query_kernel", refuse)
     if ":" in host and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     held.open_to_program()
@@ -93,7 +93,9 @@ def test_listener_of_another_account_is_seen(
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, held.number), family=family) as server:
         packed = socket.inet_pton(family, host)
-        uid = [uid for address, uid in listeners.find_listeners(held.number) if address == packed]
+        uid = [
+            uid for address, uid in port_listeners.find_listeners(held.number) if address == packed
+        ]
         assert len(uid) == 1
         assert held.find_foreign_uid() is None
         monkeypatch.setattr("os.geteuid", lambda: uid[0] + 1)

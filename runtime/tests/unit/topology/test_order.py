@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.network import Cost
 from aitne_train.topology.rank_order import compute_ring_cost, order_ranks
+from aitne_train.topology.uplink_load import Cost
 from tests.support.random_trees import random_tree, regular_tree
 
 

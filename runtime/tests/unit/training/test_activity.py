@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from aitne_train.activity import MainThreadActivity, MainThreadObserver
+from aitne_train.main_thread_observer import MainThreadActivity, MainThreadObserver
 
 RIVAL = "import sys; print(flush=True)\nwhile True: pass"
 MOST_S = 30

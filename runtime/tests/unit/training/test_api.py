@@ -62,7 +62,7 @@ def test_api_needs_torch_and_numpy_only() -> None:
 
 
 def test_import_alone_and_launcher_load_no_torch() -> None:
-    use = "import aitne_train.launcher.main, aitne_train.topology.rank_order; from aitne_train import commands"
+    use = "import aitne_train.launcher.main, aitne_train.topology.rank_order; from aitne_train import cli"
     assert not {"torch", "numpy", "aitne"} & imported(use)
 
 

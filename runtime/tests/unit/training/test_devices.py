@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from aitne_train import gpu_events
-from aitne_train.gpu_events import GpuActivity, QueuedCollectives, observe_gpu_activity
+from aitne_train import gpu_stream_sync
+from aitne_train.gpu_stream_sync import GpuActivity, QueuedCollectives, observe_gpu_activity
 
 GPU = torch.device("cuda", 1)
 
@@ -43,7 +43,7 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> Stream:
     monkeypatch.setattr(torch.cuda, "default_stream", lambda index: {1: found}[index])
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: {GPU: found}[device])
     monkeypatch.setattr(torch.cuda, "Event", Event)
-    monkeypatch.setattr(gpu_events, "QUEUED", QueuedCollectives())
+    monkeypatch.setattr(gpu_stream_sync, "QUEUED", QueuedCollectives())
     return found
 
 
@@ -52,7 +52,7 @@ def test_process_without_gpu_does_nothing_there() -> None:
 
 
 def test_collective_in_progress_differs_from_computation(stream: Stream) -> None:
-    with gpu_events.QUEUED.record_queued(GPU):
+    with gpu_stream_sync.QUEUED.record_queued(GPU):
         pass
     assert observe_gpu_activity() is GpuActivity.COMPUTING, "the collective has not begun"
     stream.done = 1

@@ -16,11 +16,11 @@ import torch
 from aitne_train.collective_engine import CollectiveEngine
 from aitne_train.collective_request import Kind, Request
 from aitne_train.collective_summary import CollectiveSummary
-from aitne_train.control import Control
+from aitne_train.control_messages import Control
 from aitne_train.errors import HorovodInternalError
 from aitne_train.exchange._worker import Worker
 from aitne_train.execution import Execution
-from aitne_train.flag import Flag
+from aitne_train.interruptible_event import Flag
 from aitne_train.joined_rank_proxy import JoinedRankProxy
 from aitne_train.preemption import Agreement
 from aitne_train.profiler import Profiler

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne_train.rank_links import (
+from aitne_train.slow_link_detection import (
     MOST_RANKS,
     RankLink,
     compute_medians,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aitne_train import profiler
-from aitne_train.profile import format_prometheus, format_table, load_profile, main
+from aitne_train.profile_report import format_prometheus, format_table, load_profile, main
 from aitne_train.profiler import Profiler, find_profile_folder
 from aitne_train.record_ring import RecordRing
 from tests.support.waiting import eventually

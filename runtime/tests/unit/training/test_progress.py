@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aitne_train.step_progress import StepProgress
+from aitne_train.exchange_step_progress import StepProgress
 
 
 def test_steps_are_told_only_while_that_is_wanted() -> None:

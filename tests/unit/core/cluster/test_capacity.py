@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.core.cluster.request_fit import check_fit
-from aitne.core.models.node import GpuCount, Node, NodeState
+from aitne.core.models.cluster import GpuCount, Node, NodeState
 from aitne.core.models.resources import GpuRequest, Resources
 
 G = 1 << 30

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from aitne.core.cluster.gpu_forecast import HORIZON, GpuUse, forecast_gpus
-from aitne.core.models.node import GpuCount, Node, NodeState
+from aitne.core.models.cluster import GpuCount, Node, NodeState
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from aitne.core.cluster.gpu_forecast import FreeGpus, GpuCapacity
-from aitne.core.jobs.advice import Advice, advise
+from aitne.core.jobs.pending_job_advice import Advice, advise
 from aitne.core.jobs.states import JobState
+from aitne.core.models.cluster import GpuCount, Node
 from aitne.core.models.job import Job
-from aitne.core.models.node import GpuCount, Node
 from aitne.core.models.resources import GpuRequest, Resources
 from tests.support.jobs import make_job
 from tests.unit.core.cluster.test_capacity import G, node

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from aitne.core.jobs.job_comparison import ComparisonInput, compare_jobs
 from aitne.core.models.comparison import Comparison
 from aitne.core.models.job import Job
-from aitne.core.models.sample import Sample
-from aitne.core.models.snapshot import Snapshot, Taken
+from aitne.core.models.software_snapshot import Snapshot, Taken
 from aitne.core.models.sweep import SweepFile, SweepSpec
+from aitne.core.models.usage_sample import Sample
 from tests.support.jobs import CREATED_AT, make_array, make_job
 
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch
 from aitne.core.models.limits import Limits
-from aitne.core.models.ranks_file import RanksFile
+from aitne.core.models.rank_group_request import RanksFile
 from aitne.core.models.resources import GpuRequest
 from aitne.core.sessions.entry_points import server_name, session_url
 

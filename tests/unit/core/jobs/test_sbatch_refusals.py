@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from aitne.core.jobs.sbatch_conversion import MOST_NOTES
+from aitne.core.jobs.sbatch_conversion_state import MOST_NOTES
 from aitne.core.jobs.sbatch_import import MAX_CHARS, import_sbatch
 
 SCRIPT = "#!/bin/bash\n{}\npython train.py\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne.core.placement.mesh import parse_mesh
+from aitne.core.placement.mesh_parser import parse_mesh
 
 
 def test_mesh_keeps_the_order_of_its_dimensions() -> None:

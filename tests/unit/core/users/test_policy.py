@@ -8,7 +8,7 @@ import pytest
 
 from aitne.core.errors import NotAllowed, NotFound
 from aitne.core.models.user import Actor, Role, Scope, User
-from aitne.core.users.policy import (
+from aitne.core.users.permissions import (
     TABLE,
     PolicyAction,
     Relation,

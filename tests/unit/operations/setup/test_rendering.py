@@ -17,7 +17,7 @@ from aitne.broker.audit_log import BrokerAuditLog
 from aitne.broker.config import load_config
 from aitne.core.models.check_result import CheckState
 from aitne.local_system.settings_loader import load_settings
-from aitne.operations.requirements.slurm_settings import REQUIREMENTS
+from aitne.operations.requirements.slurm_conf_settings import REQUIREMENTS
 from aitne.operations.setup.answers import Answers, read_answers, validate_answers
 from aitne.operations.setup.machine_inspection import check_machine
 from aitne.operations.setup.rendering import ANSWERS, LOGROTATE, PROXY_FILES, render_files

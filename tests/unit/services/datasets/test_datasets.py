@@ -11,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.manifest_folder import MOST_AT_ONCE, MOST_WAITING, UNUSED_S, ManifestFolder
+from aitne.adapters.dataset_manifest_store import (
+    MOST_AT_ONCE,
+    MOST_WAITING,
+    UNUSED_S,
+    ManifestFolder,
+)
 from aitne.core.dataset_manifest import Summary
 from aitne.core.errors import InvalidInput, NotAllowed, NotFound, RateLimited, Unavailable
 from aitne.core.models.dataset import DatasetUse

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from aitne.core.errors import FieldProblem
-from aitne.core.models.node import GpuCount, Node, NodeState
+from aitne.core.models.cluster import GpuCount, Node, NodeState
 from aitne.core.models.resources import GpuRequest, Resources
-from aitne.services.jobs.rank_group_checks import session_problems
+from aitne.services.jobs.rank_group_fit import session_problems
 from tests.support.jobs import CREATED_AT, make_rank_group, make_session
 
 GIB = 1 << 30

@@ -9,9 +9,9 @@ import pytest
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job import DistributedSpec, Job
+from aitne.core.models.job_source import TreeUse
 from aitne.core.models.storage_area import Area, AreaKind
-from aitne.core.models.tree import TreeUse
-from aitne.core.platform.node_software import NodeSoftware
+from aitne.core.platform.node_software_paths import NodeSoftware
 from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLimits
 from aitne.services.jobs.job_containers import (
     get_agent_workdir,

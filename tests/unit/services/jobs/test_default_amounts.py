@@ -9,23 +9,23 @@ import pytest
 from aitne.adapters.schedulers._slurm.rest.submission import make_submission
 from aitne.adapters.schedulers._slurm.rest.version_conversion import downgrade_submission
 from aitne.adapters.schedulers._slurm.sbatch_arguments import make_sbatch_arguments
-from aitne.core.cluster.queue_defaults import QueueDefaults
+from aitne.core.cluster.partition_defaults import QueueDefaults
 from aitne.core.jobs.failure_explanation import FailureCause, suggest_changes
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.states import JobState, TerminationReason
+from aitne.core.models.cluster import Cluster, Partition
 from aitne.core.models.job import JobSpec, ResubmitOptions, RetryPolicy
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_options import SlurmOptions
-from aitne.core.models.node import Cluster, Partition
 from aitne.core.models.resources import MemoryRequest
 from aitne.core.models.template import Template, TemplateResources
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.settings import LimitSettings, Settings
 from aitne.services.controller.changes_from_records import too_many_starts
+from aitne.services.jobs.enforced_limits import assign_limit_enforcement, split_limits
 from aitne.services.jobs.job_renderer import max_requeues
-from aitne.services.jobs.limit_enforcement import assign_limit_enforcement, split_limits
 from aitne.services.jobs.requested_resources import (
-    cpu_notes,
+    explain_added_cpus,
     resolve_resources,
     resolve_time_limit,
     with_default_amounts,
@@ -230,7 +230,7 @@ def test_cpus_that_the_partition_gives_gpus_are_told_and_not_limited() -> None:
         assert held.held_by.agent_cpus is (told is None)
         cpus = told or spec.resources.cpu
         assert spec.resources.memory_bytes == cpus * 1_500 << 20
-        notes = cpu_notes(spec.resources, queue)
+        notes = explain_added_cpus(spec.resources, queue)
         assert [f"the job gets {told} CPUs on each node" in note for note in notes] == [True] * (
             told is not None
         )

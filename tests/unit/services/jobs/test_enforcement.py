@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import pytest
 
+from aitne.core.models.cluster import Cluster, Holder
 from aitne.core.models.job import JobSpec
-from aitne.core.models.node import Cluster, Holder
 from aitne.core.models.resources import Resources
 from aitne.core.ports.runtime import RuntimeLimits
 from aitne.core.settings import Settings
-from aitne.services.jobs.limit_enforcement import assign_limit_enforcement, split_limits
+from aitne.services.jobs.enforced_limits import assign_limit_enforcement, split_limits
 from tests.support.jobs import make_spec
 
 GIB = 1 << 30

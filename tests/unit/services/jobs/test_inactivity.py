@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from aitne.core.models.cluster import Cluster
 from aitne.core.models.job_file import JobFile
-from aitne.core.models.node import Cluster
 from aitne.core.models.template import Template
 from aitne.core.notifications.settings import IdleSettings
 from aitne.core.settings import Settings

@@ -9,7 +9,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
 from aitne.services.jobs import file_parts
-from aitne.services.jobs.job_results import JobResultService
+from aitne.services.jobs.function_results import JobResultService
 from tests.unit.services.conftest import ADA, BOB, EVE, ROOT, Bench
 
 S = JobState

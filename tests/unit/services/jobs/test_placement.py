@@ -9,8 +9,8 @@ import pytest
 from aitne.core.errors import InvalidInput
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.states import JobState
+from aitne.core.models.cluster import Cluster, GpuCount
 from aitne.core.models.job_file import JobFile
-from aitne.core.models.node import Cluster, GpuCount
 from aitne.core.models.resources import Resources
 from aitne.services.jobs.requested_placement import placement_problems
 from aitne_train.topology.slurm import parse_conf

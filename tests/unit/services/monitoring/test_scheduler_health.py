@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from aitne.core.models.cluster import Cluster, SchedulerStatus
 from aitne.core.models.health import HealthState
-from aitne.core.models.node import Cluster, SchedulerStatus
 from aitne.core.platform.metric_names import SCHEDULER_STATE_LOST
 from aitne.core.settings import Settings
 from aitne.services.cluster.cluster import ClusterService

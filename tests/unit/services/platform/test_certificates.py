@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.settings import Settings
 from aitne.services.platform import certificates

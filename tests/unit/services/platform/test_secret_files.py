@@ -14,9 +14,9 @@ import pytest
 
 from aitne.core.errors import SchedulerUnavailable
 from aitne.core.settings import Settings
-from aitne.services.platform import secret_files
+from aitne.services.platform import secret_file_inventory
 from aitne.services.platform.exposed_files import SecretsSeen
-from aitne.services.platform.secret_files import SecretFiles, list_slurm_secret_files
+from aitne.services.platform.secret_file_inventory import SecretFiles, list_slurm_secret_files
 
 USER, NOBODY = 54_321, 65_534
 
@@ -70,7 +70,9 @@ async def look(
         return values
 
     monkeypatch.setattr(
-        secret_files, "_munge_key", lambda socket: Path(values["SLURM_CONF"]).with_name("munge.key")
+        secret_file_inventory,
+        "_munge_key",
+        lambda socket: Path(values["SLURM_CONF"]).with_name("munge.key"),
     )
     return await SecretFiles(settings, read).inspect()
 
@@ -189,7 +191,7 @@ async def test_secrets_are_unknown_while_slurm_does_not_answer(
     async def read() -> Mapping[str, str]:
         raise SchedulerUnavailable("slurmctld does not answer.")
 
-    monkeypatch.setattr(secret_files, "SLURM_FOLDER", tmp_path)
+    monkeypatch.setattr(secret_file_inventory, "SLURM_FOLDER", tmp_path)
     (tmp_path / "jwt.key").write_text("secret")
     (tmp_path / "jwt.key").chmod(0o604)
     seen = await SecretFiles(settings, read).inspect()
@@ -215,4 +217,4 @@ def test_key_of_munge_is_that_of_its_process(tmp_path: Path) -> None:
         assert process.stdin is not None
         process.stdin.close()
     assert own.path == tmp_path / "other.key"
-    assert another.path == secret_files.MUNGE_KEY
+    assert another.path == secret_file_inventory.MUNGE_KEY

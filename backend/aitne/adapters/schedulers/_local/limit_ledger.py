@@ -81,7 +81,7 @@ def keys_of(owner: Owner) -> tuple[CapKey, CapKey]:
 
 
 @lru_cache(maxsize=1024)
-def compute_total_amounts(demand: Demand) -> Mapping[str, float]:
+def compute_charged_amounts(demand: Demand) -> Mapping[str, float]:
     """Return the amount of each resource that a task uses in total on all its nodes: memory in
     bytes, GPU-seconds until the task's time limit. Resources that it does not use are omitted.
     """
@@ -146,7 +146,7 @@ class LimitLedger:
         keys = [key for key in keys_of(task.owner) if key in self._caps]
         if not keys:
             return
-        taken = dict(compute_total_amounts(replace(task.demand, gpu_type=None)))
+        taken = dict(compute_charged_amounts(replace(task.demand, gpu_type=None)))
         gpus = task.demand.nodes * task.demand.gpus
         taken[GPU_SECONDS] = gpus * max(0.0, task.ends_at - self._now)
         kinds = Counter(
@@ -231,7 +231,7 @@ class LimitLedger:
     def _needs(self, task: WaitingTask) -> Iterator[_Need]:
         for key in keys_of(task.owner):
             if (cap := self._caps.get(key)) is not None:
-                for name, amount in compute_total_amounts(task.demand).items():
+                for name, amount in compute_charged_amounts(task.demand).items():
                     if name in cap.maximum:
                         yield _Need(key, name, amount)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.placement.leaf_selection import count_fewest_leaves, select_nearest_nodes
 from aitne_train.topology.tree import TopologyTree
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from aitne.adapters.schedulers._local import runner_launcher
+from aitne.adapters.schedulers._local.account_processes import JobAccount
 from aitne.adapters.schedulers._local.environment import base_environment, slurm_variables
-from aitne.adapters.schedulers._local.job_account import JobAccount
 from aitne.adapters.schedulers._local.job_index import LocalTask
 from aitne.adapters.schedulers._local.job_records import LaunchFile, Records, RunGrant
 from aitne.adapters.unix_accounts import UnixUser

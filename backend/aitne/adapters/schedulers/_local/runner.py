@@ -25,7 +25,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from aitne.adapters.schedulers._local import job_account, procfs
+from aitne.adapters.schedulers._local import account_processes, procfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the import takes time, for which the script would have to wait
@@ -46,7 +46,7 @@ _AGENT = b"aitne.agent"
 """Part of the command line of the agent, the platform's program that runs the job's program. The
 agent's memory is not counted towards the job's limit.
 """
-_CLEARS_UP = b"_docker_run"
+_CLEARS_UP = b"_container_launcher"
 """Part of the command line of the process that removes a job's container after the job's other
 processes have ended.
 """
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
             float(time_limit),
             int(memory_limit),
             float(grace),
-            job_account.JobAccount.parse(account),
+            account_processes.JobAccount.parse(account),
         )
         answer = CLAIMED if runner.claim() else TAKEN
         if answer == CLAIMED:
@@ -120,7 +120,7 @@ class Runner:
         time_limit_s: float,
         memory_bytes: int,
         grace_s: float,
-        account: job_account.JobAccount | None,
+        account: account_processes.JobAccount | None,
     ) -> None:
         self.run_dir = run_dir
         self.job_dir = job_dir
@@ -180,7 +180,7 @@ class Runner:
             pid = self.account.start(
                 ["/usr/bin/env", "bash", SCRIPT],
                 self.job_dir,
-                lambda: job_account.open_job_streams(log),
+                lambda: account_processes.open_job_streams(log),
                 report,
             )
             os.close(report)
@@ -464,7 +464,11 @@ class Runner:
         if self._trouble < 0:
             return None
         # All that could hold the other end open has ended.
-        return os.read(self._trouble, job_account.REPORT_BYTES).decode("utf-8", "replace").strip()
+        return (
+            os.read(self._trouble, account_processes.REPORT_BYTES)
+            .decode("utf-8", "replace")
+            .strip()
+        )
 
     def _write_to_job_log(self, what: str) -> None:
         """Write a line with the reason why the job is being ended to the job's log; do nothing if

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import aitne
 from aitne.adapters.schedulers._local import procfs, runner
-from aitne.adapters.schedulers._local.job_account import JobAccount
+from aitne.adapters.schedulers._local.account_processes import JobAccount
 from aitne.adapters.schedulers._local.job_records import write_atomically
 from aitne.local_system.state_file import parse_state_document
 

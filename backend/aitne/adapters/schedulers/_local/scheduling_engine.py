@@ -28,9 +28,9 @@ from aitne.adapters.schedulers._local.job_index import (
 from aitne.adapters.schedulers._local.job_records import Records, TaskOutcome, TaskState
 from aitne.adapters.schedulers._local.node_resources import NodeCapacity
 from aitne.adapters.schedulers._local.outcome import read_end_record, to_task_outcome
+from aitne.adapters.schedulers._local.project_limits import TaskLimits
 from aitne.adapters.schedulers._local.run_starter import RunStarter
 from aitne.adapters.schedulers._local.state_recovery import recover_states
-from aitne.adapters.schedulers._local.task_limits import TaskLimits
 from aitne.core.jobs.states import TerminationReason as Reason
 from aitne.core.models.limits import HeldLimits, LimitUsage
 

@@ -21,7 +21,7 @@ from aitne.adapters.schedulers._slurm.sacct_parser import is_written_off
 from aitne.adapters.schedulers._slurm.times import parse_exit, parse_limit, parse_time
 from aitne.adapters.slurm_numbers import NO_VAL
 from aitne.core.jobs import log_path_pattern
-from aitne.core.jobs.arrays import SEVERITY
+from aitne.core.jobs.array_tasks import SEVERITY
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.outside_jobs import MOST_OF_ACCOUNT, OutsideJob, OutsideLog, OutsideRun

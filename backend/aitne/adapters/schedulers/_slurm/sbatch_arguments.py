@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from aitne.adapters.schedulers._slurm import job_identity
-from aitne.core.cluster.queue_defaults import NO_LIMIT_S
+from aitne.core.cluster.partition_defaults import NO_LIMIT_S
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.job_folder_layout import log_file_name
 from aitne.core.models.job_options import SlurmOptions

@@ -9,12 +9,12 @@ import socket
 from collections.abc import Sequence
 
 from aitne.adapters.schedulers._slurm.commands import environment_of
-from aitne.adapters.schedulers._slurm.slurm_site import Site
+from aitne.adapters.schedulers._slurm.slurm_queries import Site
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.attacher import AttachTarget
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.ports.scheduler_tools import Tools
+from aitne.core.ports.scheduler_ports import Tools
 from aitne.core.settings import Settings
 
 _ALLOCATED = frozenset({JobState.STARTING, JobState.RUNNING})

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from aitne.adapters.schedulers._slurm.scontrol_parser import default_amounts
 from aitne.adapters.schedulers._slurm.times import parse_time
-from aitne.core.models.node import Holder
+from aitne.core.models.cluster import Holder
 
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_\[\]]*)\s*= (.*)")
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from aitne.adapters import job_files
 from aitne.adapters.schedulers._slurm import outside_job_records, squeue_parser
-from aitne.adapters.schedulers._slurm.slurm_site import Site
+from aitne.adapters.schedulers._slurm.slurm_queries import Site
 from aitne.core.errors import (
     NotAllowed,
     NotFound,
@@ -23,7 +23,7 @@ from aitne.core.errors import (
 from aitne.core.jobs import log_path_pattern
 from aitne.core.ports.job_files import LogChunk
 from aitne.core.ports.outside_jobs import OutsideAction, OutsideJob, OutsideLog, OutsideRun
-from aitne.core.ports.scheduler_tools import Tools
+from aitne.core.ports.scheduler_ports import Tools
 from aitne.core.settings import Settings
 from aitne.local_system.own_account import own_account_name
 

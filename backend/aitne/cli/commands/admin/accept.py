@@ -56,7 +56,7 @@ def accept(
     from aitne.operations.acceptance.acceptance_report import StepResult, make_report, write_report
     from aitne.operations.acceptance.acceptance_site import AcceptanceSite
     from aitne.operations.acceptance.step_execution import list_private_words, run_steps
-    from aitne.operations.user_impersonation import acting_as_user
+    from aitne.operations.impersonation_token import acting_as_user
 
     results: list[StepResult] = []
     with (

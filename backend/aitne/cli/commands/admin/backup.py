@@ -78,7 +78,7 @@ def backup(
     os.nice(_NICE)  # before the imports, which need most of the CPU time
     from aitne.cli.signal_cleanup import exit_on_signals
     from aitne.core.errors import InvalidInput
-    from aitne.local_system.folders import default_data_dir
+    from aitne.local_system.platform_folders import default_data_dir
     from aitne.local_system.settings_loader import load_settings
     from aitne.operations.backup.creation import create_backup
     from aitne.operations.data_dir_owner import become_owner

@@ -9,7 +9,7 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.command_registry import examples, group
-from aitne.cli.image_catalogue import (
+from aitne.cli.image_registration import (
     format_audience,
     list_missing_runtimes,
     load_platform_settings,

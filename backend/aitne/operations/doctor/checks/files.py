@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from aitne.core.byte_sizes import describe_bytes
+from aitne.core.byte_size_format import describe_bytes
 from aitne.core.models.check_result import CheckState
 from aitne.core.settings import Settings
 from aitne.local_system.settings_loader import find_config_path

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from aitne.adapters.server_certificate import fetch_server_certificate
+from aitne.adapters.presented_certificate import fetch_server_certificate
 from aitne.core.errors import Unavailable
 from aitne.core.sessions.host_names import WILDCARD
-from aitne.core.users.settings import is_loopback
+from aitne.core.users.auth_settings import is_loopback
 from aitne.operations.doctor import web_requests
 from aitne.operations.doctor.check_registry import Subject, check
 from aitne.operations.doctor.checked_host import CheckedHost

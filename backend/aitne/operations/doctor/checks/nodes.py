@@ -10,16 +10,16 @@ from collections.abc import Callable
 
 from aitne.adapters.node_software import SoftwareFolder
 from aitne.core.errors import SetupError
-from aitne.core.models.node import Node
+from aitne.core.models.cluster import Node
 from aitne.operations.doctor.check_registry import Subject, check
 from aitne.operations.doctor.checked_host import CheckedHost
 from aitne.operations.doctor.node_probe import count_gpus
 from aitne.operations.doctor.node_test_jobs import NodeReport, examine_nodes
 from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
 from aitne.supervisor.changed_packages import list_changed_packages
-from aitne.supervisor.environments import LOCKS, repair_command
 from aitne.supervisor.node_software_installation import MARKER
 from aitne.supervisor.plan_creation import get_session_env_dir
+from aitne.supervisor.software_environments import LOCKS, repair_command
 
 SLURMD_PORT = 6_818
 MOST_SKEW_S = 5.0

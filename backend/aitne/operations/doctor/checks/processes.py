@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from aitne import __version__
-from aitne.local_system import hung_processes
+from aitne.local_system import hung_restart_records
 from aitne.operations.doctor import web_requests
 from aitne.operations.doctor.check_registry import Subject, check
 from aitne.operations.doctor.checked_host import CheckedHost
@@ -62,7 +62,7 @@ def start(host: CheckedHost) -> Finding:
 @check("hung-processes", Subject.PROCESSES, "No process had to be killed because it hung.")
 def hung(host: CheckedHost) -> Finding:
     """Check how often the supervisor has killed a process that did not answer."""
-    counts = hung_processes.read_restart_counts(host.settings.run_dir)
+    counts = hung_restart_records.read_restart_counts(host.settings.run_dir)
     last = max(
         (path.stat().st_mtime for path in (host.settings.run_dir / "hung").glob("*")), default=0.0
     )

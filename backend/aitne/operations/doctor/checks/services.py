@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from aitne.adapters.syslog import SyslogReceiver
 from aitne.bootstrap.adapters import IDENTITIES, utc_now
 from aitne.core.errors import DeliveryFailed, SetupError, Unavailable
-from aitne.local_system.password_file import read_password
+from aitne.local_system.password_from_file import read_password
 from aitne.operations.doctor.check_registry import Subject, check
 from aitne.operations.doctor.checked_host import CheckedHost
 from aitne.operations.requirements.findings import Finding, failed, ok, skipped, warning

@@ -11,12 +11,12 @@ from aitne.local_system.own_account import own_account_name
 from aitne.operations.doctor.check_registry import Subject, check
 from aitne.operations.doctor.checked_host import CheckedHost
 from aitne.operations.requirements.findings import Finding, failed, ok, skipped, warning
+from aitne.operations.requirements.slurm_conf_settings import SlurmReport, list_missing_settings
 from aitne.operations.requirements.slurm_requirements import (
     check_operator,
     check_release,
     check_slurmrestd,
 )
-from aitne.operations.requirements.slurm_settings import SlurmReport, list_missing_settings
 
 MOST_SKEW_S = 5.0
 _NOT_SLURM = "The scheduler is not Slurm."

@@ -8,13 +8,13 @@ from typing import Any
 
 from aitne.adapters.schedulers._slurm import job_identity, pending_reasons
 from aitne.adapters.schedulers._slurm.job_states import job_state
-from aitne.adapters.schedulers._slurm.squeue_parser import node_names
-from aitne.adapters.schedulers._slurm.structured_records import (
+from aitne.adapters.schedulers._slurm.record_conversion import (
     make_array_record,
     make_task_record,
     to_text,
     to_time,
 )
+from aitne.adapters.schedulers._slurm.squeue_parser import node_names
 from aitne.adapters.schedulers._slurm.times import to_signal_number
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob
