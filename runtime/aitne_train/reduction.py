@@ -71,10 +71,10 @@ def reduce_by_adasum(
     contains the lengths of the tensors that ``flat`` consists of, each of which is combined
     separately.
     """
-    from aitne_train import adasum as rule  # most programs never need it
+    from aitne_train import adasum  # most programs never need it
 
     scale_tensor(flat, prescale)
-    rule.reduce_by_adasum(transport, flat, counts)
+    adasum.reduce_by_adasum(transport, flat, counts)
     scale_tensor(flat, postscale)
 
 

@@ -17,7 +17,7 @@ from runtime.benchmarks.allreduce import SIZES
 
 from aitne_train.launcher.rank_topology import detect_topology
 from aitne_train.launcher.rendezvous import join_store
-from aitne_train.transport import _shm_kernel as kernel
+from aitne_train.transport import _shm_kernel
 from aitne_train.transport.base import Group, Reduction
 from aitne_train.transport.shm import ShmTransport
 
@@ -38,8 +38,8 @@ def main(folder: str, rounds: int, ways: Sequence[str]) -> None:
 
     shm = connected("kernel")
     if not shm.is_native:
-        raise SystemExit(f"the kernel of the shm transport cannot be used: {kernel.missing()}")
-    os.environ[kernel.SWITCH] = "off"
+        raise SystemExit(f"the kernel of the shm transport cannot be used: {_shm_kernel.missing()}")
+    os.environ[_shm_kernel.SWITCH] = "off"
     pure = connected("pure")
     if "gloo" in ways:
         dist.init_process_group(

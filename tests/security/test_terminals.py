@@ -15,7 +15,7 @@ from aitne.api.terminal_socket import MAX_PER_ADDRESS, MOST_WAITING
 from aitne.core.errors import NotAllowed
 from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Role, Scope
-from aitne.core.sessions import attach_protocol as wire
+from aitne.core.sessions import attach_protocol
 from aitne.core.sessions.attach_protocol import ShellStart, Size
 from aitne.services.sessions.terminal import open_terminal
 from aitne.services.sessions.terminals import MAX_PER_USER, TICKET_LIFETIME_S
@@ -308,7 +308,10 @@ async def test_a_program_that_reads_nothing_makes_no_heap_of_what_is_not_typed(
     ours, theirs = socketpair()
     with theirs:
         theirs.sendall(
-            wire.encode_frame(wire.START, b'{"node": "node01", "where": "node"}') + b"\n"
+            attach_protocol.encode_frame(
+                attach_protocol.START, b'{"node": "node01", "where": "node"}'
+            )
+            + b"\n"
         )
         start = ShellStart(argv=("sleep",))
         terminal = await open_terminal(ours, start, node="node01", owner="ada", job_id=job)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from aitne.core import dataset_manifest as manifest
+from aitne.core import dataset_manifest
 from aitne.core.dataset_manifest import ManifestError, Summary
 from aitne.core.errors import InvalidInput, RateLimited, Unavailable
 from aitne.core.ports.catalogue_files import Manifests
@@ -53,7 +53,7 @@ class ManifestFolder(Manifests):
         self,
         folder: Path,
         *,
-        most_bytes: int = manifest.MOST_BYTES,
+        most_bytes: int = dataset_manifest.MOST_BYTES,
         spare_bytes: int = SPARE_BYTES,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -163,8 +163,8 @@ class ManifestFolder(Manifests):
     def _check_manifest(self, fresh: Path, digest: str) -> Summary:
         with (fresh / _TEXT).open("rb") as file:
             packed = iter(lambda: file.read(_CHUNK), b"")
-            summary = manifest.summarize_manifest(
-                manifest.decompress_manifest(packed, most_bytes=self._most)
+            summary = dataset_manifest.summarize_manifest(
+                dataset_manifest.decompress_manifest(packed, most_bytes=self._most)
             )
         if summary.digest != digest:
             raise InvalidInput.field(

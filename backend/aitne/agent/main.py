@@ -244,12 +244,12 @@ def _exit_with_node_outcome(
 def _fill_tree(spec: Spec, tree: TreeSpec, programs: Programs, reporter: Reporter) -> Ending | None:
     """Fill the folder in which the job runs with the uploaded working tree or repository. Return
     the job's outcome if that fails, otherwise None."""
-    from aitne.agent import job_tree as trees
+    from aitne.agent import job_tree
     from aitne.agent.required_files import StopRequested
 
     try:
-        trees.create_tree(spec, tree, lambda: programs.stop_signal is not None)
-    except trees.TreeUnavailable as error:
+        job_tree.create_tree(spec, tree, lambda: programs.stop_signal is not None)
+    except job_tree.TreeUnavailable as error:
         reporter.start()
         return Ending(NOT_READY, START_FAILED, f"the job's files are missing: {error}")
     except StopRequested:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from aitne.core.jobs.usage_metrics import SAMPLE_VALUES
-from aitne.core.platform import metric_names as names
+from aitne.core.platform import metric_names
 from aitne.core.platform.metric_names import Metric
 from aitne.services.jobs.live_usage import LiveJobUsage
 
@@ -19,14 +19,14 @@ def _make_getter(index: int) -> Callable[[LiveJobUsage], float | None]:
 
 
 _METRICS: Sequence[tuple[Metric, Callable[[LiveJobUsage], float | None]]] = (
-    (names.JOB_CPUS_USED, lambda usage: usage.cpus),
-    (names.JOB_CPUS_ALLOCATED, lambda usage: usage.cpus_allocated),
-    (names.JOB_MEMORY_USED, lambda usage: usage.memory_bytes),
-    (names.JOB_MEMORY_ALLOCATED, lambda usage: usage.memory_allocated_bytes),
-    (names.JOB_PROCESSES, lambda usage: usage.processes),
-    (names.JOB_GPUS_ALLOCATED, lambda usage: usage.gpus_allocated),
+    (metric_names.JOB_CPUS_USED, lambda usage: usage.cpus),
+    (metric_names.JOB_CPUS_ALLOCATED, lambda usage: usage.cpus_allocated),
+    (metric_names.JOB_MEMORY_USED, lambda usage: usage.memory_bytes),
+    (metric_names.JOB_MEMORY_ALLOCATED, lambda usage: usage.memory_allocated_bytes),
+    (metric_names.JOB_PROCESSES, lambda usage: usage.processes),
+    (metric_names.JOB_GPUS_ALLOCATED, lambda usage: usage.gpus_allocated),
     *((value.metric, _make_getter(index)) for index, value in enumerate(SAMPLE_VALUES)),
-    (names.JOB_COMMUNICATION, lambda usage: usage.communication),
+    (metric_names.JOB_COMMUNICATION, lambda usage: usage.communication),
 )
 JOB_METRICS = tuple(metric for metric, _ in _METRICS)
 """All metrics of jobs."""

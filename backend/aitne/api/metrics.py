@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from aitne.core.errors import AitneError, Unavailable
-from aitne.core.platform import metric_names as names
+from aitne.core.platform import metric_names
 from aitne.services.monitoring.measurements import Values
 
 _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -31,7 +31,7 @@ class ApiMetrics:
         # They would add a second, unused series for each metric.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
-        duration = names.HTTP_REQUEST_DURATION
+        duration = metric_names.HTTP_REQUEST_DURATION
         self._duration = Histogram(
             duration.name,
             duration.help,
@@ -39,11 +39,11 @@ class ApiMetrics:
             registry=self.registry,
             buckets=_BUCKETS,
         )
-        failures = names.AUTH_FAILURES
+        failures = metric_names.AUTH_FAILURES
         self._failures = Counter(
             failures.name, failures.help, failures.labels, registry=self.registry
         )
-        clients = names.SSE_CLIENTS
+        clients = metric_names.SSE_CLIENTS
         self.sse_clients = Gauge(clients.name, clients.help, registry=self.registry)
         self._measured = _Measured()
         self.registry.register(self._measured)

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from aitne.core.models.collective_profile import Profile, SizeRow
-from aitne.core.platform import metric_names as names
+from aitne.core.platform import metric_names
 from aitne.core.platform.metric_names import Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,26 +35,26 @@ class _Families(Collector):
 
     def collect(self) -> Iterator[_Family]:
         profile = self._profile
-        yield from _make_family(names.DISTRIB_RANKS, [((), profile.size)])
-        yield from _make_family(names.DISTRIB_STEPS, [((), profile.steps)])
-        yield from _make_family(names.DISTRIB_STEP, [((), profile.step_s)])
-        yield from _make_family(names.DISTRIB_COMMUNICATING, [((), profile.communicating)])
-        yield from _make_family(names.DISTRIB_BLOCKED, [((), profile.blocked)])
-        yield from _make_family(names.DISTRIB_OVERLAP, [((), profile.overlap)])
+        yield from _make_family(metric_names.DISTRIB_RANKS, [((), profile.size)])
+        yield from _make_family(metric_names.DISTRIB_STEPS, [((), profile.steps)])
+        yield from _make_family(metric_names.DISTRIB_STEP, [((), profile.step_s)])
+        yield from _make_family(metric_names.DISTRIB_COMMUNICATING, [((), profile.communicating)])
+        yield from _make_family(metric_names.DISTRIB_BLOCKED, [((), profile.blocked)])
+        yield from _make_family(metric_names.DISTRIB_OVERLAP, [((), profile.overlap)])
         slowest = profile.straggler
         yield from _make_family(
-            names.DISTRIB_STRAGGLER,
+            metric_names.DISTRIB_STRAGGLER,
             [] if slowest is None else [((str(slowest.rank),), slowest.behind_s)],
         )
         rows = profile.table
         yield from _make_family(
-            names.DISTRIB_COLLECTIVES, [(_make_size_labels(row), row.count) for row in rows]
+            metric_names.DISTRIB_COLLECTIVES, [(_make_size_labels(row), row.count) for row in rows]
         )
         yield from _make_family(
-            names.DISTRIB_BYTES, [(_make_size_labels(row), row.bytes) for row in rows]
+            metric_names.DISTRIB_BYTES, [(_make_size_labels(row), row.bytes) for row in rows]
         )
         yield from _make_family(
-            names.DISTRIB_SECONDS, [(_make_size_labels(row), row.time_s) for row in rows]
+            metric_names.DISTRIB_SECONDS, [(_make_size_labels(row), row.time_s) for row in rows]
         )
 
 

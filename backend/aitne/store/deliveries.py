@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.notification import WEBHOOK, Delivery, DeliveryState, NewDelivery, Webhook
-from aitne.store import notification_tables as tables
+from aitne.store import notification_tables
 from aitne.store.database import Transaction
 from aitne.store.notifications import delivery_row
 from aitne.store.store_part import (
@@ -26,8 +26,8 @@ from aitne.store.store_part import (
     require_epoch,
 )
 
-_webhooks = tables.webhooks
-_deliveries = tables.deliveries
+_webhooks = notification_tables.webhooks
+_deliveries = notification_tables.deliveries
 _FIELDS = [_deliveries.c[name] for name in Delivery.model_fields]
 
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from aitne_train.transport import _shm_layout as layouts
+from aitne_train.transport import _shm_layout
 from aitne_train.transport._shm_memory import DISAGREE, SharedMemory
 from aitne_train.transport.base import Reduction, TransportError
 
@@ -42,8 +42,8 @@ class PureExchange:
         self._rank = memory.rank
         self._size = memory.layout.size
         self._shared = torch.frombuffer(memory.map, dtype=torch.uint8)
-        lines = memory.bytes[layouts.HEADER_BYTES : layouts.SLOTS_AT].view(np.int64)
-        self._came = lines[:: layouts.LINE_BYTES // 8]
+        lines = memory.bytes[_shm_layout.HEADER_BYTES : _shm_layout.SLOTS_AT].view(np.int64)
+        self._came = lines[:: _shm_layout.LINE_BYTES // 8]
         """Number of synchronizations that each rank has reached. It is used only to find ranks that
         have ended, so it need not be exact."""
         self._connections = connections
@@ -66,9 +66,9 @@ class PureExchange:
             local.view(flat.dtype).copy_(_reduce_rows(every, op))
             self._round += 1
             return
-        for begin, end in layouts.split_pieces(local.numel(), self._layout.chunk):
+        for begin, end in _shm_layout.split_pieces(local.numel(), self._layout.chunk):
             chunk = local[begin:end]
-            parts = layouts.divide_chunk(chunk.numel(), self._size)
+            parts = _shm_layout.divide_chunk(chunk.numel(), self._size)
             here, after = parts[self._rank]
             self._view_slot(self._rank, chunk.numel()).copy_(chunk)
             self._synchronize("allreduce", flat.dtype, op, local.numel())
@@ -95,10 +95,10 @@ class PureExchange:
         sizes = [count * width for count in counts]
         source, taken = _view_bytes(flat), _view_bytes(out)
         share = self._layout.share
-        for number in range(layouts.count_rounds(sizes, share)):
+        for number in range(_shm_layout.count_rounds(sizes, share)):
             self._copy_to_slots(source, sizes, number)
             self._synchronize("reducescatter", flat.dtype, op, sizes)
-            begin, end = layouts.locate_piece(sizes[self._rank], number, share)
+            begin, end = _shm_layout.locate_piece(sizes[self._rank], number, share)
             at = self._rank * share
             rows = [
                 self._view_slot(rank, at + end - begin)[at:].view(flat.dtype)
@@ -113,21 +113,21 @@ class PureExchange:
         """
         width = flat.element_size()
         sizes = [count * width for count in counts]
-        starts = layouts.compute_offsets(sizes)
+        starts = _shm_layout.compute_offsets(sizes)
         source, taken = _view_bytes(flat), _view_bytes(out)
-        for number in range(layouts.count_rounds(sizes, self._layout.chunk)):
-            begin, end = layouts.locate_piece(sizes[self._rank], number, self._layout.chunk)
+        for number in range(_shm_layout.count_rounds(sizes, self._layout.chunk)):
+            begin, end = _shm_layout.locate_piece(sizes[self._rank], number, self._layout.chunk)
             self._view_slot(self._rank, end - begin).copy_(source[begin:end])
             self._synchronize("allgather", sizes)
             for rank, start in enumerate(starts[:-1]):
-                begin, end = layouts.locate_piece(sizes[rank], number, self._layout.chunk)
+                begin, end = _shm_layout.locate_piece(sizes[rank], number, self._layout.chunk)
                 taken[start + begin : start + end].copy_(self._view_slot(rank, end - begin))
             self._round += 1
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
         """Replace the values of ``flat`` on all ranks by those of the rank ``root``."""
         local = _view_bytes(flat)
-        for begin, end in layouts.split_pieces(local.numel(), self._layout.chunk):
+        for begin, end in _shm_layout.split_pieces(local.numel(), self._layout.chunk):
             if self._rank == root:
                 self._view_slot(root, end - begin).copy_(local[begin:end])
             self._synchronize("broadcast", root, local.numel())
@@ -145,14 +145,14 @@ class PureExchange:
         share = self._layout.share
         out_sizes = [count * width for count in sent]
         in_sizes = [count * width for count in received]
-        starts = layouts.compute_offsets(in_sizes)
+        starts = _shm_layout.compute_offsets(in_sizes)
         source, taken = _view_bytes(flat), _view_bytes(out)
-        for number in range(self._agree_on_maximum(layouts.count_rounds(out_sizes, share))):
+        for number in range(self._agree_on_maximum(_shm_layout.count_rounds(out_sizes, share))):
             self._copy_to_slots(source, out_sizes, number)
             self._synchronize("alltoall")
             at = self._rank * share
             for rank, start in enumerate(starts[:-1]):
-                begin, end = layouts.locate_piece(in_sizes[rank], number, share)
+                begin, end = _shm_layout.locate_piece(in_sizes[rank], number, share)
                 taken[start + begin : start + end].copy_(
                     self._view_slot(rank, at + end - begin)[at:]
                 )
@@ -183,8 +183,8 @@ class PureExchange:
         ``sizes`` contains the bytes for each rank.
         """
         share = self._layout.share
-        for rank, start in enumerate(layouts.compute_offsets(sizes)[:-1]):
-            begin, end = layouts.locate_piece(sizes[rank], number, share)
+        for rank, start in enumerate(_shm_layout.compute_offsets(sizes)[:-1]):
+            begin, end = _shm_layout.locate_piece(sizes[rank], number, share)
             place = self._view_slot(self._rank, rank * share + end - begin)[rank * share :]
             place.copy_(source[start + begin : start + end])
 

@@ -11,8 +11,7 @@ from typing import ClassVar
 
 import torch
 
-from aitne_train.transport import _shm_kernel as kernel
-from aitne_train.transport import _shm_memory as memories
+from aitne_train.transport import _shm_kernel, _shm_memory
 from aitne_train.transport._shm_layout import MOST_RANKS
 from aitne_train.transport._shm_pure import PureExchange
 from aitne_train.transport.base import Group, Reduction, TransportError
@@ -33,8 +32,8 @@ class ShmTransport:
 
     def __init__(
         self,
-        memory: memories.SharedMemory,
-        exchange: kernel.KernelExchange | PureExchange,
+        memory: _shm_memory.SharedMemory,
+        exchange: _shm_kernel.KernelExchange | PureExchange,
     ) -> None:
         self.rank = memory.rank
         self.size = memory.layout.size
@@ -66,12 +65,12 @@ class ShmTransport:
         refused = cls.refusal(group.nodes, device)
         if refused:
             raise TransportError(f"The shm transport cannot be used: {refused}.")
-        reason = kernel.missing()
-        memory, native, connections = memories.share_memory(group, able=reason is None)
+        reason = _shm_kernel.missing()
+        memory, native, connections = _shm_memory.share_memory(group, able=reason is None)
         if native:
             for connection in connections:
                 connection.close()
-            return cls(memory, kernel.KernelExchange(memory))
+            return cls(memory, _shm_kernel.KernelExchange(memory))
         if group.rank == 0:
             _log.warning(
                 "The shm transport runs without its compiled kernel, several times slower: %s.",
@@ -82,7 +81,7 @@ class ShmTransport:
     @property
     def is_native(self) -> bool:
         """Return whether the collectives are executed by the compiled kernel."""
-        return isinstance(self._exchange, kernel.KernelExchange)
+        return isinstance(self._exchange, _shm_kernel.KernelExchange)
 
     @property
     def is_spinning(self) -> bool:
@@ -95,7 +94,7 @@ class ShmTransport:
         """Return whether this element type can be reduced: floats, integers of up to 64 bits, and
         bool. Every operation is supported.
         """
-        return dtype in kernel.DTYPES
+        return dtype in _shm_kernel.DTYPES
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
         """Reduce the values of all ranks in place."""
@@ -201,5 +200,5 @@ class ShmTransport:
             raise ValueError(f"The output is {row.dtype}, but the input is {like.dtype}.")
 
     def _check_reduces(self, dtype: torch.dtype) -> None:
-        if dtype not in kernel.DTYPES:
+        if dtype not in _shm_kernel.DTYPES:
             raise ValueError(f"The shm transport does not reduce {dtype}.")

@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runtime.tests.ranks import transport_work as work
 
-from aitne_train.transport import _shm_kernel as kernel
-from aitne_train.transport import _shm_layout as layouts
+from aitne_train.transport import _shm_kernel, _shm_layout
 from aitne_train.transport.base import Reduction, TransportError
 from aitne_train.transport.shm import ShmTransport
 from tests.support import realtime
@@ -27,9 +26,9 @@ from tests.support.ranks import Pool, Rank
 
 pytestmark = realtime.RANKS
 
-PURE = {kernel.SWITCH: "off"}
+PURE = {_shm_kernel.SWITCH: "off"}
 BOTH = [
-    pytest.param({kernel.SWITCH: None}, id="kernel"),
+    pytest.param({_shm_kernel.SWITCH: None}, id="kernel"),
     pytest.param(PURE, id="pure"),
 ]
 both = pytest.mark.parametrize("environ", BOTH)
@@ -316,7 +315,7 @@ def test_the_rank_that_does_not_come_is_named(pool: Pool, absent: int) -> None:
 
 def half_of_them_have_the_kernel(me: Rank) -> tuple[bool, list[float]]:
     if me.rank == 1:
-        os.environ[kernel.SWITCH] = "off"
+        os.environ[_shm_kernel.SWITCH] = "off"
     transport = ShmTransport.connect(me.group(), "cpu")
     flat = torch.ones(5)
     transport.allreduce(flat, Reduction.SUM)
@@ -326,7 +325,7 @@ def half_of_them_have_the_kernel(me: Rank) -> tuple[bool, list[float]]:
 
 
 def test_ranks_go_the_pure_way_where_one_has_no_kernel(pool: Pool) -> None:
-    environ = {kernel.SWITCH: "on"}
+    environ = {_shm_kernel.SWITCH: "on"}
     assert pool.run(half_of_them_have_the_kernel, 2, environ=environ) == [(False, [2.0] * 5)] * 2
 
 
@@ -403,12 +402,12 @@ def test_bound_ranks_spin_where_each_has_a_processor(
 
 # --- where things lie ----------------------------------------------------------------------------
 
-sizes = st.integers(1, layouts.MOST_RANKS)
+sizes = st.integers(1, _shm_layout.MOST_RANKS)
 
 
 @given(size=sizes, native=st.booleans())
 def test_no_two_slots_overlap(size: int, native: bool) -> None:
-    layout = layouts.choose_layout(size, native)
+    layout = _shm_layout.choose_layout(size, native)
     places = [
         (begin(rank, number), length)
         for begin, length in (
@@ -416,40 +415,40 @@ def test_no_two_slots_overlap(size: int, native: bool) -> None:
             (layout.compute_second_slot_offset, layout.part),
         )
         for rank in range(size)
-        for number in range(layouts.DEPTH)
+        for number in range(_shm_layout.DEPTH)
     ]
     places.sort()
-    assert places[0][0] >= layouts.HEADER_BYTES + layouts.LINE_BYTES * size
+    assert places[0][0] >= _shm_layout.HEADER_BYTES + _shm_layout.LINE_BYTES * size
     for (begin, length), (after, _) in itertools.pairwise(places):
         assert begin + length <= after
     assert places[-1][0] + places[-1][1] <= layout.total
-    assert all(begin % layouts.ALIGN == 0 for begin, _ in places)
+    assert all(begin % _shm_layout.ALIGN == 0 for begin, _ in places)
     assert layout.share * size <= layout.chunk
     assert layout.share > 0
 
 
 @given(chunk=st.integers(0, 1 << 20), size=sizes)
 def test_parts_are_the_chunk_cut_at_whole_elements(chunk: int, size: int) -> None:
-    cut = layouts.divide_chunk(chunk, size)
+    cut = _shm_layout.divide_chunk(chunk, size)
     assert len(cut) == size
     assert cut[0][0] == 0
     assert cut[-1][1] == chunk
     for (_, end), (begin, _) in itertools.pairwise(cut):
         assert end == begin
-        assert end % layouts.ALIGN == 0 or end == chunk
-    assert max(end - begin for begin, end in cut) <= layouts.Layout(size, chunk).part
+        assert end % _shm_layout.ALIGN == 0 or end == chunk
+    assert max(end - begin for begin, end in cut) <= _shm_layout.Layout(size, chunk).part
 
 
 @given(total=st.integers(0, 1 << 30), most=st.integers(1 << 10, 1 << 20))
 def test_pieces_are_the_whole(total: int, most: int) -> None:
     if total // most > 10_000:
         total %= most * 10_000
-    cut = list(layouts.split_pieces(total, most))
-    assert len(cut) == layouts.count_rounds([total], most)
+    cut = list(_shm_layout.split_pieces(total, most))
+    assert len(cut) == _shm_layout.count_rounds([total], most)
     assert sum(end - begin for begin, end in cut) == total
     for number, found in enumerate(cut):
-        assert found == layouts.locate_piece(total, number, most)
-    begin, end = layouts.locate_piece(total, len(cut), most)
+        assert found == _shm_layout.locate_piece(total, number, most)
+    begin, end = _shm_layout.locate_piece(total, len(cut), most)
     assert begin == end
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from aitne_train.launcher.rendezvous import RendezvousClient
 from aitne_train.launcher.rendezvous_server import RendezvousServer
-from aitne_train.transport import _shm_memory as memories
-from aitne_train.transport import _shm_rendezvous
+from aitne_train.transport import _shm_memory, _shm_rendezvous
 from aitne_train.transport.base import Group, TransportError
 
 
@@ -45,7 +44,7 @@ def test_memory_goes_back_when_a_rank_leaves_before_all_have_it(groups: list[Gro
     leaving = threading.Thread(target=leave)
     leaving.start()
     with pytest.raises(TransportError, match="Rank 1 went away"):
-        memories.share_memory(groups[0], able=True)
+        _shm_memory.share_memory(groups[0], able=True)
     leaving.join()
     assert memory_held() == 0
 
@@ -54,13 +53,13 @@ def test_memory_goes_back_when_rank_0_leaves_before_all_have_it(groups: list[Gro
     def leave() -> None:
         with _shm_rendezvous.RendezvousHost(groups[0]) as host:
             host.gather_ranks(able=True)
-            fd = memories._reserve_memory(memories.choose_layout(2, True).total)
+            fd = _shm_memory._reserve_memory(_shm_memory.choose_layout(2, True).total)
             host._send_to(1, host._members[1], {"use": True, "processors": 2}, [fd])
             os.close(fd)
 
     leaving = threading.Thread(target=leave)
     leaving.start()
     with pytest.raises(TransportError, match="Rank 0 went away"):
-        memories.share_memory(groups[1], able=True)
+        _shm_memory.share_memory(groups[1], able=True)
     leaving.join()
     assert memory_held() == 0

@@ -11,7 +11,7 @@ import pytest
 import torch
 from runtime.tests.ranks import transport_work as work
 
-from aitne_train.transport import _shm_kernel as kernel
+from aitne_train.transport import _shm_kernel
 from aitne_train.transport_choice import TRANSPORTS
 from tests.support.ranks import Pool
 from tests.support.requirements import need_horovod
@@ -36,8 +36,8 @@ class Way:
 def _ways() -> list[Way]:
     names = [name for name in TRANSPORTS.names() if name not in NOT_TRANSPORTS]
     return [Way(name, name) for name in names if name != "shm"] + [
-        Way("shm-kernel", "shm", ((kernel.SWITCH, None),)),
-        Way("shm-pure", "shm", ((kernel.SWITCH, "off"),)),
+        Way("shm-kernel", "shm", ((_shm_kernel.SWITCH, None),)),
+        Way("shm-pure", "shm", ((_shm_kernel.SWITCH, "off"),)),
     ]
 
 
@@ -79,7 +79,7 @@ def ranks(request: pytest.FixtureRequest) -> Ranks:
     way: Way = request.param
     if way.name == "horovod":
         need_horovod()
-    if way.id == "shm-kernel" and (why := kernel.missing()):
+    if way.id == "shm-kernel" and (why := _shm_kernel.missing()):
         if shutil.which("cc") is None:
             pytest.skip("no C compiler")
         pytest.fail(f"The kernel cannot be used: {why}.")

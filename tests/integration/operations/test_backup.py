@@ -19,8 +19,7 @@ from aitne.core.settings import Settings
 from aitne.operations.backup import creation
 from aitne.operations.backup.backup_encryption import create_key_pair
 from aitne.services.platform.backup_record import read_backup_record
-from aitne.store import Store
-from aitne.store import database_backup as database
+from aitne.store import Store, database_backup
 from tests.support.backups import add_job, contents, create_in, fill, restore_to, source, stored
 from tests.support.database import migrated
 from tests.support.jobs import make_job
@@ -175,7 +174,7 @@ def test_backup_of_a_newer_release_is_refused(
     source: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = create_in(source, tmp_path / "backups")
-    monkeypatch.setattr(database, "is_known_revision", lambda schema: False)
+    monkeypatch.setattr(database_backup, "is_known_revision", lambda schema: False)
     with pytest.raises(SetupError, match="of a newer release"):
         restore_to(made, tmp_path / "new")
     assert not tmp_path.joinpath("new").exists()
@@ -294,4 +293,4 @@ def test_backup_of_a_postgresql_platform_is_restored_elsewhere(
 def test_password_of_the_database_is_not_on_the_command_line(
     dsn: str, shown: str, password: str | None
 ) -> None:
-    assert database._without_password(dsn) == (shown, password)
+    assert database_backup._without_password(dsn) == (shown, password)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aitne.core import dataset_manifest as manifest
+from aitne.core import dataset_manifest
 from aitne.core.dataset_manifest import Entry, ManifestFile
 from tests.support.fake_api import Answer, FakeApi, problem
 from tests.unit.cli.conftest import Aitne
@@ -61,12 +61,12 @@ def text_of(root: Path) -> bytes:
         for each in root.rglob("*")
         if each.is_file()
     ]
-    return b"".join(manifest.serialize_manifest(entries))
+    return b"".join(dataset_manifest.serialize_manifest(entries))
 
 
 def packed(text: bytes) -> Answer:
     return Answer(
-        200, list(manifest.compress_manifest([text])), {"Content-Type": "application/gzip"}
+        200, list(dataset_manifest.compress_manifest([text])), {"Content-Type": "application/gzip"}
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.core import dataset_manifest as manifest
+from aitne.core import dataset_manifest
 from aitne.core.dataset_manifest import Entry, ManifestError, ManifestFile, ManifestLink
 
 SUM = "ab" * 32
@@ -47,21 +47,21 @@ def pieces(text: bytes, size: int) -> Iterator[bytes]:
 
 
 def text_of(*lines: str) -> bytes:
-    return manifest.HEADER + "".join(f"{line}\n" for line in lines).encode()
+    return dataset_manifest.HEADER + "".join(f"{line}\n" for line in lines).encode()
 
 
 @given(trees(), st.randoms(), st.integers(1, 50))
 def test_manifest_is_read_as_written(entries: list[Entry], random: Random, size: int) -> None:
-    text = b"".join(manifest.serialize_manifest(entries))
+    text = b"".join(dataset_manifest.serialize_manifest(entries))
     random.shuffle(entries)
 
-    assert b"".join(manifest.serialize_manifest(entries)) == text
-    read = list(manifest.parse_manifest(pieces(text, size)))
+    assert b"".join(dataset_manifest.serialize_manifest(entries)) == text
+    read = list(dataset_manifest.parse_manifest(pieces(text, size)))
     assert set(read) == set(entries)
     assert len(read) == len(entries)
-    assert b"".join(manifest.serialize_manifest(read)) == text
-    summary = manifest.summarize_manifest(pieces(text, size))
-    assert summary == manifest.Summary(
+    assert b"".join(dataset_manifest.serialize_manifest(read)) == text
+    summary = dataset_manifest.summarize_manifest(pieces(text, size))
+    assert summary == dataset_manifest.Summary(
         hashlib.sha256(text).hexdigest(),
         sum(isinstance(each, ManifestFile) for each in entries),
         sum(isinstance(each, ManifestLink) for each in entries),
@@ -71,7 +71,7 @@ def test_manifest_is_read_as_written(entries: list[Entry], random: Random, size:
 
 @given(trees())
 def test_a_manifest_is_plain_text_with_one_line_for_each_entry(entries: list[Entry]) -> None:
-    lines = b"".join(manifest.serialize_manifest(entries)).decode("utf-8").splitlines()
+    lines = b"".join(dataset_manifest.serialize_manifest(entries)).decode("utf-8").splitlines()
     assert len(lines) == 1 + len(entries)
 
 
@@ -79,22 +79,22 @@ def test_a_manifest_is_plain_text_with_one_line_for_each_entry(entries: list[Ent
 def test_changed_manifest_is_different_or_invalid(
     entries: list[Entry], data: st.DataObject
 ) -> None:
-    text = b"".join(manifest.serialize_manifest(entries))
+    text = b"".join(dataset_manifest.serialize_manifest(entries))
     at = data.draw(st.integers(0, len(text) - 1))
     changed = text[:at] + data.draw(st.binary(max_size=3)) + text[at + 1 :]
     try:
-        read = list(manifest.parse_manifest([changed]))
+        read = list(dataset_manifest.parse_manifest([changed]))
     except ManifestError:
         return
     # What is read at all is canonical: no two texts mean the same.
-    assert b"".join(manifest.serialize_manifest(read)) == changed
+    assert b"".join(dataset_manifest.serialize_manifest(read)) == changed
 
 
 @given(st.lists(st.binary(max_size=40), max_size=6))
 def test_hostile_bytes_raise_nothing_but_a_manifests_error(chunks: list[bytes]) -> None:
-    for hostile in (chunks, [manifest.HEADER, *chunks], [text_of(f"{SUM}\t1\ta"), *chunks]):
+    for hostile in (chunks, [dataset_manifest.HEADER, *chunks], [text_of(f"{SUM}\t1\ta"), *chunks]):
         with contextlib.suppress(ManifestError):
-            list(manifest.parse_manifest(hostile))
+            list(dataset_manifest.parse_manifest(hostile))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_hostile_bytes_raise_nothing_but_a_manifests_error(chunks: list[bytes]) 
 )
 def test_invalid_manifest_is_refused_with_line(lines: list[str], number: int, reason: str) -> None:
     with pytest.raises(ManifestError, match=reason) as caught:
-        list(manifest.parse_manifest([text_of(*lines)]))
+        list(dataset_manifest.parse_manifest([text_of(*lines)]))
     assert caught.value.line == number
 
 
@@ -138,7 +138,7 @@ def test_invalid_manifest_is_refused_with_line(lines: list[str], number: int, re
 )
 def test_a_text_that_is_cut_off_or_of_another_format_is_refused(text: bytes) -> None:
     with pytest.raises(ManifestError):
-        list(manifest.parse_manifest([text]))
+        list(dataset_manifest.parse_manifest([text]))
 
 
 def test_a_line_without_an_end_is_not_held() -> None:
@@ -146,19 +146,19 @@ def test_a_line_without_an_end_is_not_held() -> None:
 
     def endless() -> Iterator[bytes]:
         nonlocal given
-        yield manifest.HEADER
+        yield dataset_manifest.HEADER
         while True:
             given += 1
             yield b"a" * 1_000
 
     with pytest.raises(ManifestError, match="too long"):
-        list(manifest.parse_manifest(endless()))
-    assert given * 1_000 <= manifest.MAX_LINE_BYTES + 1_000
+        list(dataset_manifest.parse_manifest(endless()))
+    assert given * 1_000 <= dataset_manifest.MAX_LINE_BYTES + 1_000
 
 
 def test_links_within_the_dataset_are_entries() -> None:
     text = text_of("link\t../b\ta/l", f"{SUM}\t3\tb", "link\t.\tc")
-    assert list(manifest.parse_manifest([text])) == [
+    assert list(dataset_manifest.parse_manifest([text])) == [
         ManifestLink(b"a/l", b"../b"),
         ManifestFile(b"b", 3, SUM),
         ManifestLink(b"c", b"."),
@@ -167,35 +167,41 @@ def test_links_within_the_dataset_are_entries() -> None:
 
 def test_invalid_manifest_entries_are_not_written() -> None:
     with pytest.raises(ManifestError, match=r"a/l: it points out"):
-        list(manifest.serialize_manifest([ManifestLink(b"a/l", b"../../b")]))
+        list(dataset_manifest.serialize_manifest([ManifestLink(b"a/l", b"../../b")]))
     with pytest.raises(ManifestError, match="same path"):
-        list(manifest.serialize_manifest([ManifestFile(b"a", 1, SUM), ManifestFile(b"a", 2, SUM)]))
+        list(
+            dataset_manifest.serialize_manifest(
+                [ManifestFile(b"a", 1, SUM), ManifestFile(b"a", 2, SUM)]
+            )
+        )
 
 
 @given(st.binary(max_size=200), st.integers(1, 7))
 def test_a_packed_text_is_unpacked_again(text: bytes, size: int) -> None:
-    packed = b"".join(manifest.compress_manifest(pieces(text, size)))
+    packed = b"".join(dataset_manifest.compress_manifest(pieces(text, size)))
     assert gzip.decompress(packed) == text
-    again = b"".join(manifest.decompress_manifest(pieces(packed, size), most_bytes=len(text)))
+    again = b"".join(
+        dataset_manifest.decompress_manifest(pieces(packed, size), most_bytes=len(text))
+    )
     assert again == text
 
 
 @given(st.binary(max_size=60), st.integers(0, 30))
 def test_hostile_packets_raise_nothing_but_a_manifests_error(noise: bytes, cut: int) -> None:
-    packed = b"".join(manifest.compress_manifest([b"some text"]))
+    packed = b"".join(dataset_manifest.compress_manifest([b"some text"]))
     with pytest.raises(ManifestError):
         list(
-            manifest.decompress_manifest(
+            dataset_manifest.decompress_manifest(
                 [packed[:cut] if cut < len(packed) else b""], most_bytes=100
             )
         )
     with pytest.raises(ManifestError):
-        list(manifest.decompress_manifest([packed, noise or b"x"], most_bytes=100))
+        list(dataset_manifest.decompress_manifest([packed, noise or b"x"], most_bytes=100))
 
 
 def test_a_small_packet_cannot_become_endless_text() -> None:
-    packed = b"".join(manifest.compress_manifest(bytes(1 << 20) for _ in range(64)))
+    packed = b"".join(dataset_manifest.compress_manifest(bytes(1 << 20) for _ in range(64)))
     held: list[int] = []
     with pytest.raises(ManifestError, match="larger than 3000000"):
-        held.extend(map(len, manifest.decompress_manifest([packed], most_bytes=3_000_000)))
+        held.extend(map(len, dataset_manifest.decompress_manifest([packed], most_bytes=3_000_000)))
     assert sum(held) <= 3_000_000

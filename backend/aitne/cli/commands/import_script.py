@@ -137,15 +137,17 @@ def import_(
     if to is not None:
         _write_job_file(to, job_yaml, force=force)
     if submit:
-        from aitne.cli import job_submission as submitting
+        from aitne.cli import job_submission
         from aitne.cli.job_file_reader import JobFileSource
 
         client = make_client(url, data_dir)
         if sync is not None:
-            conversion.file["tree"] = submitting.upload_tree(client, sync)
+            conversion.file["tree"] = job_submission.upload_tree(client, sync)
         source = JobFileSource(script, conversion.file, conversion.lines)
         try:
-            submitting.submit_job_file(client, source.content, yes=yes, wait=wait, as_json=as_json)
+            job_submission.submit_job_file(
+                client, source.content, yes=yes, wait=wait, as_json=as_json
+            )
         except InvalidInput as error:
             raise source.with_lines(error) from error
     elif as_json:

@@ -26,7 +26,7 @@ from aitne.cli.shared_options import (
     Yes,
 )
 from aitne.core.errors import InvalidInput
-from aitne.notebook import notebook_parameters as convention
+from aitne.notebook import notebook_parameters
 
 
 @command(
@@ -100,7 +100,7 @@ def batch(
     chosen = _parameters(parameters or [])
     if rest:
         raise InvalidInput(f"There is one notebook, and {rest[0]} is left over.")
-    for sentence in convention.list_warnings(_read_notebook(notebook), chosen):
+    for sentence in notebook_parameters.list_warnings(_read_notebook(notebook), chosen):
         output.print_message(f"Warning: {sentence}")
     path = os.path.abspath(notebook)
     if sync is not None:
@@ -136,11 +136,11 @@ def _read_notebook(path: str) -> dict[str, Any]:
     none."""
     try:
         with open(path, "rb") as file:
-            data = file.read(convention.MAX_BYTES + 1)
-        return convention.parse_notebook(data)
+            data = file.read(notebook_parameters.MAX_BYTES + 1)
+        return notebook_parameters.parse_notebook(data)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
-    except convention.NotANotebook as error:
+    except notebook_parameters.NotANotebook as error:
         raise InvalidInput(f"{path} {error}.") from error
 
 

@@ -36,18 +36,18 @@ def snapshot(
 
     The commit and changes of its folder, the packages of its environment, image, datasets and node.
     """
-    from aitne.cli.views import runs as view
+    from aitne.cli.views import runs
 
     client = make_client(url, data_dir)
     job_snapshot = client.jobs.snapshot(find_job(client, job).id)
     if as_json:
         output.print_json(job_snapshot.raw)
     elif diff:
-        view.print_diff(job_snapshot)
+        runs.print_diff(job_snapshot)
     elif packages:
-        view.print_packages(job_snapshot)
+        runs.print_packages(job_snapshot)
     else:
-        view.print_snapshot(job_snapshot)
+        runs.print_snapshot(job_snapshot)
     return 0
 
 
@@ -73,13 +73,13 @@ def resubmit(
 ) -> int:
     """Submit a job again: show what has changed, ask, submit."""
     from aitne.cli import job_following, job_submission
-    from aitne.cli.views import runs as view
+    from aitne.cli.views import runs
     from aitne.client.api_session import make_idempotency_key
 
     client = make_client(url, data_dir)
     record = find_job(client, job)
     plan = client.jobs.plan_resubmit(record.id)
-    view.print_rerun(plan, file=sys.stderr)
+    runs.print_rerun(plan, file=sys.stderr)
     if not plan.possible and memory is None and max_duration is None:
         from aitne.core.errors import InvalidInput
 
@@ -139,7 +139,7 @@ def compare(
     Compared are the job files, code, packages, images and datasets, nodes, outcomes, resource usage
     and metrics.
     """
-    from aitne.cli.views import runs as view
+    from aitne.cli.views import runs
 
     client = make_client(url, data_dir)
     ids = [find_job(client, name).id for name in (first, second)]
@@ -147,7 +147,7 @@ def compare(
     if as_json:
         output.print_json(comparison.raw)
     else:
-        view.print_comparison(comparison, everything=everything)
+        runs.print_comparison(comparison, everything=everything)
     return 0
 
 
@@ -175,13 +175,13 @@ def sweep(
     data_dir: DataDir = None,
 ) -> int:
     """Show the results of a sweep, best first."""
-    from aitne.cli.views import runs as view
+    from aitne.cli.views import runs
 
     client = make_client(url, data_dir)
     record = find_job(client, job)
     if stop:
         if not yes:
-            view.print_sweep(client.jobs.sweep(record.id))
+            runs.print_sweep(client.jobs.sweep(record.id))
             output.confirm("Stop the rest of this sweep?")
         client.jobs.stop_sweep(record.id)
         output.print_message("The rest of it is cancelled; the best task so far continues.")
@@ -189,10 +189,10 @@ def sweep(
         if as_json:
             output.print_json(state.raw)
         elif as_csv:
-            view.write_csv(state, sys.stdout)
+            runs.write_csv(state, sys.stdout)
         else:
             if watch and sys.stdout.isatty():
                 sys.stdout.write("\x1b[H\x1b[J")
-            view.print_sweep(state)
+            runs.print_sweep(state)
         sys.stdout.flush()
     return 0

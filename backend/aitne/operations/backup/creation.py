@@ -32,7 +32,7 @@ from aitne.operations.backup.backup_targets import (
 from aitne.services.platform.backup_record import BackupRecord, backup_record_file
 from aitne.services.platform.exposed_files import BROKER_CONFIG
 from aitne.services.platform.secret_generation import write_private
-from aitne.store import database_backup as database
+from aitne.store import database_backup
 
 SQLITE, POSTGRES, HUB = "database.sqlite", "database.dump", "hub.sqlite"
 """Members with the databases of the platform and of JupyterHub."""
@@ -148,23 +148,28 @@ def _copy_databases(settings: Settings, folder: Path) -> tuple[dict[str, Path], 
     """
     schema = asyncio.run(_schema(settings))
     copies: dict[str, Path] = {}
-    if database.parse_database_kind(settings.database_url) == "sqlite":
+    if database_backup.parse_database_kind(settings.database_url) == "sqlite":
         copies[SQLITE] = folder / "sqlite"
-        database.copy_sqlite(database.sqlite_file(settings.database_url), copies[SQLITE])
+        database_backup.copy_sqlite(
+            database_backup.sqlite_file(settings.database_url), copies[SQLITE]
+        )
     else:
         copies[POSTGRES] = folder / "dump"
-        database.dump_postgres(settings.database_url, copies[POSTGRES])
+        database_backup.dump_postgres(settings.database_url, copies[POSTGRES])
     hub = settings.data_dir / "hub" / "jupyterhub.sqlite"
     if hub.exists():
         copies[HUB] = folder / "hub"
-        database.copy_sqlite(hub, copies[HUB])
+        database_backup.copy_sqlite(hub, copies[HUB])
     return copies, schema
 
 
 async def _schema(settings: Settings) -> str:
     url = settings.database_url
-    exists = database.parse_database_kind(url) != "sqlite" or database.sqlite_file(url).exists()
-    schema = await database.read_schema_revision(url) if exists else None
+    exists = (
+        database_backup.parse_database_kind(url) != "sqlite"
+        or database_backup.sqlite_file(url).exists()
+    )
+    schema = await database_backup.read_schema_revision(url) if exists else None
     if schema is None:
         raise SetupError(
             f"The platform in {settings.data_dir} has no database yet: start it once with `aitne up`."
@@ -208,7 +213,7 @@ def _manifest(
     return Manifest(
         created_at=at,
         release=aitne.__version__,
-        database=database.parse_database_kind(settings.database_url),
+        database=database_backup.parse_database_kind(settings.database_url),
         schema_revision=schema,
         cluster=settings.cluster,
         scheduler=settings.scheduler,

@@ -37,7 +37,7 @@ from aitne.operations.backup.creation import (
 )
 from aitne.operations.data_dir_owner import find_owner
 from aitne.services.platform.restore_in_progress import restoration_marker_file
-from aitne.store import database_backup as database
+from aitne.store import database_backup
 from aitne.supervisor import platform_control
 from aitne.supervisor.process_account import acting_as
 
@@ -97,7 +97,7 @@ def check_restorable(archive: Archive, data_dir: Path, *, replace: bool) -> None
         SetupError: the backup is of a newer release.
     """
     manifest = archive.manifest
-    database.check_schema_not_newer(manifest.schema_revision, manifest.release)
+    database_backup.check_schema_not_newer(manifest.schema_revision, manifest.release)
     here = _is_made_here(manifest)
     for folder in {data_dir, *([Path(manifest.data_dir)] if here else [])}:
         with acting_as(find_owner(folder)):
@@ -174,12 +174,12 @@ def _restore(plan: _Plan) -> RestoredPlatform:
     elsewhere = _extract(plan)
     url = _database_url(plan)
     if plan.manifest.database == "sqlite":
-        database.check_sqlite(plan.stage / "aitne.db")
+        database_backup.check_sqlite(plan.stage / "aitne.db")
         staged_url = f"sqlite:///{plan.stage / 'aitne.db'}"
         asyncio.run(_mark_restored(plan, staged_url))
         for suffix in ("-wal", "-shm"):
             plan.stage.joinpath(f"aitne.db{suffix}").unlink(missing_ok=True)
-        target = _check_permitted_database(plan, database.sqlite_file(url))
+        target = _check_permitted_database(plan, database_backup.sqlite_file(url))
         _write_restoration_file(plan)
     else:
         _write_restoration_file(plan)
@@ -244,7 +244,7 @@ def _database_url(plan: _Plan) -> str:
                 url = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("database")
             except ValueError as error:
                 raise SetupError(f"The settings in the backup cannot be read: {error}") from error
-    found = database.parse_database_kind(url or default)
+    found = database_backup.parse_database_kind(url or default)
     if found != plan.manifest.database:
         raise SetupError(
             f"The backup is of a {plan.manifest.database} database, but the settings name a {found} "
@@ -282,7 +282,7 @@ def _write_restoration_file(plan: _Plan) -> None:
 
 
 async def _mark_restored(plan: _Plan, url: str) -> None:
-    await database.complete_restore(
+    await database_backup.complete_restore(
         url,
         actor=plan.actor,
         backup_at=plan.manifest.created_at,
@@ -291,17 +291,19 @@ async def _mark_restored(plan: _Plan, url: str) -> None:
 
 
 def _restore_postgres(plan: _Plan, url: str) -> None:
-    if asyncio.run(database.read_schema_revision(url)) is not None:
+    if asyncio.run(database_backup.read_schema_revision(url)) is not None:
         if not plan.replace:
             raise Conflict(
                 "The PostgreSQL database that the settings name already contains a platform. Name an "
                 "empty one with AITNE_DATABASE, or pass --replace: its tables are then moved to "
                 "another schema, not deleted."
             )
-        plan.undo.append(lambda: asyncio.run(database.restore_renamed_schema(url, plan.aside)))
-        asyncio.run(database.rename_schema(url, plan.aside))
+        plan.undo.append(
+            lambda: asyncio.run(database_backup.restore_renamed_schema(url, plan.aside))
+        )
+        asyncio.run(database_backup.rename_schema(url, plan.aside))
         plan.set_aside = True
-    database.restore_postgres(url, plan.stage / POSTGRES)
+    database_backup.restore_postgres(url, plan.stage / POSTGRES)
     asyncio.run(_mark_restored(plan, url))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from aitne.core.errors import AitneError, Conflict, SetupError
-from aitne.operations.upgrade import upgrade_journal as journals
+from aitne.operations.upgrade import upgrade_journal
 from aitne.operations.upgrade.upgrade_journal import ROLLBACK, UpgradeJournal, UpgradeStep
 
 Progress = Callable[[UpgradeStep, str], None]
@@ -113,7 +113,7 @@ class Upgrade:
             if following is None:
                 break
             journal = following
-        journals.remove_journal(self._root)
+        upgrade_journal.remove_journal(self._root)
         if journal.failure is not None:
             raise RolledBack(
                 f"Release {journal.target} did not work, and {journal.present} is in use again. "
@@ -152,7 +152,7 @@ class Upgrade:
             )
             return journal
         if journal.step is not UpgradeStep.HALT:
-            journals.remove_journal(self._root)
+            upgrade_journal.remove_journal(self._root)
             unchanged = f"Nothing that runs has changed: release {journal.present} is in use."
             if not isinstance(error, Exception):
                 self._progress(journal.step, f"{_describe_error(error)} {unchanged}")

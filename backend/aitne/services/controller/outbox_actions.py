@@ -24,7 +24,7 @@ from aitne.core.ports.outside_jobs import OutsideAction, OutsideJobs
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.units import parse_array
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.outside_job_watch import make_outside_run as outside_run
+from aitne.services.controller.outside_job_watch import make_outside_run
 from aitne.services.controller.run_identification import make_run
 from aitne.store import Store
 from aitne.store.action_outbox import OutboxItem, OutboxKind
@@ -161,7 +161,7 @@ class OutboxActions:
         """
         if job.is_outside:
             if self._outside is not None:
-                await self._outside.perform_action(outside_run(job), action)
+                await self._outside.perform_action(make_outside_run(job), action)
             return
         match action:
             case OutsideAction.CANCEL:

@@ -20,7 +20,7 @@ from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.cluster.cluster_topologies import ClusterTopologies
 from aitne.store import Store
 from aitne.store.snapshots import DocumentKind
-from aitne_train.topology import mesh_node_order as meshes
+from aitne_train.topology import mesh_node_order
 from aitne_train.topology.rank_order import build_ring, order_ranks
 from aitne_train.topology.tree import TopologyTree
 from aitne_train.topology.uplink_load import Cost, Network
@@ -104,7 +104,7 @@ def _costs(
     if job.spec.placement.mesh is not None and job.spec.distributed is not None:
         mesh, per_node = job.spec.placement.mesh.sizes, job.spec.distributed.ranks_per_node
     count = len(given)
-    edges = meshes.count_edges(mesh, count, per_node) if mesh else build_ring(count)
+    edges = mesh_node_order.count_edges(mesh, count, per_node) if mesh else build_ring(count)
     network = Network(tree, given)
     position = {name: index for index, name in enumerate(given)}
     costs = [

@@ -23,7 +23,7 @@ from aitne.core.models.check_result import CheckState
 from aitne.core.models.cluster import Cluster, Node, NodeState
 from aitne.core.models.health import HealthState
 from aitne.core.models.notification import DeliveryState
-from aitne.core.platform import metric_names as names
+from aitne.core.platform import metric_names
 from aitne.core.platform.metric_names import Metric
 from aitne.core.ports.health_probes import Probes
 from aitne.core.settings import Settings
@@ -51,8 +51,8 @@ MOST_NODES = 5_000
 """Maximum number of nodes with series of their own; further ones are only counted."""
 DATA_DIR = "data_dir"
 _FROM_CONTROLLER = (
-    *(names.SUBMISSIONS, names.RECONCILE, names.SCHEDULER_RPC),
-    *(names.SCHEDULER_RPC_FAILURES, names.SCHEDULER_RPC_SECONDS),
+    *(metric_names.SUBMISSIONS, metric_names.RECONCILE, metric_names.SCHEDULER_RPC),
+    *(metric_names.SCHEDULER_RPC_FAILURES, metric_names.SCHEDULER_RPC_SECONDS),
 )
 
 Values = Mapping[Metric, Mapping[tuple[str, ...], float]]
@@ -101,7 +101,7 @@ class Measurements:
 
     async def _collect(self) -> Values:
         values: _Values = defaultdict(dict)
-        values[names.BUILD_INFO][(__version__,)] = 1.0
+        values[metric_names.BUILD_INFO][(__version__,)] = 1.0
         self._parts(values)
         self._jobs(values)
         _processes(values, self._settings.run_dir)
@@ -109,18 +109,20 @@ class Measurements:
         report = await asyncio.to_thread(read_report, self._settings.data_dir)
         if report is not None:
             for check, state in product(report.checks, CheckState):
-                values[names.CHECK_STATE][check.name, state] = float(check.state is state)
+                values[metric_names.CHECK_STATE][check.name, state] = float(check.state is state)
         at = 0.0 if backup is None else backup.created_at.timestamp()
-        values[names.BACKUP_LAST_SUCCESS][()] = at
+        values[metric_names.BACKUP_LAST_SUCCESS][()] = at
         if self._settings.tls.enabled:
-            values[names.CERTIFICATE_EXPIRY] = await asyncio.to_thread(_expiry, self._settings)
+            values[metric_names.CERTIFICATE_EXPIRY] = await asyncio.to_thread(
+                _expiry, self._settings
+            )
         for name, end in self._presented.get_last_expiries().items():
-            values[names.CERTIFICATE_EXPIRY][(name,)] = end.timestamp()
+            values[metric_names.CERTIFICATE_EXPIRY][(name,)] = end.timestamp()
         for area, space in (await self._probes.measure_filesystems(self._folders())).items():
-            values[names.FILESYSTEM_SIZE][(area,)] = space.size_bytes
-            values[names.FILESYSTEM_FREE][(area,)] = space.free_bytes
-            values[names.FILESYSTEM_INODES][(area,)] = space.inodes
-            values[names.FILESYSTEM_FREE_INODES][(area,)] = space.free_inodes
+            values[metric_names.FILESYSTEM_SIZE][(area,)] = space.size_bytes
+            values[metric_names.FILESYSTEM_FREE][(area,)] = space.free_bytes
+            values[metric_names.FILESYSTEM_INODES][(area,)] = space.inodes
+            values[metric_names.FILESYSTEM_FREE_INODES][(area,)] = space.free_inodes
         try:
             await self._stored(values)
         except StoreUnavailable as error:
@@ -130,20 +132,20 @@ class Measurements:
     def _parts(self, values: _Values) -> None:
         for part in self._health.parts():
             for state in HealthState:
-                values[names.PART_STATE][part.name, state] = float(part.state is state)
+                values[metric_names.PART_STATE][part.name, state] = float(part.state is state)
             latency_s = part.facts.get("latency_s")
             if part.name == "database" and isinstance(latency_s, float):
-                values[names.DATABASE_LATENCY][()] = latency_s
+                values[metric_names.DATABASE_LATENCY][()] = latency_s
         check = self._audit_checks.last
         if check is not None:
-            values[names.AUDIT_INTACT][()] = float(check.intact)
-            values[names.AUDIT_CHECKED][()] = check.at.timestamp()
+            values[metric_names.AUDIT_INTACT][()] = float(check.intact)
+            values[metric_names.AUDIT_CHECKED][()] = check.at.timestamp()
 
     def _jobs(self, values: _Values) -> None:
-        values[names.JOB_REPORTS][()] = len(self._usage.usages())
-        values[names.JOB_REPORTS_LEFT_OUT][()] = self._usage.left_out_count
+        values[metric_names.JOB_REPORTS][()] = len(self._usage.usages())
+        values[metric_names.JOB_REPORTS_LEFT_OUT][()] = self._usage.left_out_count
         for (node, index), errors in self._usage.ecc_errors().items():
-            values[names.GPU_ECC_ERRORS][node, str(index)] = errors
+            values[metric_names.GPU_ECC_ERRORS][node, str(index)] = errors
 
     def _folders(self) -> Mapping[str, Path]:
         areas = {
@@ -154,31 +156,34 @@ class Measurements:
 
     async def _stored(self, values: _Values) -> None:
         live = await self._store.count_jobs_by_state(live_only=True)
-        values[names.JOBS] = {(state,): live.get(state, 0) for state in LIVE}
+        values[metric_names.JOBS] = {(state,): live.get(state, 0) for state in LIVE}
         ended = await self._ended_jobs()
         if ended is not None:
-            values[names.JOBS] |= {(state,): ended.get(state, 0) for state in TERMINAL}
+            values[metric_names.JOBS] |= {(state,): ended.get(state, 0) for state in TERMINAL}
         depth, oldest_s = await self._store.get_outbox_depth()
-        values[names.OUTBOX_DEPTH][()], values[names.OUTBOX_OLDEST][()] = depth, oldest_s
+        values[metric_names.OUTBOX_DEPTH][()], values[metric_names.OUTBOX_OLDEST][()] = (
+            depth,
+            oldest_s,
+        )
         lease = await self._store.find_lease("controller")
         counters = {} if lease is None else lease.counters
         for metric in _FROM_CONTROLLER:
             labels = counters.get(metric.name, {})
             values[metric] = {(label,): value for label, value in labels.items()}
-        for metric in (names.SCHEDULER_LAST_POLL, names.SCHEDULER_STATE_LOST):
+        for metric in (metric_names.SCHEDULER_LAST_POLL, metric_names.SCHEDULER_STATE_LOST):
             for last in counters.get(metric.name, {}).values():
                 values[metric][()] = last
         status = await self._store.find_scheduler_status()
-        values[names.SCHEDULER_UP][()] = float(status is not None and status.responding)
+        values[metric_names.SCHEDULER_UP][()] = float(status is not None and status.responding)
         cluster = await self._store.get_cluster()
         self._usage.keep_ecc_errors_of_nodes({node.name for node in cluster.nodes})
         _nodes(values, cluster, self._usage.cpu_power_w())
         now = self._clock()
         for backlog in await self._store.count_undelivered():
-            values[names.DELIVERIES][backlog.channel, backlog.state] = backlog.count
+            values[metric_names.DELIVERIES][backlog.channel, backlog.state] = backlog.count
             if backlog.state is DeliveryState.WAITING:
                 age_s = max(0.0, (now - backlog.oldest).total_seconds())
-                values[names.DELIVERIES_OLDEST][(backlog.channel,)] = age_s
+                values[metric_names.DELIVERIES_OLDEST][(backlog.channel,)] = age_s
 
     async def _ended_jobs(self) -> Mapping[JobState, int] | None:
         """Return the number of ended jobs by state, as last counted; None before that."""
@@ -202,14 +207,14 @@ def _processes(values: _Values, run_dir: Path) -> None:
     for process in process_status_file.read_process_status(run_dir):
         key = (process.name,)
         usage = process_status_file.read_process_usage(process.pid)
-        values[names.PROCESS_UP][key] = float(process.answers and usage is not None)
-        values[names.PROCESS_RESTARTS][key] = process.restarts
-        values[names.PROCESS_START_TIME][key] = process.started_at
+        values[metric_names.PROCESS_UP][key] = float(process.answers and usage is not None)
+        values[metric_names.PROCESS_RESTARTS][key] = process.restarts
+        values[metric_names.PROCESS_START_TIME][key] = process.started_at
         if usage is not None:
-            values[names.PROCESS_CPU][key] = usage.cpu_s
-            values[names.PROCESS_MEMORY][key] = usage.memory_bytes
+            values[metric_names.PROCESS_CPU][key] = usage.cpu_s
+            values[metric_names.PROCESS_MEMORY][key] = usage.memory_bytes
     restarts = hung_restart_records.read_restart_counts(run_dir)
-    values[names.HUNG_RESTARTS] = {(name,): count for name, count in restarts.items()}
+    values[metric_names.HUNG_RESTARTS] = {(name,): count for name, count in restarts.items()}
 
 
 def _expiry(settings: Settings) -> dict[tuple[str, ...], float]:
@@ -232,34 +237,42 @@ def _nodes(values: _Values, cluster: Cluster, cpu_power_w: Mapping[str, float]) 
     by_state = dict.fromkeys(NodeState, 0)
     for node in cluster.nodes:
         by_state[node.state] += 1
-    values[names.NODES] = {(state,): count for state, count in by_state.items()}
+    values[metric_names.NODES] = {(state,): count for state, count in by_state.items()}
     shown = cluster.nodes[:MOST_NODES]
-    values[names.NODE_UP] = {
+    values[metric_names.NODE_UP] = {
         (node.name,): float(node.state not in (NodeState.DOWN, NodeState.UNKNOWN)) for node in shown
     }
     for node in shown:
         if node.power_w is not None:
-            values[names.NODE_POWER][node.name, "slurm"] = node.power_w
+            values[metric_names.NODE_POWER][node.name, "slurm"] = node.power_w
         if node.name in cpu_power_w:
-            values[names.NODE_POWER][node.name, "rapl"] = cpu_power_w[node.name]
-    values[names.NODES_LEFT_OUT][()] = len(cluster.nodes) - len(shown)
+            values[metric_names.NODE_POWER][node.name, "rapl"] = cpu_power_w[node.name]
+    values[metric_names.NODES_LEFT_OUT][()] = len(cluster.nodes) - len(shown)
     usable = [node for node in cluster.nodes if node.state.is_usable]
-    values[names.CLUSTER_CPUS][()], values[names.CLUSTER_CPUS_ALLOCATED][()] = _cpus(usable)
-    values[names.CLUSTER_MEMORY][()] = sum(node.memory_total_bytes for node in usable)
-    values[names.CLUSTER_MEMORY_ALLOCATED][()] = sum(node.memory_used_bytes for node in usable)
-    values[names.CLUSTER_GPUS][()], values[names.CLUSTER_GPUS_ALLOCATED][()] = _gpus(usable)
+    values[metric_names.CLUSTER_CPUS][()], values[metric_names.CLUSTER_CPUS_ALLOCATED][()] = _cpus(
+        usable
+    )
+    values[metric_names.CLUSTER_MEMORY][()] = sum(node.memory_total_bytes for node in usable)
+    values[metric_names.CLUSTER_MEMORY_ALLOCATED][()] = sum(
+        node.memory_used_bytes for node in usable
+    )
+    values[metric_names.CLUSTER_GPUS][()], values[metric_names.CLUSTER_GPUS_ALLOCATED][()] = _gpus(
+        usable
+    )
     members: dict[str, list[Node]] = {partition.name: [] for partition in cluster.partitions}
     for node in usable:
         for partition in node.partitions:
             members.setdefault(partition, []).append(node)
     for name, nodes in members.items():
         key = (name,)
-        values[names.PARTITION_CPUS][key], values[names.PARTITION_CPUS_ALLOCATED][key] = _cpus(
-            nodes
-        )
-        values[names.PARTITION_GPUS][key], values[names.PARTITION_GPUS_ALLOCATED][key] = _gpus(
-            nodes
-        )
+        (
+            values[metric_names.PARTITION_CPUS][key],
+            values[metric_names.PARTITION_CPUS_ALLOCATED][key],
+        ) = _cpus(nodes)
+        (
+            values[metric_names.PARTITION_GPUS][key],
+            values[metric_names.PARTITION_GPUS_ALLOCATED][key],
+        ) = _gpus(nodes)
 
 
 def _cpus(nodes: Sequence[Node]) -> tuple[int, int]:

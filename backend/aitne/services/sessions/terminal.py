@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from aitne.core.errors import Conflict, InvalidInput, Unavailable
 from aitne.core.models.base import Frozen
-from aitne.core.sessions import attach_protocol as wire
+from aitne.core.sessions import attach_protocol
 from aitne.core.sessions.attach_protocol import (
     AgentFrameDecoder,
     Exited,
@@ -176,16 +176,18 @@ class Terminal:
             raise InvalidInput(
                 f"More than {WINDOW_BYTES} bytes were sent before they were acknowledged."
             )
-        self._input.append(wire.encode_frame(wire.DATA, data))
+        self._input.append(attach_protocol.encode_frame(attach_protocol.DATA, data))
         self._input_waiting += len(data)
         self._input_received += len(data)
         self._more_input.set()
 
     def resize(self, size: Size) -> None:
         """Set the size of the terminal."""
-        frame = wire.encode_frame(wire.RESIZE, size.model_dump_json().encode())
+        frame = attach_protocol.encode_frame(
+            attach_protocol.RESIZE, size.model_dump_json().encode()
+        )
         # Sizes must not accumulate for a program that reads nothing: only the last one counts.
-        if self._input and self._input[-1][1:2] == wire.RESIZE:
+        if self._input and self._input[-1][1:2] == attach_protocol.RESIZE:
             self._input[-1] = frame
         else:
             self._input.append(frame)
@@ -195,7 +197,7 @@ class Terminal:
         """Close the program's standard input."""
         if not self._input_ended:
             self._input_ended = True
-            self._input.append(wire.encode_frame(wire.END, b""))
+            self._input.append(attach_protocol.encode_frame(attach_protocol.END, b""))
             self._more_input.set()
 
     async def close(self) -> None:
@@ -241,14 +243,14 @@ class Terminal:
             self._more_input.set()
 
     def _handle_frame(self, kind: bytes, content: bytes) -> None:
-        if kind in (wire.DATA, wire.ERROR):
-            tag = STDOUT if kind == wire.DATA else STDERR
+        if kind in (attach_protocol.DATA, attach_protocol.ERROR):
+            tag = STDOUT if kind == attach_protocol.DATA else STDERR
             self._chunks.append(tag + content)
             self._waiting_bytes += len(content) + 1
-        elif kind == wire.EXIT:
+        elif kind == attach_protocol.EXIT:
             exit_message = Exited.model_validate_json(content)
             self._over = TerminalExit(code=exit_message.code, reason=exit_message.refused)
-        elif kind == wire.SAID:
+        elif kind == attach_protocol.SAID:
             self._said = content
         self._changed.set()
 
@@ -262,8 +264,8 @@ class Terminal:
                 frame = self._input.popleft()
                 self._writer.write(frame)
                 await self._writer.drain()
-                if frame[1:2] == wire.DATA:
-                    size = len(frame) - wire.HEAD_BYTES
+                if frame[1:2] == attach_protocol.DATA:
+                    size = len(frame) - attach_protocol.HEAD_BYTES
                     self._input_waiting -= size
                     self._input_taken += size
                     self._changed.set()
@@ -290,12 +292,12 @@ async def open_terminal(
     try:
         facts = json.dumps({**start.model_dump(mode="json"), "node": node}).encode()
         async with asyncio.timeout(_START_WITHIN_S):
-            writer.write(wire.encode_frame(wire.START, facts))
+            writer.write(attach_protocol.encode_frame(attach_protocol.START, facts))
             await writer.drain()
             while data := await reader.read(_CHUNK):
                 pieces = list(frames.feed(data))
                 for number, (kind, content) in enumerate(pieces):
-                    if kind == wire.START:
+                    if kind == attach_protocol.START:
                         return Terminal(
                             reader,
                             writer,
@@ -305,7 +307,7 @@ async def open_terminal(
                             owner=owner,
                             job_id=job_id,
                         )
-                    if kind == wire.EXIT:
+                    if kind == attach_protocol.EXIT:
                         refused = Exited.model_validate_json(content).refused
                         raise Conflict(f"Nothing was started: {refused}.")
                     last_output = content

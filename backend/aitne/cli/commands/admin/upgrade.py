@@ -78,12 +78,12 @@ def upgrade(
     account = find_command_account(folder)
     if prepare:
         from aitne.local_system.settings_loader import load_settings
-        from aitne.operations.upgrade import release_preparation as preparation
+        from aitne.operations.upgrade import release_preparation
         from aitne.supervisor.process_account import become_account
 
         if account is not None:
             become_account(account)
-        preparation.prepare_release(load_settings(folder), output.print_message)
+        release_preparation.prepare_release(load_settings(folder), output.print_message)
         return 0
     from aitne.operations.upgrade.upgrade_run import UpgradeRequest, run_upgrade
 
