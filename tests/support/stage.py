@@ -26,6 +26,7 @@ from aitne.api.app import create_app
 from aitne.api.dependencies import cookie_name
 from aitne.api.routers.alertmanager import ALERTS_TOKEN
 from aitne.api.routers.health import METRICS_TOKEN
+from aitne.bootstrap.adapters import list_available_channels
 from aitne.bootstrap.platform_services import PlatformServices
 from aitne.bootstrap.topology_files import read_part
 from aitne.core.errors import NotAllowed
@@ -419,7 +420,9 @@ def make_stage(
             OwnUserFolders(settings.storage, {}),
         ),
         audit=audit,
-        notifications=NotificationService(store, settings, ("mail", "webhook"), clock),
+        notifications=NotificationService(
+            store, settings, list_available_channels(settings), clock
+        ),
         announcements=AnnouncementService(store, clock),
         alerts=AlertService(store, clock),
         maintenance=MaintenanceService(store, clock),

@@ -154,6 +154,12 @@ def make_channels(settings: Settings) -> dict[str, Channel]:
     return {name: make(settings) for name, make in CHANNELS.all().items()}
 
 
+def list_available_channels(settings: Settings) -> tuple[str, ...]:
+    """Return the names of the notification channels that the site has configured."""
+    channels = make_channels(settings).items()
+    return tuple(name for name, channel in channels if channel.is_available)
+
+
 def make_scheduler_accounting(
     scheduler: object, settings: Settings, command: Command
 ) -> Accounting | None:

@@ -19,9 +19,9 @@ from aitne.adapters.image_file_check import ImagesFolder
 from aitne.adapters.local_probes import LocalProbes
 from aitne.adapters.tree_folder import TreeFolder
 from aitne.bootstrap.adapters import (
-    CHANNELS,
     get_unix_account_name,
     limits_applied,
+    list_available_channels,
     make_account_files,
     make_accounting,
     make_accounts,
@@ -395,7 +395,9 @@ def build_platform(settings: Settings) -> PlatformServices:
         comparisons=ComparisonService(store, snapshots, images),
         reruns=RerunService(store, jobs, admission, snapshots, datasets, templates, places),
         audit=audit,
-        notifications=NotificationService(store, settings, CHANNELS.names(), utc_now),
+        notifications=NotificationService(
+            store, settings, list_available_channels(settings), utc_now
+        ),
         announcements=AnnouncementService(store, utc_now),
         alerts=AlertService(store, utc_now),
         maintenance=MaintenanceService(store, utc_now),

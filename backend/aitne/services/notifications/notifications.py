@@ -76,11 +76,10 @@ class NotificationService:
         channels: Sequence[str],
         clock: Callable[[], datetime],
     ) -> None:
-        """Store the dependencies; ``channels`` are the names of all configured channels."""
+        """Store the dependencies; ``channels`` are the names of the channels that the site has configured."""
         self._store = store
         self._settings = settings
-        disabled = {MAIL: settings.mail.host is None, WEBHOOK: not settings.webhooks.enabled}
-        self._channels = (BROWSER, *(name for name in channels if not disabled.get(name, False)))
+        self._channels = (BROWSER, *channels)
         self._clock = clock
 
     async def inbox(
