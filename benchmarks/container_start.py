@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
-from aitne.adapters.node_software import agent_archive
+from aitne.adapters.node_software_folder import agent_archive
 from aitne.adapters.runtimes.apptainer import ApptainerRuntime
 from aitne.core.jobs.agent_protocol import AgentSpec
 from aitne.core.models.image import ImageUse

@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aitne.core.models.rank_group_request import DEFAULT_IDLE_S
+from aitne.core.models.session_ranks_request import DEFAULT_IDLE_S
 from benchmarks.figures import Figure, Row
 from benchmarks.stats import Estimate
 

@@ -20,7 +20,7 @@ from aitne.core.placement.node_selection import (
     PlacementRequest,
     select_nodes,
 )
-from aitne_train.topology import mesh_node_order
+from aitne_train.topology import device_mesh_order
 from aitne_train.topology.hostlist import make_natural_key
 from aitne_train.topology.rank_order import compute_ring_cost, order_depth_first, order_ranks
 from aitne_train.topology.tree import TopologyTree
@@ -134,13 +134,13 @@ def _refine_times(count: int) -> Estimate:
     for number in range(count):
         nodes = Random(number).sample(sorted(tree.leaf_of), 512)
         network = Network(tree, nodes)
-        pairs = mesh_node_order.count_edges(sizes, 512, 1)
+        pairs = device_mesh_order.count_edges(sizes, 512, 1)
         first = order_depth_first(network)
         start = time.process_time()
-        groups = mesh_node_order.group_nodes(
-            network, first, mesh_node_order.list_group_sizes(sizes, 1)
+        groups = device_mesh_order.group_nodes(
+            network, first, device_mesh_order.list_group_sizes(sizes, 1)
         )
-        mesh_node_order.swap_nodes(network, groups, pairs)
+        device_mesh_order.swap_nodes(network, groups, pairs)
         times.append(_ms_since(start))
     return median(times)
 

@@ -25,7 +25,7 @@ from aitne.local_system.dev_cluster_records import find_dev_cluster
 from aitne.local_system.settings_loader import load_settings
 from aitne.supervisor.plan_creation import make_settings_env
 from aitne.supervisor.secret_files import ensure_secrets
-from aitne_devcluster.cluster import down, up
+from aitne_devcluster.cluster import remove_cluster, start_cluster
 from benchmarks.processes import BenchmarkError, Http, answers, eventually, running
 
 NAME = "bench"
@@ -104,7 +104,7 @@ def cluster(cloud_nodes: int = 0) -> Iterator[Slurm]:
     name = f"{NAME}-{cloud_nodes}" if cloud_nodes else NAME
     was_there = find_dev_cluster(name) is not None
     try:
-        about = up(name, cloud_nodes=cloud_nodes, progress=_say)
+        about = start_cluster(name, cloud_nodes=cloud_nodes, progress=_say)
     except AitneError as error:
         raise BenchmarkError(error.message) from error
     slurm = Slurm(about)
@@ -115,7 +115,7 @@ def cluster(cloud_nodes: int = 0) -> Iterator[Slurm]:
         if was_there:
             slurm.cancel_all()
         else:
-            down(name, progress=_say)
+            remove_cluster(name, progress=_say)
 
 
 def _say(text: str) -> None:

@@ -21,11 +21,11 @@ from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.job_files import OwnFiles
 from aitne.adapters.schedulers._slurm import squeue_parser
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
-from aitne.adapters.unix_accounts import UnixAccounts
+from aitne.adapters.unix_account_mapping import UnixAccounts
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobSpec, JobType
 from aitne.core.ports.job_files import JobLocation
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import Settings
 from aitne.local_system.settings_loader import load_settings
 from aitne.services.controller.controller_counters import ControllerCounters

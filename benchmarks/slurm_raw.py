@@ -12,7 +12,11 @@ from itertools import count
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
-from aitne.adapters.schedulers._slurm.rest.api_versions import Api, negotiate, parse_served_versions
+from aitne.adapters.schedulers._slurm.rest.api_versions import (
+    Api,
+    choose_api_version,
+    parse_served_versions,
+)
 from aitne.adapters.schedulers._slurm.rest.rest_client import RestClient
 from aitne.adapters.schedulers._slurm.rest.submission import make_submission
 from aitne.adapters.schedulers._slurm.rest.version_conversion import downgrade_submission
@@ -65,7 +69,7 @@ class Raw:
             )
         finally:
             await client.close()
-        return negotiate(parse_served_versions(document.body))
+        return choose_api_version(parse_served_versions(document.body))
 
     def _headers(self) -> dict[str, str]:
         return {"X-SLURM-USER-NAME": USER, "X-SLURM-USER-TOKEN": self._mint.token(USER)}

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 
-def formatted(source: str, path: Path) -> str:
+def format_source(source: str, path: Path) -> str:
     """Return the source of the module at ``path`` with sorted and used imports, as ruff formats it."""
     ruff = Path(sys.executable).with_name("ruff")
     for command in (["check", "--quiet", "--select", "I,F401", "--fix"], ["format", "--quiet"]):

@@ -17,63 +17,63 @@ from pathlib import Path
 import gen_client_records
 
 from aitne.adapters.images import build_definition, recipes
-from aitne.adapters.node_software import SESSION_LOCK
+from aitne.adapters.node_software_folder import SESSION_LOCK
 from aitne.operations.setup import answers, rendering
 
 ROOT = Path(__file__).resolve().parent.parent
 OPENAPI = ROOT / "frontend" / "openapi.json"
 
 
-def _python(*arguments: str) -> bytes:
+def _run_python(*arguments: str) -> bytes:
     return subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE
     ).stdout
 
 
-def _openapi() -> bytes:
-    return _python("-m", "aitne.api.openapi")
+def _make_openapi() -> bytes:
+    return _run_python("-m", "aitne.api.openapi")
 
 
 def _portal_types() -> bytes:
     script = "frontend/node_modules/openapi-typescript/bin/cli.js"
-    return _python("scripts/node.py", script, str(OPENAPI), "--exclude-deprecated")
+    return _run_python("scripts/node.py", script, str(OPENAPI), "--exclude-deprecated")
 
 
-def _configuration() -> bytes:
-    return _python("scripts/gen_settings.py")
+def _make_settings_reference() -> bytes:
+    return _run_python("scripts/gen_settings.py")
 
 
 def _setup_answers() -> bytes:
-    return _python("scripts/gen_settings.py", "answers")
+    return _run_python("scripts/gen_settings.py", "answers")
 
 
 def _job_file() -> bytes:
-    return _python("scripts/gen_job_file.py")
+    return _run_python("scripts/gen_job_file.py")
 
 
-def _metrics() -> bytes:
-    return _python("scripts/gen_metrics.py")
+def _make_metrics_reference() -> bytes:
+    return _run_python("scripts/gen_metrics.py")
 
 
 def _client_records() -> dict[Path, Callable[[], bytes]]:
     """Return the modules of records of the client, which follow the OpenAPI document."""
     return {
-        ROOT / "backend" / "aitne" / "client" / f"{module}.py": lambda module=module: _python(
+        ROOT / "backend" / "aitne" / "client" / f"{module}.py": lambda module=module: _run_python(
             "scripts/gen_client_records.py", module
         )
         for module in gen_client_records.MODULES
     }
 
 
-def _commands() -> bytes:
-    return _python("scripts/gen_commands.py")
+def _make_command_table() -> bytes:
+    return _run_python("scripts/gen_commands.py")
 
 
 def _async_client() -> bytes:
-    return _python("scripts/gen_async_client.py")
+    return _run_python("scripts/gen_async_client.py")
 
 
-def _images() -> dict[Path, Callable[[], bytes]]:
+def _list_image_generators() -> dict[Path, Callable[[], bytes]]:
     """Return the generators of both files of each image, from the folders of ``containers``."""
     renderers = (
         (build_definition.DEFINITION, build_definition.make_apptainer_definition),
@@ -104,17 +104,17 @@ def _setup_examples() -> dict[Path, Callable[[], bytes]]:
 
 
 GENERATED: dict[Path, Callable[[], bytes]] = {
-    OPENAPI: _openapi,
+    OPENAPI: _make_openapi,
     ROOT / "frontend" / "src" / "api" / "schema.d.ts": _portal_types,
-    ROOT / "docs" / "reference" / "configuration.md": _configuration,
+    ROOT / "docs" / "reference" / "configuration.md": _make_settings_reference,
     ROOT / "docs" / "reference" / "setup-answers.md": _setup_answers,
     ROOT / "docs" / "reference" / "job-file.md": _job_file,
-    ROOT / "docs" / "reference" / "metrics.md": _metrics,
+    ROOT / "docs" / "reference" / "metrics.md": _make_metrics_reference,
     **_client_records(),
     ROOT / "backend" / "aitne" / "client" / "aio.py": _async_client,
-    ROOT / "backend" / "aitne" / "cli" / "command_table.py": _commands,
+    ROOT / "backend" / "aitne" / "cli" / "command_table.py": _make_command_table,
     ROOT / "containers" / "jupyter" / recipes.CONSTRAINTS: SESSION_LOCK.read_bytes,
-    **_images(),
+    **_list_image_generators(),
     **_setup_examples(),
 }
 

@@ -9,7 +9,7 @@ import ast
 import sys
 from pathlib import Path
 
-from formatting import formatted
+from formatting import format_source
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "backend" / "aitne" / "client"
@@ -112,15 +112,15 @@ class Writer:
 
     def method(self, module: Module, node: ast.FunctionDef) -> str:
         """Return the source of the asynchronous counterpart of one method."""
-        self._need(module, node)
-        arguments = _signature(node.args)
-        passed = ", ".join([f"self._sync.{node.name}", *_passed(node.args)])
+        self._add_method_imports(module, node)
+        arguments = _format_signature(node.args)
+        passed = ", ".join([f"self._sync.{node.name}", *_list_call_arguments(node.args)])
         if module.type_variables & {
             each.id for each in ast.walk(node) if isinstance(each, ast.Name)
         }:
             # mypy does not solve a generic function as an argument.
-            passed = f"lambda: self._sync.{node.name}({', '.join(_passed(node.args))})"
-        text, kind = _iterated(node.returns)
+            passed = f"lambda: self._sync.{node.name}({', '.join(_list_call_arguments(node.args))})"
+        text, kind = _unwrap_iterator(node.returns)
         if kind:
             return (
                 f"    def {node.name}({arguments}) -> AsyncIterator[{text}]:\n"
@@ -129,24 +129,24 @@ class Writer:
         verb = "await" if text == "None" else "return await"
         return f"    async def {node.name}({arguments}) -> {text}:\n        {verb} call_in_thread({passed})\n"
 
-    def _need(self, module: Module, node: ast.FunctionDef) -> None:
+    def _add_method_imports(self, module: Module, node: ast.FunctionDef) -> None:
         args = node.args
         annotations = [each.annotation for each in (*args.args, *args.kwonlyargs)]
         annotations += [each.annotation for each in (args.vararg, args.kwarg) if each is not None]
         defaults = [each for each in (*args.defaults, *args.kw_defaults) if each is not None]
-        self._collect(
+        self._add_imports(
             module, [*filter(None, annotations), *filter(None, [node.returns])], self.typing
         )
-        self._collect(module, defaults, self.runtime)
+        self._add_imports(module, defaults, self.runtime)
 
-    def _collect(self, module: Module, nodes: list[ast.expr], into: set[str]) -> None:
+    def _add_imports(self, module: Module, nodes: list[ast.expr], into: set[str]) -> None:
         for node in nodes:
             for each in ast.walk(node):
                 if isinstance(each, ast.Name) and (found := module.source_of(each.id)):
                     into.add(found)
 
 
-def _annotation(node: ast.expr | None) -> str:
+def _format_annotation(node: ast.expr | None) -> str:
     if node is None:
         return "None"
 
@@ -158,27 +158,27 @@ def _annotation(node: ast.expr | None) -> str:
     return ast.unparse(Builtin().visit(ast.parse(ast.unparse(node), mode="eval").body))
 
 
-def _iterated(node: ast.expr | None) -> tuple[str, bool]:
+def _unwrap_iterator(node: ast.expr | None) -> tuple[str, bool]:
     if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Iterator":
-        return _annotation(node.slice), True
-    return _annotation(node), False
+        return _format_annotation(node.slice), True
+    return _format_annotation(node), False
 
 
-def _signature(args: ast.arguments) -> str:
+def _format_signature(args: ast.arguments) -> str:
     for each in (*args.args, *args.kwonlyargs, *filter(None, (args.vararg, args.kwarg))):
         if each.annotation is not None:
-            each.annotation = ast.parse(_annotation(each.annotation), mode="eval").body
+            each.annotation = ast.parse(_format_annotation(each.annotation), mode="eval").body
     return ast.unparse(args)
 
 
-def _passed(args: ast.arguments) -> list[str]:
+def _list_call_arguments(args: ast.arguments) -> list[str]:
     found = [each.arg for each in args.args[1:]]
     found += [f"*{args.vararg.arg}"] if args.vararg else []
     found += [f"{each.arg}={each.arg}" for each in args.kwonlyargs]
     return found + ([f"**{args.kwarg.arg}"] if args.kwarg else [])
 
 
-def _methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
+def _list_public_methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
     return [
         each
         for each in node.body
@@ -186,17 +186,17 @@ def _methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
     ]
 
 
-def _lineage(module: Module, name: str) -> list[tuple[Module, ast.ClassDef]]:
+def _list_class_and_bases(module: Module, name: str) -> list[tuple[Module, ast.ClassDef]]:
     """Return the class and the base classes that it has methods from, each with its module."""
     node = module.classes[name]
     found = [(module, node)]
     for base in node.bases:
         if isinstance(base, ast.Name) and base.id in module.imports:
-            found += _lineage(Module(module.imports[base.id].split()[1]), base.id)
+            found += _list_class_and_bases(Module(module.imports[base.id].split()[1]), base.id)
     return found
 
 
-def render() -> str:
+def render_module() -> str:
     """Return the text of the module before formatting."""
     client = Module("aitne.client.client")
     writer = Writer()
@@ -213,8 +213,8 @@ def render() -> str:
         writer.typing.add(f"from {module.name} import {name}")
         body = "\n".join(
             writer.method(of, each)
-            for of, made in _lineage(module, name)
-            for each in _methods(made)
+            for of, made in _list_class_and_bases(module, name)
+            for each in _list_public_methods(made)
         )
         classes.append(
             f'class Async{name}:\n    """Asynchronous counterpart of ``{name}``: the same methods as coroutines."""\n\n'
@@ -223,7 +223,7 @@ def render() -> str:
     lines = "\n".join(
         f"        self.{target} = Async{name}(self._sync.{target})" for target, name in attributes
     )
-    methods = "".join("\n" + writer.method(client, each) for each in _methods(main))
+    methods = "".join("\n" + writer.method(client, each) for each in _list_public_methods(main))
     for wanted in ("Platform", "RequestTransport"):
         writer.typing.add(client.source_of(wanted) or "")
     runtime = "".join(f"{each}\n" for each in sorted(writer.runtime))
@@ -243,7 +243,7 @@ def render() -> str:
 
 def main() -> None:
     """Print the module as the formatter leaves it."""
-    sys.stdout.write(formatted(render(), PACKAGE / "aio.py"))
+    sys.stdout.write(format_source(render_module(), PACKAGE / "aio.py"))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from formatting import formatted
+from formatting import format_source
 
 ROOT = Path(__file__).resolve().parent.parent
 OPENAPI = ROOT / "frontend" / "openapi.json"
@@ -133,38 +133,38 @@ class Writer:
         for record, name in self._records.items():
             schema = self._schemas[name]
             properties = schema["properties"]
-            nested = {field: self._nested(each) for field, each in properties.items()}
+            nested = {field: self._find_nested_record(each) for field, each in properties.items()}
             keywords = [f"{field}={made}" for field, made in nested.items() if made]
             lines = [f"class {record}({', '.join([BASES.get(record, 'Record'), *keywords])}):"]
-            lines += [textwrap.indent(_docstring(schema["description"]), "    "), ""]
+            lines += [textwrap.indent(_format_docstring(schema["description"]), "    "), ""]
             for field, each in properties.items():
                 note = "  # deprecated" if each.get("deprecated") else ""
-                lines.append(f"    {field}: {self._annotation(each)}{note}")
+                lines.append(f"    {field}: {self._make_annotation(each)}{note}")
             yield "\n".join(lines) + "\n"
 
-    def _nested(self, schema: Mapping[str, Any]) -> str | None:
+    def _find_nested_record(self, schema: Mapping[str, Any]) -> str | None:
         """Return the record of a field's value or of its elements; None for plain JSON."""
         inner, _ = _without_null(schema)
         inner = inner.get("items", inner)
         return self._record_of.get(inner.get("$ref", "").rpartition("/")[2])
 
-    def _annotation(self, schema: Mapping[str, Any]) -> str:
+    def _make_annotation(self, schema: Mapping[str, Any]) -> str:
         inner, nullable = _without_null(schema)
-        text = self._plain(inner)
+        text = self._make_plain_annotation(inner)
         return f"{text} | None" if nullable and text != "Any" else text
 
-    def _plain(self, schema: Mapping[str, Any]) -> str:
+    def _make_plain_annotation(self, schema: Mapping[str, Any]) -> str:
         if reference := schema.get("$ref", "").rpartition("/")[2]:
             target = self._schemas[reference]
-            return self._record_of.get(reference) or self._plain(target)
+            return self._record_of.get(reference) or self._make_plain_annotation(target)
         kind = schema.get("type")
         if schema.get("format") == "date-time":
             return "datetime"
         if kind == "array":
-            return f"list[{self._annotation(schema.get('items', {}))}]"
+            return f"list[{self._make_annotation(schema.get('items', {}))}]"
         if kind == "object":
             values = schema.get("additionalProperties")
-            inner = self._annotation(values) if isinstance(values, dict) else "Any"
+            inner = self._make_annotation(values) if isinstance(values, dict) else "Any"
             return f"dict[str, {inner}]"
         return SIMPLE.get(str(kind), "Any")
 
@@ -175,14 +175,14 @@ def _without_null(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
     return (others[0] if len(others) == 1 else {}), len(others) < len(choices)
 
 
-def _docstring(description: str) -> str:
+def _format_docstring(description: str) -> str:
     text = re.sub(r"(?<!`)`(?!`)", "``", description).replace("null:", "None:")
     paragraphs = [" ".join(each.split()) for each in text.split("\n\n")]
     lines = "\n\n".join(textwrap.fill(each, 90) for each in paragraphs)
     return f'"""{lines}\n"""' if "\n" in lines else f'"""{lines}"""'
 
 
-def render(module: str) -> str:
+def render_module(module: str) -> str:
     """Return the source of a module, before formatting."""
     summary, records = MODULES[module]
     schemas = json.loads(OPENAPI.read_text())["components"]["schemas"]
@@ -195,7 +195,7 @@ def main() -> None:
     """Print the module as the formatter leaves it."""
     module = sys.argv[1]
     path = ROOT / "backend" / "aitne" / "client" / f"{module}.py"
-    sys.stdout.write(formatted(render(module), path))
+    sys.stdout.write(format_source(render_module(module), path))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from formatting import formatted
+from formatting import format_source
 from typer.main import get_command
 
 from aitne.cli import commands
@@ -33,7 +33,7 @@ GROUPS = '''
 '''
 
 
-def render() -> str:
+def render_module() -> str:
     """Return the module before it is formatted."""
     for module in pkgutil.walk_packages(commands.__path__, f"{commands.__name__}."):
         import_module(module.name)
@@ -49,7 +49,7 @@ def render() -> str:
         if not defined.help:
             raise SystemExit(f"`aitne {words}` in {module} has no docstring.")
         table[words] = (module, section, defined.help.splitlines()[0])
-        groups.update(_groups(words, defined))
+        groups.update(_list_groups(words, defined))
     return "".join(
         [
             f"{HEAD}COMMANDS: dict[str, tuple[str, str | None, str]] = {table!r}{COMMANDS}",
@@ -58,16 +58,16 @@ def render() -> str:
     )
 
 
-def _groups(words: str, defined: Any) -> Iterator[tuple[str, bool]]:
+def _list_groups(words: str, defined: Any) -> Iterator[tuple[str, bool]]:
     if hasattr(defined, "commands"):
         yield words, not defined.invoke_without_command
         for name, child in defined.commands.items():
-            yield from _groups(f"{words} {name}", child)
+            yield from _list_groups(f"{words} {name}", child)
 
 
 def main() -> None:
     """Print the module as the formatter leaves it."""
-    sys.stdout.write(formatted(render(), Path("backend/aitne/cli/command_table.py")))
+    sys.stdout.write(format_source(render_module(), Path("backend/aitne/cli/command_table.py")))
 
 
 if __name__ == "__main__":

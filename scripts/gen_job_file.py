@@ -39,16 +39,22 @@ slurm:
 """
 
 
-def render() -> str:
+def render_reference() -> str:
     """Return the reference page of the job file as Markdown."""
     schema = JobFile.model_json_schema()
-    parts = [INTRODUCTION, "## Top level", "", _table(schema, "")]
-    for name, part in _sections(schema):
-        parts += [f"## `{name}`", "", str(part.get("description", "")), "", _table(part, name)]
+    parts = [INTRODUCTION, "## Top level", "", _render_table(schema, "")]
+    for name, part in _list_sections(schema):
+        parts += [
+            f"## `{name}`",
+            "",
+            str(part.get("description", "")),
+            "",
+            _render_table(part, name),
+        ]
     return "\n".join(parts)
 
 
-def _sections(schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _list_sections(schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the fields that have fields of their own, with their schemas."""
     models = schema["$defs"]
     for name, field in schema["properties"].items():
@@ -58,32 +64,34 @@ def _sections(schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
                 yield name, part
 
 
-def _table(part: Mapping[str, Any], section: str) -> str:
+def _render_table(part: Mapping[str, Any], section: str) -> str:
     rows = ["| Field | Default | Meaning |", "| --- | --- | --- |"]
     for name, field in part["properties"].items():
-        rows.append(f"| `{name}` | {_default(field)} | {_meaning(field, f'{section}.{name}')} |")
+        rows.append(
+            f"| `{name}` | {_format_default(field)} | {_format_meaning(field, f'{section}.{name}')} |"
+        )
     return "\n".join(rows) + "\n"
 
 
-def _default(field: Mapping[str, Any]) -> str:
+def _format_default(field: Mapping[str, Any]) -> str:
     default = field.get("default")
-    return "" if default in (None, [], {}) else f"`{_written(default)}`"
+    return "" if default in (None, [], {}) else f"`{_format_value(default)}`"
 
 
-def _meaning(field: Mapping[str, Any], path: str) -> str:
+def _format_meaning(field: Mapping[str, Any], path: str) -> str:
     said = [str(field.get("description", "")).replace("\n", " ")]
     if path == "retry.on":
         said.append(f"Allowed: {', '.join(f'`{reason}`' for reason in sorted(RETRYABLE))}.")
     if examples := field.get("examples"):
-        said.append(f"Such as {' or '.join(f'`{_written(each)}`' for each in examples)}.")
+        said.append(f"Such as {' or '.join(f'`{_format_value(each)}`' for each in examples)}.")
     if "minimum" in field and "maximum" in field:
         said.append(f"From {field['minimum']} to {field['maximum']}.")
     return " ".join(filter(None, said)).replace("|", "\\|")
 
 
-def _written(example: Any) -> str:
+def _format_value(example: Any) -> str:
     return example if isinstance(example, str) else json.dumps(example)
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render())
+    sys.stdout.write(render_reference())

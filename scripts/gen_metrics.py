@@ -40,11 +40,11 @@ def main() -> None:
     platform = [metric for metric in metrics if metric not in (*runtime, *JOB_METRICS)]
     parts = [INTRODUCTION]
     for (title, text), rows in zip(SECTIONS, (platform, JOB_METRICS, runtime), strict=True):
-        parts.append(f"\n## {title}\n\n{text}\n\n{HEADER}{''.join(map(_row, rows))}")
+        parts.append(f"\n## {title}\n\n{text}\n\n{HEADER}{''.join(map(_format_row, rows))}")
     sys.stdout.write("".join(parts))
 
 
-def _row(metric: Metric) -> str:
+def _format_row(metric: Metric) -> str:
     labels = ", ".join(f"`{label}`" for label in metric.labels)
     return f"| `{metric.name}` | {metric.type} | {labels} | {metric.unit} | {metric.help} |\n"
 

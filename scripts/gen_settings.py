@@ -62,13 +62,14 @@ is written. [Adopt a running Slurm](../handbook/setup.md) has complete examples.
 def render_answers() -> str:
     """Return the reference page of the answers of `aitne admin setup`."""
     parts = [ANSWERS_INTRODUCTION]
-    settings = dict(_sections())
+    settings = dict(_list_sections())
     for name, (model, every) in _sections_of("", Answers):
         known = settings[name][1] if name in settings else {}
         fields = {
             field: facts
             for field, facts in every.items()
-            if field not in known or _described(facts) != _described(known[field])
+            if field not in known
+            or _get_description_and_default(facts) != _get_description_and_default(known[field])
         }
         if not fields:
             continue
@@ -78,14 +79,14 @@ def render_answers() -> str:
             parts.append(f"{(model.__doc__ or '').strip()}\n")
         rows = ["| Name | Default | Meaning |", "| --- | --- | --- |"]
         rows += [
-            f"| `{field}` | {_answer_default(facts)} | {_meaning(facts)} |"
+            f"| `{field}` | {_answer_default(facts)} | {_format_meaning(facts)} |"
             for field, facts in fields.items()
         ]
         parts.append("\n".join(rows) + "\n")
     return "\n".join(parts)
 
 
-def _described(field: FieldInfo) -> tuple[str | None, Any]:
+def _get_description_and_default(field: FieldInfo) -> tuple[str | None, Any]:
     return field.description, field.get_default(call_default_factory=True)
 
 
@@ -95,19 +96,19 @@ def _answer_default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
-    return _default("", field) if value else "unset"
+    return _format_default("", field) if value else "unset"
 
 
-def render() -> str:
+def render_settings() -> str:
     """Return the reference page of the settings as Markdown."""
-    sections = dict(_sections())
+    sections = dict(_list_sections())
     top = sections.pop("")
-    parts = [INTRODUCTION, "## Top level\n", _table("", top)]
+    parts = [INTRODUCTION, "## Top level\n", _render_table("", top)]
     for name, (model, fields) in sections.items():
         parts += [
             f"## `[{name}]`\n",
             f"{(model.__doc__ or '').strip()}\n",
-            _table(name, (model, fields)),
+            _render_table(name, (model, fields)),
         ]
     return "\n".join([*parts, EXAMPLE])
 
@@ -115,7 +116,7 @@ def render() -> str:
 Section = tuple[type[BaseModel], dict[str, FieldInfo]]
 
 
-def _sections() -> Iterator[tuple[str, Section]]:
+def _list_sections() -> Iterator[tuple[str, Section]]:
     yield from _sections_of("", Settings)
 
 
@@ -131,43 +132,45 @@ def _sections_of(section: str, model: type[BaseModel]) -> Iterator[tuple[str, Se
         yield from _sections_of(f"{section}.{name}" if section else name, inner)
 
 
-def _table(section: str, content: Section) -> str:
+def _render_table(section: str, content: Section) -> str:
     rows = ["| Name | Variable | Default | Meaning |", "| --- | --- | --- | --- |"]
     for name, field in content[1].items():
         variable = (
             "AITNE_" + (f"{section.replace('.', '__')}__" if section else "").upper() + name.upper()
         )
-        rows.append(f"| `{name}` | `{variable}` | {_default(name, field)} | {_meaning(field)} |")
+        rows.append(
+            f"| `{name}` | `{variable}` | {_format_default(name, field)} | {_format_meaning(field)} |"
+        )
     return "\n".join(rows) + "\n"
 
 
 _COMPUTED = {"data_dir": "`$XDG_DATA_HOME/aitne`, else `~/.local/share/aitne`"}
 
 
-def _default(name: str, field: FieldInfo) -> str:
+def _format_default(name: str, field: FieldInfo) -> str:
     if name in _COMPUTED:
         return _COMPUTED[name]
     value: Any = field.get_default(call_default_factory=True)
     if value is None or value is PydanticUndefined or value == []:
         return "unset"
-    if _reads(field, "_duration"):
+    if _has_validator(field, "_duration"):
         return f"`{format_duration(value)}`"
-    if _reads(field, "_memory"):
+    if _has_validator(field, "_memory"):
         return f"`{format_memory(value)}`"
     return f"`{value}`"
 
 
-def _reads(field: FieldInfo, validator: str) -> bool:
+def _has_validator(field: FieldInfo, validator: str) -> bool:
     return any(
         getattr(getattr(each, "func", None), "__name__", "") == validator for each in field.metadata
     )
 
 
-def _meaning(field: FieldInfo) -> str:
+def _format_meaning(field: FieldInfo) -> str:
     bounds = {type(each).__name__: each for each in field.metadata if hasattr(each, "__slots__")}
     low, high = getattr(bounds.get("Ge"), "ge", None), getattr(bounds.get("Le"), "le", None)
     text = (field.description or "").replace("|", "\\|")
-    if _reads(field, "_duration") or _reads(field, "_memory"):
+    if _has_validator(field, "_duration") or _has_validator(field, "_memory"):
         return text
     if low is not None and high is not None:
         return f"{text} From {low} to {high}."
@@ -175,4 +178,4 @@ def _meaning(field: FieldInfo) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render_answers() if sys.argv[1:] == ["answers"] else render())
+    sys.stdout.write(render_answers() if sys.argv[1:] == ["answers"] else render_settings())

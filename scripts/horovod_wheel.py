@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from aitne.adapters import debian_packages
+from aitne.adapters import apt_installation
 from aitne.core.errors import SetupError
 from aitne.local_system.platform_folders import cache_dir
 
@@ -116,8 +116,8 @@ def main() -> int:
     asked = parser.parse_args()
     python = asked.environment / "bin" / "python"
     try:
-        if os.geteuid() == 0 and debian_packages.has_apt():
-            debian_packages.install_missing(TOOLS, print_progress, purpose="Horovod's wheel")
+        if os.geteuid() == 0 and apt_installation.has_apt():
+            apt_installation.install_missing(TOOLS, print_progress, purpose="Horovod's wheel")
         target, packages = find_wheel_folder(python)
         if not list(target.glob("horovod-*.whl")):
             print_progress(

@@ -41,7 +41,7 @@ def check() -> int:
     return 0
 
 
-def record() -> dict[str, Any]:
+def make_recording() -> dict[str, Any]:
     """Ask the real Horovod.
 
     Returns:
@@ -91,7 +91,7 @@ def main() -> int:
     if importlib.util.find_spec("horovod") is None:
         print_progress(f"Horovod {VERSION} is not installed: scripts/horovod_wheel.py")
         return 1
-    answers = record()
+    answers = make_recording()
     if not transport_passes():
         print_progress("Nothing is recorded: the transport's tests failed.")
         return 1

@@ -91,10 +91,10 @@ class Recorder:
         user = self._cluster.users[0].name
         ids = {}
         for number, (name, options, script) in enumerate(JOBS, 1):
-            said = self._sbatch(user, number, *options, script=script)
+            said = self._submit_job(user, number, *options, script=script)
             ids[name] = said.stdout.strip()
-        later = self._sbatch(user, 8, f"--dependency=afterok:{ids['running']}", script="true")
-        never = self._sbatch(
+        later = self._submit_job(user, 8, f"--dependency=afterok:{ids['running']}", script="true")
+        never = self._submit_job(
             user,
             9,
             f"--dependency=afterok:{ids['failed']}",
@@ -103,20 +103,20 @@ class Recorder:
         )
         try:
             self.run(user, "scancel", ids["cancelled"])
-            self._settle(user)
-            self._ask()
+            self._wait_for_job_states(user)
+            self._record_answers()
             for name, options in REFUSED.items():
-                refused = self._sbatch(user, 10, *options, script="true")
-                self._write(f"sbatch-{name}", f"{refused.returncode}\n{refused.stderr}")
+                refused = self._submit_job(user, 10, *options, script="true")
+                self._write_output(f"sbatch-{name}", f"{refused.returncode}\n{refused.stderr}")
                 if refused.returncode == 0:
                     self.run(user, "scancel", refused.stdout.strip())
-            test = self._sbatch(user, 10, "--test-only", "--nodes=2", script="true")
-            self._write("sbatch-test-only", test.stderr)
+            test = self._submit_job(user, 10, "--test-only", "--nodes=2", script="true")
+            self._write_output("sbatch-test-only", test.stderr)
         finally:
             for number in (*ids.values(), later.stdout.strip(), never.stdout.strip()):
                 self.run(user, "scancel", number)
 
-    def _sbatch(
+    def _submit_job(
         self, user: str, number: int, *options: str, script: str
     ) -> subprocess.CompletedProcess[str]:
         name = f"--job-name={job_identity.make_job_name(job_id(number), 1)}"
@@ -126,7 +126,7 @@ class Recorder:
             user, "sbatch", *fixed, name, comment, *options, stdin=f"#!/bin/bash\n{script}\n"
         )
 
-    def _settle(self, user: str) -> None:
+    def _wait_for_job_states(self, user: str) -> None:
         """Wait for two running and two cancelled jobs in the queue, and four ended ones in accounting."""
         deadline = time.monotonic() + PATIENCE_S
         names = ",".join(job_identity.make_job_name(job_id(number), 1) for number in (1, 2, 3, 4))
@@ -138,7 +138,7 @@ class Recorder:
             time.sleep(0.2)
         raise SystemExit(f"The jobs did not come to rest: {states} run, accounting has {kept!r}.")
 
-    def _ask(self) -> None:
+    def _record_answers(self) -> None:
         operator, root = self._cluster.operator, "root"
         form = squeue_parser.format_option(squeue_parser.FIELDS, MARK)
         names = ",".join(job_identity.make_job_name(job_id(number), 1) for number in range(1, 10))
@@ -158,10 +158,10 @@ class Recorder:
             "qos": ("sacctmgr", "-nP", "show", "qos", "format=name,flags"),
         }
         for name, argv in questions.items():
-            self._write(name, self.run(operator, *argv).stdout)
+            self._write_output(name, self.run(operator, *argv).stdout)
         self.run(root, "scontrol", "update", "NodeName=n4", "State=RESUME")
 
-    def _write(self, name: str, text: str) -> None:
+    def _write_output(self, name: str, text: str) -> None:
         host = Path("/proc/sys/kernel/hostname").read_text().strip()
         text = text.replace(str(self._cluster.root), "/srv/slurm")
         text = re.sub(rf"\b{re.escape(host)}\b", "portal", text)

@@ -55,33 +55,35 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     status = 0
     if pages or not arguments.pages:
-        status = _portal(chromium, arguments.out, arguments.language)
+        status = _take_portal_screenshots(chromium, arguments.out, arguments.language)
     if tutorial:
-        status = _tutorial(chromium, arguments.out) or status
+        status = _take_tutorial_screenshots(chromium, arguments.out) or status
     return status
 
 
-def _portal(chromium: str, out: Path, language: str) -> int:
+def _take_portal_screenshots(chromium: str, out: Path, language: str) -> int:
     """Take the pictures of the portal's pages; the exit status."""
     from tests.support.filled import CONFIG, as_argument, fill
 
-    with _platform(CONFIG) as platform:
+    with _run_platform(CONFIG) as platform:
         filled = as_argument(fill(platform))
-        return _show("look.mjs", platform, chromium, out, filled, language)
+        return _run_browser_script("look.mjs", platform, chromium, out, filled, language)
 
 
-def _tutorial(chromium: str, out: Path) -> int:
+def _take_tutorial_screenshots(chromium: str, out: Path) -> int:
     """Take the pictures of the tutorial about notebooks; the exit status."""
     from tests.support.documents import NOTEBOOK_TUTORIAL, cells
 
-    with _platform("[local]\ncpus = 4\n") as platform:
+    with _run_platform("[local]\ncpus = 4\n") as platform:
         started = platform.aitne("session", "start", "jupyterlab", "--yes", "--wait")
         print(started.stdout, started.stderr, sep="\n")
-        return _show("tutorial.mjs", platform, chromium, out, json.dumps(cells(NOTEBOOK_TUTORIAL)))
+        return _run_browser_script(
+            "tutorial.mjs", platform, chromium, out, json.dumps(cells(NOTEBOOK_TUTORIAL))
+        )
 
 
 @contextmanager
-def _platform(config: str) -> Iterator[RunningPlatform]:
+def _run_platform(config: str) -> Iterator[RunningPlatform]:
     from tests.support.platform import RunningPlatform
 
     with TemporaryDirectory(prefix="aitne-screenshots-", ignore_cleanup_errors=True) as folder:
@@ -93,7 +95,9 @@ def _platform(config: str) -> Iterator[RunningPlatform]:
             platform.stop()
 
 
-def _show(script: str, platform: RunningPlatform, chromium: str, out: Path, *arguments: str) -> int:
+def _run_browser_script(
+    script: str, platform: RunningPlatform, chromium: str, out: Path, *arguments: str
+) -> int:
     from tests.support.browser import show
 
     done = show(script, platform, platform.token, chromium, out, *arguments)

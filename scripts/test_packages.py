@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from aitne.adapters import debian_packages
+from aitne.adapters import apt_installation
 from aitne.core.errors import SetupError
 from aitne_apptainer.installation import ensure_apptainer
 
@@ -48,7 +48,7 @@ POLICY = Path("/usr/sbin/policy-rc.d")
 """The program that Debian's packages ask whether to start their services."""
 
 
-def say(text: str) -> None:
+def print_progress(text: str) -> None:
     """Print a progress message to standard error."""
     print(text, file=sys.stderr)
 
@@ -67,7 +67,7 @@ def services_stopped() -> Iterator[None]:
         POLICY.unlink()
 
 
-def disable(names: Collection[str]) -> None:
+def disable_services(names: Collection[str]) -> None:
     """Keep the services from starting with the machine."""
     if names and shutil.which("systemctl") is not None:
         subprocess.run(["systemctl", "--quiet", "disable", *names], check=False)
@@ -79,7 +79,7 @@ def install_bonsai() -> None:
     It is built against OpenLDAP's libraries and therefore belongs to no other extra.
     """
     if find_spec("bonsai") is None:
-        say("Building bonsai …")
+        print_progress("Building bonsai …")
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", "constraints.txt"]
         subprocess.run([*pip, "bonsai"], check=False, cwd=Path(__file__).resolve().parents[1])
 
@@ -87,29 +87,29 @@ def install_bonsai() -> None:
 def main() -> int:
     """Install the missing ones as root; otherwise say what the tests will skip and how to change that."""
     missing = [name for name, present in PACKAGES.items() if not present()]
-    if os.geteuid() != 0 or not debian_packages.has_apt():
+    if os.geteuid() != 0 or not apt_installation.has_apt():
         if missing:
-            say(
+            print_progress(
                 f"Missing: {', '.join(missing)}. The tests that need them are skipped; "
                 f"to run them: sudo apt-get install --no-install-recommends {' '.join(missing)}"
             )
         return 0
     if missing:
-        say(f"Installing {', '.join(missing)} …")
+        print_progress(f"Installing {', '.join(missing)} …")
         try:
-            debian_packages.run_apt_get("update")
+            apt_installation.run_apt_get("update")
             with services_stopped():
-                debian_packages.run_apt_get("install", "-y", "--no-install-recommends", *missing)
-            disable([unit for package, unit in SERVICES.items() if package in missing])
+                apt_installation.run_apt_get("install", "-y", "--no-install-recommends", *missing)
+            disable_services([unit for package, unit in SERVICES.items() if package in missing])
         except SetupError as error:
-            say(error.message)
+            print_progress(error.message)
             return 1
     install_bonsai()
     try:
-        ensure_apptainer(say)
+        ensure_apptainer(print_progress)
     except SetupError as error:
         # Not every system has a package of it; its tests say so again.
-        say(error.message)
+        print_progress(error.message)
     return 0
 
 

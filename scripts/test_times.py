@@ -134,7 +134,7 @@ def last_records() -> dict[str, TestRecord]:
     return {test.node_id: test for test in read_tests()}
 
 
-def summary() -> int:
+def print_summary() -> int:
     """Print the numbers of tests by their last outcome; return 1 if one failed or none ran."""
     tests = last_records().values()
     from tests.plugins.time_limit import LACKS
@@ -147,7 +147,7 @@ def summary() -> int:
     return 1 if failed or not passed else 0
 
 
-def report(count: int) -> int:
+def print_report(count: int) -> int:
     """Print the tables; return 1 if there is no record."""
     try:
         lines = (RESULTS / PHASES).read_text().splitlines()
@@ -179,9 +179,9 @@ def main() -> int:
         case "run":
             return run_phase(options.phase, options.command)
         case "summary":
-            return summary()
+            return print_summary()
         case _:
-            return report(options.slowest)
+            return print_report(options.slowest)
 
 
 if __name__ == "__main__":

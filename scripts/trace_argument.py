@@ -93,7 +93,7 @@ class Program:
                 if parameter.arg == value.id:
                     return self.class_of(place.module, parameter.annotation)
             for node in ast.walk(place.node):
-                if targets_of(node) == [value.id] and not carries(node.value, {value.id}):
+                if targets_of(node) == [value.id] and not carries_any_name(node.value, {value.id}):
                     return self.type_of(node.value, place)
             return self.class_of(place.module, value)
         if isinstance(value, ast.Call):
@@ -134,21 +134,22 @@ def targets_of(node: ast.AST) -> list[str]:
     return [part.id for part in parts if isinstance(part, ast.Name)]
 
 
-def carries(value: ast.AST | None, names: set[str]) -> bool:
+def carries_any_name(value: ast.AST | None, names: set[str]) -> bool:
     """Return whether an expression is, contains or is made from what one of the names stands for."""
     if isinstance(value, ast.Name):
         return value.id in names
     if isinstance(value, ast.Call):
         arguments = [*value.args, *(keyword.value for keyword in value.keywords)]
         return any(
-            carries(each, names) for each in [getattr(value.func, "value", None), *arguments]
+            carries_any_name(each, names)
+            for each in [getattr(value.func, "value", None), *arguments]
         )
     test = getattr(value, "test", None)
     parts = ast.iter_child_nodes(value) if isinstance(value, WHOLE) else ()
-    return any(carries(part, names) for part in parts if part is not test)
+    return any(carries_any_name(part, names) for part in parts if part is not test)
 
 
-def trace(program: Program, start: Definition, name: str) -> tuple[dict, set[Definition]]:
+def trace_argument(program: Program, start: Definition, name: str) -> tuple[dict, set[Definition]]:
     """Return each function that receives the argument with its names there, and those of lists."""
     stops, listed, waiting = {start: {name}}, set[Definition](), [start]
     while waiting:
@@ -156,7 +157,9 @@ def trace(program: Program, start: Definition, name: str) -> tuple[dict, set[Def
         names, nodes, size = stops[place], list(ast.walk(place.node)), 0
         while size != len(names) and not place.module.startswith(ENDS):
             size = len(names)
-            assigned = [node for node in nodes if carries(getattr(node, "value", None), names)]
+            assigned = [
+                node for node in nodes if carries_any_name(getattr(node, "value", None), names)
+            ]
             names.update(target for node in assigned for target in targets_of(node))
         for call in (node for node in nodes if isinstance(node, ast.Call) and size):
             found = program.called(call.func, place)
@@ -164,7 +167,7 @@ def trace(program: Program, start: Definition, name: str) -> tuple[dict, set[Def
                 known = [parameter.arg for parameter in stop.parameters]
                 given = dict(zip(known, call.args, strict=False))
                 given |= {key.arg: key.value for key in call.keywords if key.arg in known}
-                received = {arg for arg, value in given.items() if carries(value, names)}
+                received = {arg for arg, value in given.items() if carries_any_name(value, names)}
                 if received - stops.setdefault(stop, set()):
                     stops[stop] |= received
                     listed |= {stop} if len(found) > 1 else set()
@@ -185,7 +188,7 @@ def main() -> None:
         found = program.member(found, part) if found else program.find(module, part)
     if found is None or name not in [parameter.arg for parameter in found.parameters]:
         parser.error(f"there is no argument {options.argument}")
-    stops, listed = trace(program, found, name)
+    stops, listed = trace_argument(program, found, name)
     for stop, names in stops.items():
         owner = f"{stop.owner.node.name}." if stop.owner else ""
         place = f"{program.path_of(stop.module).relative_to(options.backend)}:{stop.node.lineno}"

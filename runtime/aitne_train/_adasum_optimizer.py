@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from aitne_train import collectives, context
-from aitne_train._named_optimizer import NamedOptimizer
+from aitne_train._distributed_optimizer_base import NamedOptimizer
 from aitne_train.collective_request import ReduceOp
 from aitne_train.interrupted_calls import mark_collective
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from aitne_train import _preparation
-from aitne_train._submission import select_reduction, synchronize
+from aitne_train import _collective_preparation
+from aitne_train._collective_submission import select_reduction, synchronize
 from aitne_train.collective_request import ReduceOp
 from aitne_train.interrupted_calls import mark_collective
 from aitne_train.process_sets import ProcessSet, global_process_set
@@ -26,7 +26,7 @@ def allreduce_async(
 ) -> int:
     """Start ``prepare_allreduce``; ``synchronize`` returns the new tensor."""
     scales = (prescale_factor, postscale_factor)
-    return _preparation.prepare_allreduce(
+    return _collective_preparation.prepare_allreduce(
         tensor, name, select_reduction(op, average), scales, process_set
     ).submit()
 
@@ -44,7 +44,7 @@ def allreduce_async_(
     """Start ``allreduce_``; ``synchronize`` returns ``tensor``."""
     scales = (prescale_factor, postscale_factor)
     reduce_op = select_reduction(op, average)
-    return _preparation.prepare_allreduce_in_place(
+    return _collective_preparation.prepare_allreduce_in_place(
         tensor, name, reduce_op, scales, process_set
     ).submit()
 
@@ -62,7 +62,7 @@ def grouped_allreduce_async(
     """Start ``prepare_grouped_allreduce``; ``synchronize`` returns a tuple of new tensors."""
     scales = (prescale_factor, postscale_factor)
     reduce_op = select_reduction(op, average)
-    return _preparation.prepare_grouped_allreduce(
+    return _collective_preparation.prepare_grouped_allreduce(
         tensors, name, reduce_op, scales, process_set
     ).submit()
 
@@ -80,7 +80,7 @@ def grouped_allreduce_async_(
     """Start ``grouped_allreduce_``; ``synchronize`` returns a tuple of the tensors themselves."""
     scales = (prescale_factor, postscale_factor)
     reduce_op = select_reduction(op, average)
-    return _preparation.prepare_grouped_allreduce_in_place(
+    return _collective_preparation.prepare_grouped_allreduce_in_place(
         tensors, name, reduce_op, scales, process_set
     ).submit()
 
@@ -126,7 +126,7 @@ def allgather_async(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
     """Start ``prepare_allgather``; ``synchronize`` returns the new tensor."""
-    return _preparation.prepare_allgather(tensor, name, process_set).submit()
+    return _collective_preparation.prepare_allgather(tensor, name, process_set).submit()
 
 
 @mark_collective("grouped_allgather_async")
@@ -136,7 +136,7 @@ def grouped_allgather_async(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Start ``prepare_grouped_allgather``; ``synchronize`` returns a tuple of new tensors."""
-    return _preparation.prepare_grouped_allgather(tensors, name, process_set).submit()
+    return _collective_preparation.prepare_grouped_allgather(tensors, name, process_set).submit()
 
 
 @mark_collective("broadcast_async")
@@ -147,7 +147,7 @@ def broadcast_async(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Start ``prepare_broadcast``; ``synchronize`` returns the new tensor."""
-    return _preparation.prepare_broadcast(tensor, root_rank, name, process_set).submit()
+    return _collective_preparation.prepare_broadcast(tensor, root_rank, name, process_set).submit()
 
 
 @mark_collective("broadcast_async_")
@@ -158,7 +158,9 @@ def broadcast_async_(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Start ``broadcast_``; ``synchronize`` returns ``tensor``."""
-    return _preparation.prepare_broadcast_in_place(tensor, root_rank, name, process_set).submit()
+    return _collective_preparation.prepare_broadcast_in_place(
+        tensor, root_rank, name, process_set
+    ).submit()
 
 
 @mark_collective("alltoall_async")
@@ -171,7 +173,7 @@ def alltoall_async(
     """Start ``prepare_alltoall``; ``synchronize`` always returns a pair: the new tensor, and the number of
     rows received from each rank.
     """
-    return _preparation.prepare_alltoall(tensor, splits, name, process_set).submit()
+    return _collective_preparation.prepare_alltoall(tensor, splits, name, process_set).submit()
 
 
 @mark_collective("reducescatter_async")
@@ -185,7 +187,9 @@ def reducescatter_async(
 ) -> int:
     """Start ``prepare_reducescatter``; ``synchronize`` returns the new tensor."""
     scales = (prescale_factor, postscale_factor)
-    return _preparation.prepare_reducescatter(tensor, name, op, scales, process_set).submit()
+    return _collective_preparation.prepare_reducescatter(
+        tensor, name, op, scales, process_set
+    ).submit()
 
 
 @mark_collective("grouped_reducescatter_async")
@@ -199,6 +203,6 @@ def grouped_reducescatter_async(
 ) -> int:
     """Start ``prepare_grouped_reducescatter``; ``synchronize`` returns a tuple of new tensors."""
     scales = (prescale_factor, postscale_factor)
-    return _preparation.prepare_grouped_reducescatter(
+    return _collective_preparation.prepare_grouped_reducescatter(
         tensors, name, op, scales, process_set
     ).submit()

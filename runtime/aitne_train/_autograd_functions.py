@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from aitne_train import _preparation
+from aitne_train import _collective_preparation
 from aitne_train.collective_request import ReduceOp
 from aitne_train.context import require_context
 from aitne_train.process_sets import ProcessSet
@@ -35,10 +35,12 @@ class Allreduce(torch.autograd.Function):
         """Return the tensors, reduced over all ranks."""
         ctx.arguments = (grouped, op, scales, process_set)
         if grouped:
-            return _preparation.prepare_grouped_allreduce(
+            return _collective_preparation.prepare_grouped_allreduce(
                 tensors, name, op, scales, process_set
             ).run()
-        return _preparation.prepare_allreduce(tensors[0], name, op, scales, process_set).run()
+        return _collective_preparation.prepare_allreduce(
+            tensors[0], name, op, scales, process_set
+        ).run()
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -63,9 +65,9 @@ class Allgather(torch.autograd.Function):
     ) -> Any:
         """Return the tensors of all ranks, concatenated along their first dimension."""
         if grouped:
-            call = _preparation.prepare_grouped_allgather(tensors, name, process_set)
+            call = _collective_preparation.prepare_grouped_allgather(tensors, name, process_set)
         else:
-            call = _preparation.prepare_allgather(tensors[0], name, process_set)
+            call = _collective_preparation.prepare_allgather(tensors[0], name, process_set)
         ctx.arguments = (grouped, process_set, [tensor.shape[0] for tensor in tensors])
         return call.run()
 
@@ -92,7 +94,7 @@ class Broadcast(torch.autograd.Function):
     ) -> torch.Tensor:
         """Return the tensor of the root rank."""
         ctx.arguments = (root_rank, process_set)
-        return _preparation.prepare_broadcast(tensor, root_rank, name, process_set).run()
+        return _collective_preparation.prepare_broadcast(tensor, root_rank, name, process_set).run()
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
@@ -114,7 +116,9 @@ class Alltoall(torch.autograd.Function):
         """Return the received rows; if ``splits`` was given, also the number of rows received from
         each rank.
         """
-        output, received = _preparation.prepare_alltoall(tensor, splits, name, process_set).run()
+        output, received = _collective_preparation.prepare_alltoall(
+            tensor, splits, name, process_set
+        ).run()
         ctx.arguments = (received, process_set, tensor.shape[0])
         if splits is None:
             return output
@@ -150,10 +154,12 @@ class Reducescatter(torch.autograd.Function):
         """Return this rank's part, along the first dimension, of the reduced tensors."""
         ctx.arguments = (grouped, op, scales, process_set)
         if grouped:
-            return _preparation.prepare_grouped_reducescatter(
+            return _collective_preparation.prepare_grouped_reducescatter(
                 tensors, name, op, scales, process_set
             ).run()
-        return _preparation.prepare_reducescatter(tensors[0], name, op, scales, process_set).run()
+        return _collective_preparation.prepare_reducescatter(
+            tensors[0], name, op, scales, process_set
+        ).run()
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:

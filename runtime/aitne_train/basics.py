@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from aitne_train import _submission, context, lifecycle, timeline
+from aitne_train import _collective_submission, context, lifecycle, timeline
 from aitne_train.process_sets import ProcessSet
 
 
@@ -32,7 +32,7 @@ def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = Non
     """
     if context.is_initialized():
         return
-    _submission.discard_handles()
+    _collective_submission.discard_handles()
     lifecycle.init(process_sets)
     ranks = _ranks_of(comm)
     if ranks is not None and ranks != list(range(size())):
@@ -46,7 +46,7 @@ def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = Non
 def shutdown() -> None:
     """Disconnect from the other ranks. ``init`` may be called again."""
     lifecycle.shutdown()
-    _submission.discard_handles()
+    _collective_submission.discard_handles()
 
 
 def is_initialized() -> bool:
@@ -112,7 +112,7 @@ def mpi_threads_supported() -> bool:
 
 def mpi_enabled() -> bool:
     """Return whether this run uses MPI to exchange tensors; False before ``init``."""
-    return _transport() == "mpi"
+    return _get_transport_name() == "mpi"
 
 
 def mpi_built() -> bool:
@@ -196,7 +196,7 @@ def stop_timeline() -> None:
     timeline.stop_timeline()
 
 
-def _transport() -> str:
+def _get_transport_name() -> str:
     """Return the name of the transport that exchanges CPU tensors; empty before ``init``."""
     if not is_initialized():
         return ""

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from aitne_train import interrupted_calls
+from aitne_train.collective_arithmetic import UnsupportedError
 from aitne_train.collective_coordinator import RequestKey
 from aitne_train.collective_request import Kind, Request, RequestMetadata
 from aitne_train.control_messages import Control
@@ -34,7 +35,6 @@ from aitne_train.interrupted_calls import mark_collective
 from aitne_train.interruptible_event import Flag
 from aitne_train.joined_rank_proxy import JoinedRankProxy, StepCallback
 from aitne_train.pending_requests import ExecutionTask, Requests, Wait, execute_task
-from aitne_train.reduction import UnsupportedError
 from aitne_train.stall_inspector import StepLimit
 from aitne_train.transport.base import TransportError
 
@@ -376,13 +376,13 @@ class CollectiveEngine:
             if self._failed is None and self._leaving is None:
                 return
         if self._worker is None and self._queue:
-            self._worker = threading.Thread(target=self._run, name="aitne-engine", daemon=True)
+            self._worker = threading.Thread(target=self._run_loop, name="aitne-engine", daemon=True)
             self._worker.start()
         self._work.notify_all()
 
     # Execution
 
-    def _run(self) -> None:
+    def _run_loop(self) -> None:
         while True:
             with self._lock:
                 while (task := self._next_task()) is None:

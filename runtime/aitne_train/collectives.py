@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from aitne_train import _preparation
+from aitne_train import _collective_preparation
 from aitne_train._async_collectives import (
     allgather_async,
     allreduce_async,
@@ -41,7 +41,7 @@ from aitne_train._async_collectives import (
     sparse_allreduce_async,
 )
 from aitne_train._autograd_functions import Allgather, Allreduce, Alltoall, Broadcast, Reducescatter
-from aitne_train._submission import poll, select_reduction, synchronize
+from aitne_train._collective_submission import poll, select_reduction, synchronize
 from aitne_train.collective_request import ReduceOp
 from aitne_train.compression import Compression, Compressor
 from aitne_train.interrupted_calls import mark_collective
@@ -127,7 +127,7 @@ def allreduce_(
     """Reduce ``tensor`` of all ranks element by element, in place; return ``tensor``."""
     reduce_op = select_reduction(op, average)
     scales = (prescale_factor, postscale_factor)
-    return _preparation.prepare_allreduce_in_place(
+    return _collective_preparation.prepare_allreduce_in_place(
         tensor, name, reduce_op, scales, process_set
     ).run()
 
@@ -166,7 +166,7 @@ def grouped_allreduce_(
     """Reduce several tensors in place as ``allreduce_`` does, in one exchange; return the tensors."""
     reduce_op = select_reduction(op, average)
     scales = (prescale_factor, postscale_factor)
-    return _preparation.prepare_grouped_allreduce_in_place(
+    return _collective_preparation.prepare_grouped_allreduce_in_place(
         tensors, name, reduce_op, scales, process_set
     ).run()
 
@@ -218,7 +218,9 @@ def broadcast_(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """Write the values of rank ``root_rank``'s tensor into ``tensor``; return ``tensor``."""
-    return _preparation.prepare_broadcast_in_place(tensor, root_rank, name, process_set).run()
+    return _collective_preparation.prepare_broadcast_in_place(
+        tensor, root_rank, name, process_set
+    ).run()
 
 
 @mark_collective("alltoall")
@@ -302,13 +304,13 @@ def join(device: int = -1) -> int:
     Returns:
         The rank that joined last.
     """
-    return _preparation.prepare_join(device, global_process_set).run()
+    return _collective_preparation.prepare_join(device, global_process_set).run()
 
 
 @mark_collective("barrier")
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Wait until every rank of the process set has called this function."""
-    _preparation.prepare_barrier(process_set).run()
+    _collective_preparation.prepare_barrier(process_set).run()
 
 
 def _compress_tensors(

@@ -15,7 +15,7 @@ from aitne_train.collective_request import Kind, Request
 from aitne_train.control_messages import Control
 from aitne_train.exchange_channel import ExchangeChannel, JoinedError
 from aitne_train.execution import Execution
-from aitne_train.launcher.rank_topology import RankTopology
+from aitne_train.launcher.rank_detection import RankTopology
 from aitne_train.transport.base import Store
 
 log = logging.getLogger("aitne_train")

@@ -23,11 +23,11 @@ from typing import Any
 from aitne_train import control_messages
 from aitne_train.control_messages import Control
 from aitne_train.errors import HorovodInternalError
-from aitne_train.launcher import ports
-from aitne_train.launcher.addresses import LOCAL, own_addresses, split
+from aitne_train.launcher import held_ports
 from aitne_train.launcher.frames import enable_keepalive
-from aitne_train.launcher.rank_topology import RankTopology
-from aitne_train.launcher.rendezvous import TIMEOUT
+from aitne_train.launcher.own_addresses import LOCAL, own_addresses, split_address
+from aitne_train.launcher.rank_detection import RankTopology
+from aitne_train.launcher.rendezvous_client import TIMEOUT
 from aitne_train.transport.base import Store
 
 _CONNECT_S = 120.0
@@ -154,7 +154,7 @@ def _open_listener(world: RankTopology) -> socket.socket:
     """Return a listening socket, which accepts only local connections if all ranks are on this
     node.
     """
-    return ports.open_listener(LOCAL if world.local_size == world.size else "")
+    return held_ports.open_listener(LOCAL if world.local_size == world.size else "")
 
 
 def _accept_guest(
@@ -253,7 +253,7 @@ def _try_addresses(rank: int, offer: Any, host: str) -> socket.socket | list[str
     failures = []
     for address in addresses:
         try:
-            connection = socket.create_connection(split(address), timeout=10)
+            connection = socket.create_connection(split_address(address), timeout=10)
         except OSError as error:
             failures.append(f"{address}: {error}")
             continue

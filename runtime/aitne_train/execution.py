@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 
-from aitne_train import reduction
+from aitne_train import collective_arithmetic
 from aitne_train.collective_record import Recorder
 from aitne_train.collective_request import Kind, ReduceOp, Request, RequestMetadata, find_dtype
 from aitne_train.record_ring import WAIT
-from aitne_train.run_store import RunStore
+from aitne_train.run_rendezvous_store import RunStore
 from aitne_train.solo_transport import SoloTransport
 from aitne_train.timeline import MEMCPY_IN_FUSION_BUFFER, MEMCPY_OUT_FUSION_BUFFER, TIMELINE
 from aitne_train.transport.base import Group, Store, Transport, TransportError
@@ -91,7 +91,7 @@ class Execution:
         self._opened: list[Transport] = []
         self._aborted: str | None = None
         self._lock = threading.Lock()
-        self._fusion = reduction.FusionBuffer()
+        self._fusion = collective_arithmetic.FusionBuffer()
 
     def run(self, item: ExecutableResponse) -> list[Any]:
         """Execute a response; return one result for each request: a tuple of tensors, or other
@@ -248,14 +248,14 @@ class Execution:
 
         def call() -> None:
             if op == ReduceOp.ADASUM:
-                reduction.reduce_by_adasum(transport, row, counts, prescale, postscale)
+                collective_arithmetic.reduce_by_adasum(transport, row, counts, prescale, postscale)
             else:
-                reduction.reduce_fused(transport, row, op, prescale, postscale)
+                collective_arithmetic.reduce_fused(transport, row, op, prescale, postscale)
 
         self._record_call("allreduce", row.nbytes, transport.size, call)
         if not alone:
             with mark_timeline(rows, MEMCPY_OUT_FUSION_BUFFER):
-                reduction.unfuse(row, outputs)
+                collective_arithmetic.unfuse_tensors(row, outputs)
 
     def _run_allgather(self, item: ExecutableResponse) -> list[Any]:
         request = item.get_own_request()
@@ -319,7 +319,7 @@ class Execution:
 
             def call(tensor: torch.Tensor = tensor, transport: Transport = transport) -> None:
                 results.append(
-                    reduction.reduce_and_scatter(
+                    collective_arithmetic.reduce_and_scatter(
                         transport, tensor, request.op, request.prescale, request.postscale
                     )
                 )

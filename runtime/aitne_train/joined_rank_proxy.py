@@ -48,7 +48,9 @@ class JoinedRankProxy:
         immediately. Only one thread may call this at a time.
         """
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="aitne-joined", daemon=True)
+            self._thread = threading.Thread(
+                target=self._take_part_in_steps, name="aitne-joined", daemon=True
+            )
             self._thread.start()
         with self._lock:
             self._under_way += 1
@@ -74,7 +76,7 @@ class JoinedRankProxy:
         if thread is not None and thread.is_alive() and thread is not threading.current_thread():
             thread.join(timeout_s)
 
-    def _run(self) -> None:
+    def _take_part_in_steps(self) -> None:
         failed = False
         while (step := self._steps.get()) is not None:
             try:

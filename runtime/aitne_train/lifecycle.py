@@ -16,8 +16,8 @@ from aitne_train.control_messages import Control
 from aitne_train.errors import HorovodInternalError
 from aitne_train.ignored_variables import list_ignored_variables
 from aitne_train.interruptible_event import Flag
-from aitne_train.launcher import rendezvous
-from aitne_train.launcher.rank_topology import RankTopology, detect_topology, settle_topology
+from aitne_train.launcher import rendezvous_client
+from aitne_train.launcher.rank_detection import RankTopology, detect_topology, settle_topology
 from aitne_train.process_sets import ProcessSet, number_initial_sets
 from aitne_train.transport.base import Store
 
@@ -56,7 +56,7 @@ def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
         close_all_sockets()
         here = None
         try:
-            here = _connect()
+            here = _open_context()
             context.replace_context(here)
             if here.world.rank == 0:
                 _warn_of_ignored_variables()
@@ -105,9 +105,9 @@ def _leave_at_exit() -> None:
     _close_context(", whose program has ended")
 
 
-def _connect() -> Context:
+def _open_context() -> Context:
     world = detect_topology(os.environ)
-    store = rendezvous.join_store(world, os.environ)
+    store = rendezvous_client.join_store(world, os.environ)
     generation = _generations[store] = _generations.get(store, 0) + 1
     control, prefix = connect_ranks(world, store, f"g{generation}", _identify_machine())
     nodes = _number_nodes(world, control)

@@ -18,7 +18,7 @@ import torch
 
 from aitne_train import context
 from aitne_train._adasum_optimizer import AdasumOptimizer
-from aitne_train._named_optimizer import NamedOptimizer
+from aitne_train._distributed_optimizer_base import NamedOptimizer
 from aitne_train.collective_request import ReduceOp
 from aitne_train.compress import COMPRESSORS
 from aitne_train.compression import BF16Compressor, Compression, FP16Compressor, NoneCompressor

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aitne_train.sizes import describe_bytes
+from aitne_train.byte_size_formatting import describe_bytes
 
 SCHEMA = 1
 

@@ -83,7 +83,9 @@ class Profiler:
         self._fresh = False
         self._all_ended = Flag()
         self._stop = Flag()
-        self._thread = threading.Thread(target=self._run, name="aitne-profile", daemon=True)
+        self._thread = threading.Thread(
+            target=self._update_profile, name="aitne-profile", daemon=True
+        )
 
     def start(self) -> None:
         """Start to send the totals to rank 0 at regular intervals, and to write the profile there."""
@@ -95,7 +97,7 @@ class Profiler:
         rank's collectives until now, their bytes and their seconds. May be called from any thread.
         """
         with self._summarizing:
-            self._summarize()
+            self._summarize_records()
             found: dict[str, tuple[int, int, float]] = {}
             for (name, _), cell in self._summary.cells.items():
                 count, nbytes, time_s = found.get(name, (0, 0, 0.0))
@@ -142,7 +144,7 @@ class Profiler:
         if len(self._ended) >= len(self._nodes):
             self._all_ended.set()
 
-    def _run(self) -> None:
+    def _update_profile(self) -> None:
         while not self._stop.wait(self._interval_s):
             self._exchange_totals(final=False)
             if self._rank == 0 and self._fresh:
@@ -150,7 +152,7 @@ class Profiler:
 
     def _exchange_totals(self, *, final: bool) -> None:
         with self._summarizing:
-            self._summarize()
+            self._summarize_records()
             if not self._unsent and not final:
                 return
             self._unsent = False
@@ -165,7 +167,7 @@ class Profiler:
             # Rank 0 is lost, and the profile with it. The program is notified by other means.
             self._stop.set()
 
-    def _summarize(self) -> None:
+    def _summarize_records(self) -> None:
         """Add the new records to the summary. The caller holds the lock ``_summarizing``."""
         if entries := self._ring.drain():
             self._unsent = True

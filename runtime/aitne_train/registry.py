@@ -41,7 +41,7 @@ class PluginRegistry(Generic[P]):
 
     def names(self) -> list[str]:
         """Return the names of all plug-ins, sorted. Imports no plug-in."""
-        return sorted({*self._modules(), *self._entry_points()})
+        return sorted({*self._list_module_names(), *self._entry_points()})
 
     def get(self, name: str) -> Callable[..., P]:
         """Return the plug-in class called ``name``.
@@ -50,20 +50,20 @@ class PluginRegistry(Generic[P]):
             PluginError: there is none, or it cannot be imported; the message lists the existing
                 names. A subclass may raise another ``error``.
         """
-        if name in self._modules():
-            return self._load(name, lambda: self._plugin_of(self._module(name)))
+        if name in self._list_module_names():
+            return self._load_plugin(name, lambda: self._plugin_of(self._import_module(name)))
         point = self._entry_points().get(name)
         if point is None:
             raise self.error(
                 f"There is no {self.kind} {name!r}; there is: {', '.join(self.names()) or 'none'}."
             )
-        return self._load(name, point.load)
+        return self._load_plugin(name, point.load)
 
     def all(self) -> dict[str, Callable[..., P]]:
         """Return all plug-in classes by name; imports all of them."""
         return {name: self.get(name) for name in self.names()}
 
-    def _load(self, name: str, load: Callable[[], Any]) -> Callable[..., P]:
+    def _load_plugin(self, name: str, load: Callable[[], Any]) -> Callable[..., P]:
         try:
             candidate = load()
         except ImportError as error:
@@ -78,10 +78,10 @@ class PluginRegistry(Generic[P]):
         plugin: Callable[..., P] = candidate
         return plugin
 
-    def _module(self, name: str) -> ModuleType:
+    def _import_module(self, name: str) -> ModuleType:
         return importlib.import_module(f"{self.package}.{name}")
 
-    def _modules(self) -> frozenset[str]:
+    def _list_module_names(self) -> frozenset[str]:
         package = importlib.import_module(self.package)
         return frozenset(
             module.name

@@ -40,23 +40,23 @@ class SoloTransport:
 
         Raises ``TransportError`` if ``abort`` was called.
         """
-        self._check()
+        self._raise_if_aborted()
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
         """Copy the values of ``flat`` to ``out``."""
-        self._check()
+        self._raise_if_aborted()
         out.copy_(flat)
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
         """Copy the values of ``flat`` to ``out``."""
-        self._check()
+        self._raise_if_aborted()
         out.copy_(flat)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
         """Leave the values unchanged: the only rank is the root."""
-        self._check()
+        self._raise_if_aborted()
 
     def alltoall(
         self,
@@ -66,12 +66,12 @@ class SoloTransport:
         receive_counts: Sequence[int],
     ) -> None:
         """Copy the values of ``flat`` to ``out``."""
-        self._check()
+        self._raise_if_aborted()
         out.copy_(flat)
 
     def barrier(self) -> None:
         """Return at once, because there are no other ranks."""
-        self._check()
+        self._raise_if_aborted()
 
     def abort(self, reason: str) -> None:
         """Make all further collectives raise ``TransportError(reason)``."""
@@ -80,6 +80,6 @@ class SoloTransport:
     def close(self) -> None:
         """Do nothing, because this transport has no resources."""
 
-    def _check(self) -> None:
+    def _raise_if_aborted(self) -> None:
         if self._aborted is not None:
             raise TransportError(self._aborted)

@@ -46,7 +46,9 @@ class StallInspector:
             return
         self._waits.set()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="aitne-stall", daemon=True)
+            self._thread = threading.Thread(
+                target=self._watch_collectives, name="aitne-stall", daemon=True
+            )
             self._thread.start()
 
     def close(self) -> None:
@@ -54,7 +56,7 @@ class StallInspector:
         self._end.set()
         self._waits.set()
 
-    def _run(self) -> None:
+    def _watch_collectives(self) -> None:
         period = min(self._late_s, self._shutdown_s) if self._shutdown_s > 0 else self._late_s
         while True:
             self._waits.wait()
@@ -94,7 +96,9 @@ class StepLimit:
             return
         self._began[threading.get_ident()] = time.monotonic()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="aitne-limit", daemon=True)
+            self._thread = threading.Thread(
+                target=self._watch_steps, name="aitne-limit", daemon=True
+            )
             self._thread.start()
 
     def __exit__(self, *_: object) -> None:
@@ -104,7 +108,7 @@ class StepLimit:
         """Stop the thread that measures the waits."""
         self._end.set()
 
-    def _run(self) -> None:
+    def _watch_steps(self) -> None:
         while not self._end.wait(min(self._limit_s / 4, 1.0)):
             oldest = min(tuple(self._began.values()), default=None)
             waited_s = 0.0 if oldest is None else time.monotonic() - oldest

@@ -126,7 +126,7 @@ class RankMonitor:
         control.register_handler("guard.here", self._on_stack)
         control.register_handler("guard.ask", self._on_neighbour_request)
         control.register_lost_handler(self._on_lost_rank)
-        self._thread = threading.Thread(target=self._run, name="aitne-guard", daemon=True)
+        self._thread = threading.Thread(target=self._monitor_ranks, name="aitne-guard", daemon=True)
 
     def start(self) -> None:
         """Start the thread that monitors this rank."""
@@ -139,7 +139,7 @@ class RankMonitor:
         if self._thread.is_alive():  # an interrupt may have come before its start
             self._thread.join()
 
-    def _run(self) -> None:
+    def _monitor_ranks(self) -> None:
         payload: list[Any] = [*MainThreadActivity(0.0, 0.0, ""), dict(stacks.build_address())]
         while True:
             # Rank 1 receives the heartbeats of rank 0, rank 0 those of all others.

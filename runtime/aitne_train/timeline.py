@@ -77,7 +77,7 @@ class Timeline:
         """
         with self._lock:
             self.stop()
-            self._file = file = _TimelineFile(path, self._fail)
+            self._file = file = _TimelineFile(path, self._stop_after_error)
             self.marks_cycles = mark_cycles
             file.start()
             self.on = True
@@ -133,7 +133,7 @@ class Timeline:
         if self.on and file is not None:
             file.add_event(phase, row, event, args)
 
-    def _fail(self, error: OSError) -> None:
+    def _stop_after_error(self, error: OSError) -> None:
         self.on = False
         sys.stderr.write(f"aitne: the timeline is no longer written: {error.strerror}\n")
 
@@ -158,7 +158,9 @@ class _TimelineFile:
             {"name": "process_sort_index", "ph": "M", "pid": 0, "args": {"sort_index": 0}},
         ]
         self._end = 2 + len(_format_lines(head))
-        self._thread = threading.Thread(target=self._run, name="aitne-timeline", daemon=True)
+        self._thread = threading.Thread(
+            target=self._write_events, name="aitne-timeline", daemon=True
+        )
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._file = os.fdopen(os.open(path, flags, 0o644), "wb", buffering=0)
         try:
@@ -185,7 +187,7 @@ class _TimelineFile:
         if not self._wake.is_set():
             self._wake.set()
 
-    def _run(self) -> None:
+    def _write_events(self) -> None:
         if self._file.closed:
             return
         with self._file:

@@ -15,8 +15,8 @@ import torch.distributed as dist
 from mpi4py import MPI
 from runtime.benchmarks.allreduce import SIZES
 
-from aitne_train.launcher.rank_topology import detect_topology
-from aitne_train.launcher.rendezvous import join_store
+from aitne_train.launcher.rank_detection import detect_topology
+from aitne_train.launcher.rendezvous_client import join_store
 from aitne_train.transport import _shm_kernel
 from aitne_train.transport.base import Group, Reduction
 from aitne_train.transport.shm import ShmTransport
@@ -38,7 +38,9 @@ def main(folder: str, rounds: int, ways: Sequence[str]) -> None:
 
     shm = connected("kernel")
     if not shm.is_native:
-        raise SystemExit(f"the kernel of the shm transport cannot be used: {_shm_kernel.missing()}")
+        raise SystemExit(
+            f"the kernel of the shm transport cannot be used: {_shm_kernel.get_unavailable_reason()}"
+        )
     os.environ[_shm_kernel.SWITCH] = "off"
     pure = connected("pure")
     if "gloo" in ways:

@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.support.ports import reserve_ports
 
-from aitne_train.launcher.rendezvous import ADDRESSES, PREFIX, TOKEN
+from aitne_train.launcher.rendezvous_client import ADDRESSES, PREFIX, TOKEN
 from aitne_train.launcher.rendezvous_server import RendezvousServer
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError, running

@@ -34,7 +34,7 @@ import httpx
 from aitne.core.jobs.states import TERMINAL, JobState
 from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne_devcluster import faults
-from aitne_devcluster.cluster import down, up
+from aitne_devcluster.cluster import remove_cluster, start_cluster
 from tests.fault.hangs import PROCESSES, Hangs
 from tests.fault.storm_result import Result
 from tests.support.own_platform import own_platform
@@ -212,7 +212,7 @@ class Storm:
         os.kill(pid, signal.SIGKILL)
         self.result.kills["slurmctld"] += 1
         time.sleep(self._random.uniform(0.2, 3))
-        faults.restart(self.cluster, "slurmctld")
+        faults.restart_daemon(self.cluster, "slurmctld")
 
     def _resume_nodes(self) -> None:
         """Resume the nodes that Slurm drained because slurmctld used a job id twice."""
@@ -356,14 +356,14 @@ def on_slurm(
     Yield alice's account too.
     """
     name = f"storm-{os.getpid()}"
-    cluster = up(name, progress=say)
+    cluster = start_cluster(name, progress=say)
     root = Path(tempfile.mkdtemp(prefix="aitne-storm-"))
     root.chmod(0o755)
     try:
         with run_platform(RunningPlatform(root, config(cluster))) as platform:
             yield platform, cluster, "alice"
     finally:
-        down(name, progress=say)
+        remove_cluster(name, progress=say)
         shutil.rmtree(root)
 
 

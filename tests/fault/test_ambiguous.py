@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.node_software import SoftwareFolder
+from aitne.adapters.node_software_folder import SoftwareFolder
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.schedulers import slurm
 from aitne.adapters.schedulers._slurm.rest import rest_session
@@ -27,7 +27,7 @@ from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.ports.command import Command, Completed
 from aitne.core.ports.job_files import Fence, JobLocation
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import Settings
 from aitne.local_system.settings_loader import load_settings
 from aitne.services.controller import Controller

@@ -185,7 +185,7 @@ def test_slurmctld_kill9(
     pid = faults.pid_of(slurm_cluster, "slurmctld")
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    faults.restart(slurm_cluster, "slurmctld")
+    faults.restart_daemon(slurm_cluster, "slurmctld")
     hold(scontrol, slurm_cluster)
     others = [alice.submit() for _ in range(8)]
     for job in others:
@@ -225,7 +225,7 @@ def test_a_slurmctld_that_begins_without_its_state_loses_no_job(
     os.kill(pid, signal.SIGKILL)
     for state in (slurm_cluster.root / "state").glob("job_state*"):
         state.unlink()
-    faults.restart(slurm_cluster, "slurmctld")
+    faults.restart_daemon(slurm_cluster, "slurmctld")
     let_go(scontrol, slurm_cluster)
     jobs = [alice.completed(job) for job in lost]
     assert [job["attempt"] for job in jobs] == [2, 2]
@@ -249,7 +249,7 @@ def test_a_slurmctld_that_begins_without_its_state_has_lost_what_ran(
     os.kill(pid, signal.SIGKILL)
     for state in (slurm_cluster.root / "state").glob("*"):
         shutil.rmtree(state) if state.is_dir() else state.unlink()
-    faults.restart(slurm_cluster, "slurmctld")
+    faults.restart_daemon(slurm_cluster, "slurmctld")
     assert alice.completed(retried, 240)["attempt"] == 2
     for job in (lost, session):
         eventually("it has ended", lambda j=job: alice.job(j)["ended_at"], 60)
@@ -340,7 +340,7 @@ def test_a_slurmctld_that_is_down_is_waited_for(
         assert {alice.state(job) for job in jobs} <= {"PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN"}
         eventually("the time is up", lambda: time.monotonic() > back, outage_s + 1)
     finally:
-        faults.restart(slurm_cluster, "slurmctld")
+        faults.restart_daemon(slurm_cluster, "slurmctld")
     for job in (running, *jobs):
         alice.completed(job, 120)
     eventually("it is cancelled", lambda: alice.state(cancelled) == "CANCELLED")
@@ -354,7 +354,7 @@ def test_a_slurmdbd_that_is_down_stops_nobody(alice: Person, slurm_cluster: DevC
     try:
         alice.completed(alice.submit())
     finally:
-        faults.restart(slurm_cluster, "slurmdbd")
+        faults.restart_daemon(slurm_cluster, "slurmdbd")
     alice.completed(alice.submit())
     assert len(alice.lines()) == 2
 
@@ -398,7 +398,7 @@ def test_a_slurmrestd_that_dies_while_jobs_are_submitted_is_done_without(
                 job, 150
             )  # one whose answer it owed is looked for as long as it may turn up
     finally:
-        faults.restart(slurm_cluster, "slurmrestd")
+        faults.restart_daemon(slurm_cluster, "slurmrestd")
     alice.completed(alice.submit())
     ran = [line.split()[0] for line in alice.lines()]
     assert sorted(ran[:-1]) == sorted(jobs)
@@ -420,7 +420,7 @@ def test_a_node_that_dies_with_jobs_on_it(alice: Person, slurm_cluster: DevClust
         ended = alice.completed(retried, 150)
         lost = alice.job(failed)
     finally:
-        faults.restart(slurm_cluster, f"slurmd.{node}")
+        faults.restart_daemon(slurm_cluster, f"slurmd.{node}")
     assert ended["attempt"] == 1
     assert ended["nodes"] != [node]
     assert lost["state"] == "NODE_FAILED"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.node_software import SoftwareFolder, own_software, write_own_software
+from aitne.adapters.node_software_folder import SoftwareFolder, own_software, write_own_software
 from aitne.core.settings import Settings
 from tests.support import realtime
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.node_software import SoftwareFolder
+from aitne.adapters.node_software_folder import SoftwareFolder
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.supervisor import node_software_installation, software_environments

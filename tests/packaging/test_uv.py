@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.supervisor import uv
+from aitne.supervisor import uv_configuration
 
 
 def test_pip_configuration_is_translated_with_its_precedence() -> None:
@@ -23,7 +23,7 @@ def test_pip_configuration_is_translated_with_its_precedence() -> None:
             "freeze.timeout='10'",
         ]
     )
-    assert uv.translate_pip_configuration(configuration) == {
+    assert uv_configuration.translate_pip_configuration(configuration) == {
         "UV_INDEX_STRATEGY": "unsafe-best-match",
         "UV_DEFAULT_INDEX": "http://user:secret@mirror.test/simple",
         "UV_INDEX": "file:///a/simple file:///b/simple",
@@ -35,12 +35,15 @@ def test_pip_configuration_is_translated_with_its_precedence() -> None:
     "name", ["keyring-provider", "no-index", "only-binary", "require-hashes", "proxy"]
 )
 def test_setting_without_counterpart_leaves_installation_to_pip(name: str) -> None:
-    assert uv.translate_pip_configuration(f"global.timeout='60'\nglobal.{name}='x'") is None
+    assert (
+        uv_configuration.translate_pip_configuration(f"global.timeout='60'\nglobal.{name}='x'")
+        is None
+    )
 
 
 def test_index_credentials_are_not_in_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@mirror.test/simple")
-    prepared = uv.make_install_command(sys.executable, ["numpy"], compiled=True)
+    prepared = uv_configuration.make_install_command(sys.executable, ["numpy"], compiled=True)
     assert prepared is not None
     argv, environ = prepared
     assert Path(argv[0]).name == "uv"
@@ -51,7 +54,7 @@ def test_index_credentials_are_not_in_the_command(monkeypatch: pytest.MonkeyPatc
 
 def test_option_not_to_compile_is_accepted() -> None:
     requirement = ["--no-compile", "--dry-run", "--offline", "uv"]
-    prepared = uv.make_install_command(sys.executable, requirement, compiled=False)
+    prepared = uv_configuration.make_install_command(sys.executable, requirement, compiled=False)
     assert prepared is not None
     argv, environ = prepared
     completed = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
@@ -61,8 +64,11 @@ def test_option_not_to_compile_is_accepted() -> None:
 def test_sources_of_packages_are_named_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@mirror.test/simple")
     monkeypatch.setenv("PIP_FIND_LINKS", "/opt/wheels")
-    named = [uv.without_password(source) for source in uv.list_package_indexes()]
+    named = [
+        uv_configuration.without_password(source)
+        for source in uv_configuration.list_package_indexes()
+    ]
     assert named[0] == "http://mirror.test/simple"
     assert "/opt/wheels" in named
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    assert uv.list_package_indexes() == ["the indexes in pip's settings"]
+    assert uv_configuration.list_package_indexes() == ["the indexes in pip's settings"]

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aitne.adapters.runtimes import _container_launcher
+from aitne.adapters.runtimes import _docker_launcher
 from aitne.adapters.runtimes.apptainer import ApptainerRuntime
 from aitne.adapters.runtimes.docker import DockerRuntime
 from aitne.core.errors import InvalidInput
@@ -253,12 +253,10 @@ def _read_apptainer(argv: list[str], spec: ContainerSpec) -> None:
 
 def _read_docker(argv: list[str], spec: ContainerSpec) -> None:
     """Assert the same of Docker's command line, and of the request that the launcher makes from it."""
-    assert argv[1:4] == ["-I", "-m", "aitne.adapters.runtimes._container_launcher"]
+    assert argv[1:4] == ["-I", "-m", "aitne.adapters.runtimes._docker_launcher"]
     facts, tmp, *rest = argv[4:]
     assert rest == (["--gpus", "--"] if spec.gpus else ["--"])
-    options = _container_launcher.container_options(
-        json.loads(facts), tmp, spec.argv, gpus=spec.gpus
-    )
+    options = _docker_launcher.container_options(json.loads(facts), tmp, spec.argv, gpus=spec.gpus)
     assert spec.image is not None
     assert options["Image"] == spec.image.digest
     assert options["Cmd"] == list(spec.argv)

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aitne.adapters.unix_accounts import OwnAccount
-from aitne.adapters.user_path_access import OwnUserFolders
+from aitne.adapters.unix_account_mapping import OwnAccount
+from aitne.adapters.user_folders import OwnUserFolders
 from aitne.bootstrap.adapters import make_storages
 from aitne.core.errors import InvalidInput
 from aitne.core.models.user import Actor, User
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import AreaSettings, StorageSettings
-from aitne.services.datasets.dataset_folder_check import DatasetPaths
+from aitne.services.datasets.permitted_dataset_folders import DatasetPaths
 from tests.support.jobs import CREATED_AT
 
 PARTS = ["home", "shared", "secret", "a", "b", "out", "up", "in", "..", ".", "", "~", "{home}", "*"]

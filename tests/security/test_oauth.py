@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from aitne.services.users.oauth import CODE_LIFETIME_S, challenge_of
+from aitne.services.users.hub_oauth_provider import CODE_LIFETIME_S, challenge_of
 from tests.support.stage import SECRETS, Stage
 
 VERIFIER = "v" * 64

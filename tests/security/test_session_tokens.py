@@ -12,7 +12,7 @@ from aitne.core.jobs.agent_protocol import Handover
 from aitne.core.jobs.states import JobState
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Actor, Role
-from aitne.services.platform.event_hub import visible
+from aitne.services.platform.event_hub import is_event_visible
 from aitne.services.platform.secret_generation import hash_secret
 from tests.support.jobs import make_job, make_session, store_job_token
 from tests.support.session_tokens import ENV, hand_over, session_token, start_session
@@ -158,8 +158,8 @@ async def test_session_token_shows_only_jobs_of_its_owner(stage: Stage, ada: Act
             assert (await client.get(f"/api/v1/jobs/{job.id}")).status_code == hidden
     created = (await stage.store.list_job_events(job.id))[0]
     mia = Actor(user=await stage.store.get_user("mia"), projects=frozenset({"vision"}))
-    assert visible(created, mia)
-    assert not visible(created, mia.model_copy(update={"session": job.id}))
+    assert is_event_visible(created, mia)
+    assert not is_event_visible(created, mia.model_copy(update={"session": job.id}))
 
 
 async def test_session_token_starts_no_further_session(stage: Stage, ada: Actor) -> None:

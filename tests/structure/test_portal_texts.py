@@ -16,7 +16,7 @@ from aitne.adapters.topologies import _bounded_files, slurm_file
 from aitne.adapters.topologies import slurm as shown_topology
 from aitne.core.jobs import error_patterns
 from aitne.core.jobs.failure_explanation import explain_failure
-from aitne.core.jobs.stages import _TITLES
+from aitne.core.jobs.progress_stages import _TITLES
 from aitne.core.jobs.usage_metrics import DRAWN
 from aitne.core.settings import Settings
 from aitne.local_system.settings_sources import describe_settings

@@ -50,7 +50,7 @@ class Recipe:
 JOB_FIELD = Recipe(
     edits=[
         (
-            "backend/aitne/core/models/job_options.py",
+            "backend/aitne/core/models/common_job_fields.py",
             "    slurm: Annotated[SlurmOptions",
             '    open_files: int | None = Field(None, ge=64, description="Limit of open files.")\n',
         ),
@@ -67,7 +67,7 @@ import pytest
 from pydantic import ValidationError
 
 from aitne import client
-from aitne.adapters.node_software import own_software
+from aitne.adapters.node_software_folder import own_software
 from aitne.api.job_views import JobView
 from aitne.core.jobs.agent_protocol import AgentSpec
 from aitne.core.jobs.job_to_file import job_to_file
@@ -104,15 +104,15 @@ def test_client_record_is_generated():
 SLURM_OPTION = Recipe(
     edits=[
         (
-            "backend/aitne/core/models/job_options.py",
+            "backend/aitne/core/models/common_job_fields.py",
             "    requeue: Flag | None",
             "    thread_spec: int | None = Field(\n"
             '        None, ge=1, description="Threads for the system."\n    )\n',
         ),
         (
             "backend/aitne/adapters/schedulers/_slurm/rest/submission.py",
-            '    "time": _time(',
-            '    "thread-spec": _integer("thread_specification"),\n',
+            '    "time": _make_duration_converter(',
+            '    "thread-spec": _make_integer_converter("thread_specification"),\n',
         ),
     ],
     test="""
@@ -120,7 +120,7 @@ from aitne.adapters.schedulers._slurm.sbatch_arguments import make_sbatch_argume
 from aitne.adapters.schedulers._slurm.rest.submission import make_submission
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.sbatch_import import import_sbatch
-from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.common_job_fields import SlurmOptions
 from tests.unit.slurm_rest.test_submission import FULL
 
 def test_option_is_passed():
@@ -147,8 +147,8 @@ MEASURED_VALUE = Recipe(
     edits=[
         (
             "backend/aitne/agent/gpus.py",
-            "            errors = self._read(\n",
-            "            celsius = self._read(\n"
+            "            errors = self._read_nvml_number(\n",
+            "            celsius = self._read_nvml_number(\n"
             '                "nvmlDeviceGetTemperature", ctypes.c_uint(), handle, ctypes.c_uint(0)\n'
             "            )\n"
             "            if celsius is not None:\n"
@@ -233,13 +233,13 @@ def test_metric_is_documented():
 TEMPLATE_FIELD = Recipe(
     edits=[
         (
-            "backend/aitne/core/models/parameter.py",
+            "backend/aitne/core/models/template_parameter.py",
             "    choices: list[str]",
             "    multiple_of: int | None = Field(None, ge=1)\n"
             '    """Number of which its value is a multiple; None: any number."""\n',
         ),
         (
-            "backend/aitne/core/models/parameter.py",
+            "backend/aitne/core/models/template_parameter.py",
             "        if self.minimum is not None and value <",
             "        if self.multiple_of is not None and value % self.multiple_of:\n"
             '            raise ValueError(f"{value} is not a multiple of {self.multiple_of}")\n',

@@ -35,7 +35,7 @@ from aitne.core.platform.dev_cluster_record import DevCluster, DevPorts, DevUser
 from aitne.core.ports.job_files import Fence, ProgramOutcome
 from aitne.local_system.hung_restart_records import HungRestart
 from aitne.local_system.process_status_file import ProcessStatus
-from aitne.local_system.state_file import DamagedState, parse_state, read_state
+from aitne.local_system.state_file_reader import DamagedState, parse_state, read_state
 from aitne.operations.backup.archive import ArchiveMember, Manifest
 from aitne.operations.upgrade.upgrade_journal import UpgradeJournal, UpgradeStep
 from aitne.services.platform.backup_record import BackupRecord
@@ -151,7 +151,7 @@ def trees() -> Iterator[tuple[str, ast.Module]]:
     for package in PACKAGES:
         for path in sorted(package.rglob("*.py")):
             name = str(path.relative_to(package.parent)).removeprefix("aitne/")
-            if name.startswith(STANDARD_LIBRARY_ONLY) or path.name == "state_file.py":
+            if name.startswith(STANDARD_LIBRARY_ONLY) or path.name == "state_file_reader.py":
                 continue
             text = path.read_text()
             if any(word in text for word in ("json", "tomllib", "pickle", "_state")):

@@ -11,7 +11,7 @@ from typing import Any
 
 from aitne.adapters.broker_attacher import BrokerAttacher
 from aitne.adapters.broker_client import BrokerScheduler
-from aitne.adapters.node_software import agent_archive
+from aitne.adapters.node_software_folder import agent_archive
 from aitne.adapters.schedulers._local.local_attacher import LocalAttacher
 from aitne.adapters.schedulers._slurm.slurm_attacher import SlurmAttacher
 from aitne.core.cluster.slurm_settings import SlurmSettings

@@ -13,7 +13,7 @@ from aitne.core.errors import SchedulerRejected
 from aitne.core.models.cluster import Cluster
 from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import Settings
 from tests.support.fakes import FakeScheduler
 

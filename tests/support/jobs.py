@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from aitne.core.jobs.array_tasks import array_id, make_pending_tasks_id, task_id
+from aitne.core.jobs.array_job_state import array_id, make_pending_tasks_id, task_id
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
 from aitne.core.models.resources import Resources

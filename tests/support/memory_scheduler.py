@@ -31,7 +31,7 @@ from aitne.core.ports.scheduler import (
     SubmitRequest,
     get_scheduler_capabilities,
 )
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import parse_array
 from aitne_train.topology.hostlist import compress_hostlist

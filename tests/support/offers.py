@@ -8,13 +8,13 @@ from datetime import datetime
 from aitne.adapters.dataset_manifest_store import ManifestFolder
 from aitne.adapters.image_file_check import ImagesFolder
 from aitne.adapters.tree_folder import TreeFolder
-from aitne.adapters.unix_accounts import OwnAccount
-from aitne.adapters.user_path_access import OwnUserFolders
+from aitne.adapters.unix_account_mapping import OwnAccount
+from aitne.adapters.user_folders import OwnUserFolders
 from aitne.bootstrap.adapters import make_storages
 from aitne.core.ports.runtime import Runtime
 from aitne.core.settings import Settings
-from aitne.services.datasets.dataset_folder_check import DatasetPaths
 from aitne.services.datasets.datasets import DatasetService
+from aitne.services.datasets.permitted_dataset_folders import DatasetPaths
 from aitne.services.images.image_chooser import ImageChooser
 from aitne.services.images.images import ImageService
 from aitne.services.jobs.availability_service import AvailabilityService

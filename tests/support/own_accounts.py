@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from aitne.adapters.unix_accounts import unix_user
+from aitne.adapters.unix_account_mapping import unix_user
 from aitne.supervisor.process_account import ProcessAccount
 from tests.support.broker import remove_account
 from tests.support.requirements import lacking

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from aitne.core.models.user import Role
-from aitne.services.controller.project_watch import ProjectWatch
+from aitne.services.controller.project_expiry import ProjectWatch
 from aitne.services.projects.usage_months import UsageMonths
 from tests.support.stage import Stage
 

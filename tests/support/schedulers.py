@@ -31,7 +31,7 @@ from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.adapters.schedulers.pyslurm import PyslurmScheduler
 from aitne.adapters.schedulers.slurm import SlurmScheduler
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
-from aitne.adapters.unix_accounts import permitted_user, unix_user
+from aitne.adapters.unix_account_mapping import permitted_user, unix_user
 from aitne.bootstrap.adapters import make_scheduler
 from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.jobs.job_folder_layout import log_file_name, make_attempt_dir
@@ -41,7 +41,7 @@ from aitne.core.models.resources import Resources
 from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.ports.job_files import JobLocation
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob, SubmitRequest
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import LocalSettings, Settings
 from aitne.local_system.settings_loader import load_settings
 from aitne.services.controller.run_identification import indices_of, task_record

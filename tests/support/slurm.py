@@ -15,7 +15,7 @@ import pytest
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.local_system.dev_cluster_records import DESCRIPTORS
-from aitne_devcluster.cluster import down, up
+from aitne_devcluster.cluster import remove_cluster, start_cluster
 from aitne_devcluster.plan import HOME, ReleaseName
 from aitne_devcluster.processes import wait_until
 from tests.support.requirements import lacking
@@ -46,7 +46,7 @@ def remove_orphans() -> None:
     for name in folders | {path.stem for path in DESCRIPTORS.glob("test-*.json")}:
         match = NAME.fullmatch(name)
         if match and not Path("/proc", match[1]).exists():
-            down(name, progress=say)
+            remove_cluster(name, progress=say)
 
 
 def run_as(cluster: DevCluster, user: str, *argv: str, stdin: str = "") -> str:
@@ -122,14 +122,14 @@ def slurm_clusters() -> Iterator[Callable[[ReleaseName], DevCluster]]:
         if release not in found:
             remove_orphans()
             try:
-                found[release] = up(cluster_name(release), release=release, progress=say)
+                found[release] = start_cluster(cluster_name(release), release=release, progress=say)
             except SetupError as error:
                 pytest.fail(f"no Slurm of release {release}: {error.message}")
         return found[release]
 
     yield cluster
     for running in found.values():
-        down(running.name, progress=say)
+        remove_cluster(running.name, progress=say)
 
 
 @pytest.fixture(scope="session")

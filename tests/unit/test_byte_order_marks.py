@@ -15,7 +15,7 @@ from aitne.adapters.images import recipes
 from aitne.bootstrap.topology_files import read_part
 from aitne.broker.config import load_config
 from aitne.cli import job_file_reader
-from aitne.client.working_tree import read_working_tree
+from aitne.client.working_tree_scan import read_working_tree
 from aitne.core.errors import InvalidInput
 from aitne.local_system import settings_sources
 from aitne.local_system.password_from_file import read_password

@@ -8,7 +8,7 @@ from aitne.core.errors import SetupError
 from aitne_apptainer.installation import ensure_apptainer
 
 
-def say(text: str) -> None:
+def print_progress(text: str) -> None:
     """Print one line of progress."""
     print(text, flush=True)
 
@@ -16,7 +16,7 @@ def say(text: str) -> None:
 def main() -> int:
     """Return the exit status."""
     try:
-        ensure_apptainer(say)
+        ensure_apptainer(print_progress)
     except SetupError as error:
         print(error.message, file=sys.stderr)
         return 1

@@ -16,13 +16,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from aitne.adapters import debian_packages
-from aitne.adapters.debian_packages import Progress
+from aitne.adapters import apt_installation
+from aitne.adapters.apt_installation import Progress
 from aitne.adapters.images.prerequisites import ADVICE, PROGRAM, require_apptainer
 from aitne.adapters.program_runner import run_program
 from aitne.core.errors import SetupError
 from aitne.local_system.platform_folders import cache_dir
-from aitne_apptainer import elf
+from aitne_apptainer import glibc_compatibility
 
 HELPERS = (
     "squashfs-tools",
@@ -49,25 +49,25 @@ def ensure_apptainer(progress: Progress) -> None:
         SetupError: Apptainer is missing and cannot be installed here; the message says what to do.
     """
     if shutil.which(PROGRAM) is None:
-        _install(progress)
+        _install_apptainer(progress)
     require_apptainer(progress)
 
 
-def _install(progress: Progress) -> None:
+def _install_apptainer(progress: Progress) -> None:
     if os.geteuid() != 0:
         raise SetupError(
             "Apptainer is not installed, and only root can install it: run `sudo make apptainer`."
         )
-    if not debian_packages.has_apt():
+    if not apt_installation.has_apt():
         raise SetupError(f"Apptainer is not installed, and there is no apt-get here. {ADVICE}")
-    debian_packages.run_apt_get("update")
+    apt_installation.run_apt_get("update")
     if _in_archive():
         progress("Installing Apptainer …")
-        debian_packages.run_apt_get("install", "-y", "--no-install-recommends", PROGRAM, *HELPERS)
+        apt_installation.run_apt_get("install", "-y", "--no-install-recommends", PROGRAM, *HELPERS)
     else:
         package = repack_apptainer_package(progress)
         progress(f"Installing {package.name} …")
-        debian_packages.run_apt_get(
+        apt_installation.run_apt_get(
             "install", "-y", "--no-install-recommends", str(package), *HELPERS
         )
     if shutil.which(PROGRAM) is None:
@@ -89,7 +89,7 @@ def repack_apptainer_package(progress: Progress) -> Path:
     Raises:
         SetupError: this is not Debian on x86-64, or a part of the package cannot be adapted.
     """
-    have = _libc()
+    have = _read_libc_version()
     release = platform.freedesktop_os_release()
     if release.get("ID") != "debian" or platform.machine() != "x86_64" or not KEYRING.exists():
         raise SetupError(
@@ -105,9 +105,9 @@ def repack_apptainer_package(progress: Progress) -> Path:
     # Not below the cache, which may be closed to the user that apt-get downloads as.
     with tempfile.TemporaryDirectory(prefix="aitne-apptainer-") as scratch:
         progress(f"Fetching Apptainer from Debian {SUITE} …")
-        fetched = _fetch(Path(scratch))
+        fetched = _download_package(Path(scratch))
         progress(f"Adapting it to this machine's C library {'.'.join(map(str, have))} …")
-        version = _refit(fetched, Path(scratch, "package"), have)
+        version = _refit_package(fetched, Path(scratch, "package"), have)
         target = folder / pattern.replace("*", version.replace(":", "."))
         partial = target.with_suffix(f".{os.getpid()}.partial")
         packing = ("--root-owner-group", "-Zgzip", "-z1", "--build")
@@ -119,14 +119,14 @@ def repack_apptainer_package(progress: Progress) -> Path:
     return target
 
 
-def _fetch(scratch: Path) -> Path:
+def _download_package(scratch: Path) -> Path:
     """Download the package with a separate configuration of apt, and return its path."""
     scratch.chmod(0o755)
     for name in ("lists/partial", "archives/partial", "parts"):
         (scratch / name).mkdir(parents=True)
     sources = scratch / "sources.list"
     sources.write_text(
-        f"deb [signed-by={KEYRING}] {debian_packages.read_mirror_url()} {SUITE} main\n"
+        f"deb [signed-by={KEYRING}] {apt_installation.read_mirror_url()} {SUITE} main\n"
     )
     view = {
         "Dir::Etc::sourcelist": sources,
@@ -138,24 +138,24 @@ def _fetch(scratch: Path) -> Path:
         "APT::Sandbox::User": "root",
     }
     options = [word for name, value in view.items() for word in ("-o", f"{name}={value}")]
-    debian_packages.run_apt_get("update", options=options)
-    debian_packages.run_apt_get("download", PROGRAM, options=options, cwd=str(scratch))
+    apt_installation.run_apt_get("update", options=options)
+    apt_installation.run_apt_get("download", PROGRAM, options=options, cwd=str(scratch))
     packages = list(scratch.glob("apptainer_*.deb"))
     if len(packages) != 1:
         raise SetupError(f"Debian {SUITE} has no Apptainer at this machine's mirror. {ADVICE}")
     return packages[0]
 
 
-def _refit(package: Path, tree: Path, have: elf.Version) -> str:
+def _refit_package(package: Path, tree: Path, have: glibc_compatibility.Version) -> str:
     """Unpack the package into ``tree``, adapt the programs that need a newer C library than
     ``have``, and return the version of Debian's package.
     """
     _dpkg_deb("--raw-extract", str(package), str(tree))
     changed = False
-    for path in _programs(tree):
+    for path in _find_elf_programs(tree):
         try:
-            changed |= elf.unpin_file(path, have)
-        except elf.NotMovable as error:
+            changed |= glibc_compatibility.unpin_file(path, have)
+        except glibc_compatibility.NotMovable as error:
             raise SetupError(
                 f"Debian {SUITE}'s Apptainer does not run on this machine's C library: "
                 f"{str(error).replace(str(tree), '')}. {ADVICE}"
@@ -167,7 +167,9 @@ def _refit(package: Path, tree: Path, have: elf.Version) -> str:
     return version
 
 
-def refit_control(text: str, have: elf.Version, *, changed: bool) -> tuple[str, str]:
+def refit_control(
+    text: str, have: glibc_compatibility.Version, *, changed: bool
+) -> tuple[str, str]:
     """Return the text of the adapted package's control file, and the version of Debian's package.
 
     ``text`` is the original control file, ``have`` the version of this machine's C library.
@@ -190,13 +192,13 @@ def refit_control(text: str, have: elf.Version, *, changed: bool) -> tuple[str, 
     ]
 
 
-def _programs(tree: Path) -> list[Path]:
+def _find_elf_programs(tree: Path) -> list[Path]:
     programs = []
     for folder in _PROGRAM_FOLDERS:
         for path in sorted((tree / folder).rglob("*")):
             if path.is_file() and not path.is_symlink():
                 with path.open("rb") as stream:
-                    if stream.read(4) == elf.MAGIC:
+                    if stream.read(4) == glibc_compatibility.MAGIC:
                         programs.append(path)
     return programs
 
@@ -216,7 +218,7 @@ def _dpkg_deb(*words: str) -> None:
     run_program(["dpkg-deb", *words], env=dict(os.environ), timeout_s=300)
 
 
-def _libc() -> elf.Version:
+def _read_libc_version() -> glibc_compatibility.Version:
     """Return the version of this machine's C library (confstr(3))."""
     try:
         name = os.confstr("CS_GNU_LIBC_VERSION") or ""

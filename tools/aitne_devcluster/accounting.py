@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from aitne.adapters.program_runner import run_program
 from aitne_devcluster.plan import DevClusterPlan
-from aitne_devcluster.processes import environment, wait_until
+from aitne_devcluster.processes import make_environment, wait_until
 from aitne_devcluster.users import ACCOUNTS, OPERATOR, USERS
 
 QOS_MAX_WALL = "00:10:00"
@@ -28,7 +28,7 @@ def make_database(plan: DevClusterPlan) -> None:
         "--innodb-log-file-size=64M",
         "--innodb-flush-log-at-trx-commit=0",
     ]
-    run_program(argv, env=environment(plan.root, plan.slurm_conf))
+    run_program(argv, env=make_environment(plan.root, plan.slurm_conf))
 
 
 def make_login(plan: DevClusterPlan) -> None:
@@ -39,21 +39,21 @@ def make_login(plan: DevClusterPlan) -> None:
         "grant all on slurm_acct_db.* to slurm@localhost;"
     )
     argv = [*plan.prefix, "mariadb", "--no-defaults", "-S", str(plan.database_socket)]
-    run_program(argv, env=environment(plan.root, plan.slurm_conf), stdin=statements)
+    run_program(argv, env=make_environment(plan.root, plan.slurm_conf), stdin=statements)
 
 
-def seed(plan: DevClusterPlan) -> None:
+def create_accounts(plan: DevClusterPlan) -> None:
     """Create the cluster, its accounts and members, and the QOS, except the limits of GPUs, which
     need a running slurmctld. Raises ``SetupError``.
     """
     # Each call of sacctmgr waits a third of a second for its connection's end, hence one file.
     path = plan.root / "etc" / "associations"
-    path.write_text(associations(plan.name), encoding="ascii")
-    _sacctmgr(plan, "add", "qos", "short", f"MaxWall={QOS_MAX_WALL}")
-    _sacctmgr(plan, "load", f"file={path}")
+    path.write_text(format_associations(plan.name), encoding="ascii")
+    _run_sacctmgr(plan, "add", "qos", "short", f"MaxWall={QOS_MAX_WALL}")
+    _run_sacctmgr(plan, "load", f"file={path}")
 
 
-def associations(cluster: str) -> str:
+def format_associations(cluster: str) -> str:
     """Return the accounts and their members in the format of ``sacctmgr load`` (sacctmgr(1), FLAT
     FILE).
     """
@@ -80,16 +80,17 @@ def limit_gpus(plan: DevClusterPlan) -> None:
     """Set the limits of GPUs in the QOS. slurmctld must have registered, since only then the
     database knows GPUs as a resource. Raises ``SetupError``.
     """
-    wait_until(lambda: "gres/gpu" in _tres(plan), _REGISTERED_S)  # otherwise sacctmgr reports it
-    _sacctmgr(plan, "modify", "qos", "short", "set", f"GrpTRES=gres/gpu={QOS_MAX_GPUS}")
+    # Otherwise sacctmgr reports that it does not know the resource.
+    wait_until(lambda: "gres/gpu" in _list_tres(plan), _REGISTERED_S)
+    _run_sacctmgr(plan, "modify", "qos", "short", "set", f"GrpTRES=gres/gpu={QOS_MAX_GPUS}")
 
 
-def _tres(plan: DevClusterPlan) -> list[str]:
+def _list_tres(plan: DevClusterPlan) -> list[str]:
     argv = [*plan.prefix, "sacctmgr", "--noheader", "--parsable2", "show", "tres"]
-    lines = run_program(argv, env=environment(plan.root, plan.slurm_conf)).splitlines()
+    lines = run_program(argv, env=make_environment(plan.root, plan.slurm_conf)).splitlines()
     return ["/".join(filter(None, line.split("|")[:2])) for line in lines]
 
 
-def _sacctmgr(plan: DevClusterPlan, *words: str) -> None:
+def _run_sacctmgr(plan: DevClusterPlan, *words: str) -> None:
     argv = [*plan.prefix, "sacctmgr", "--immediate", "--quiet", *words]
-    run_program(argv, env=environment(plan.root, plan.slurm_conf))
+    run_program(argv, env=make_environment(plan.root, plan.slurm_conf))

@@ -14,7 +14,7 @@ from aitne_devcluster.users import OPERATOR
 ADAPTER = "slurm"
 
 
-def argv(plan: DevClusterPlan) -> tuple[str, ...]:
+def make_broker_argv(plan: DevClusterPlan) -> tuple[str, ...]:
     """Return the broker's command line. The broker runs in this machine's root file system, even if
     the daemons run in another one.
     """
@@ -24,17 +24,17 @@ def argv(plan: DevClusterPlan) -> tuple[str, ...]:
 def write_settings(plan: DevClusterPlan, python: str) -> None:
     """Write ``broker.toml``, which belongs to root, as the broker requires. Raises ``OSError``."""
     path = plan.root / "broker.toml"
-    path.write_text(settings(plan, python, {0, caller()[0]}), encoding="utf-8")
+    path.write_text(format_settings(plan, python, {0, get_sudo_caller_ids()[0]}), encoding="utf-8")
     path.chmod(0o644)
 
 
-def caller() -> tuple[int, int]:
+def get_sudo_caller_ids() -> tuple[int, int]:
     """Return the uid and gid of the user that called sudo, or of root if sudo was not used."""
     uid, gid = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     return (int(uid), int(gid)) if uid.isdigit() and gid.isdigit() else (0, 0)
 
 
-def settings(plan: DevClusterPlan, python: str, peers: set[int]) -> str:
+def format_settings(plan: DevClusterPlan, python: str, peers: set[int]) -> str:
     """Return the broker's settings as TOML. Strings and lists are written with ``json.dumps``,
     since for these values both formats are the same.
     """

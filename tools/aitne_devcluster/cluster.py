@@ -7,8 +7,8 @@ import signal
 import time
 from pathlib import Path
 
-from aitne.adapters import debian_packages
-from aitne.adapters.debian_packages import Progress
+from aitne.adapters import apt_installation
+from aitne.adapters.apt_installation import Progress
 from aitne.adapters.program_runner import run_program
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster_record import DevCluster
@@ -16,16 +16,16 @@ from aitne.local_system.dev_cluster_records import DESCRIPTORS, find_dev_cluster
 from aitne_devcluster import (
     accounting,
     broker,
+    cluster_folder,
+    cluster_state,
     daemons,
-    files,
     packages,
     ports,
     processes,
-    roots,
-    state,
+    root_file_systems,
     users,
 )
-from aitne_devcluster.locks import ALL, locked
+from aitne_devcluster.locks import ALL, hold_cluster_lock
 from aitne_devcluster.plan import (
     HOME,
     DevClusterPlan,
@@ -35,15 +35,15 @@ from aitne_devcluster.plan import (
     names_of_nodes,
     read_plan,
 )
-from aitne_devcluster.processes import environment
-from aitne_devcluster.topology import ARRANGEMENTS, DevTopology, arranged, from_file
+from aitne_devcluster.processes import make_environment
+from aitne_devcluster.topology import ARRANGEMENTS, DevTopology, from_file, make_arranged_topology
 
 PYTHON = "/usr/bin/python3"
 _STEPS_END_S = 5.0
 _KILLED_S = 10.0
 
 
-def up(
+def start_cluster(
     name: str = "dev",
     *,
     nodes: int = 4,
@@ -65,17 +65,17 @@ def up(
         SetupError: this process is not root, or a package, port, mount or daemon is not available.
     """
     check_request(name, nodes, gpus, cloud_nodes)
-    network = _topology(topology, nodes, cloud_nodes)
+    network = _choose_topology(topology, nodes, cloud_nodes)
     _need_root("up")
-    with locked(name):
-        running = _running(name, progress)
+    with hold_cluster_lock(name):
+        running = _find_running_cluster(name, progress)
         if running is not None:
             return running
         _take_down(name)
-        base = _prepare(release, progress)
+        base = _install_slurm(release, progress)
         began = time.monotonic()
         try:
-            with locked(ALL):
+            with hold_cluster_lock(ALL):
                 plan = DevClusterPlan(
                     name=name,
                     release=release,
@@ -83,15 +83,15 @@ def up(
                     gpus=gpus,
                     cloud_nodes=cloud_nodes,
                     topology=network,
-                    port_base=ports.choose(nodes, port_base),
+                    port_base=ports.choose_first_port(nodes, port_base),
                 )
                 HOME.mkdir(mode=0o755, exist_ok=True)
                 HOME.chmod(0o755)
                 plan.root.mkdir(mode=0o755)
                 plan.root.chmod(0o755)
                 plan.write()
-                users.ensure()
-            cluster = _start(plan, base, progress)
+                users.ensure_users()
+            cluster = _start_planned_cluster(plan, base, progress)
         except BaseException:
             _take_down(name)
             raise
@@ -99,10 +99,10 @@ def up(
         return cluster
 
 
-def _topology(choice: str | None, nodes: int, cloud_nodes: int) -> DevTopology:
+def _choose_topology(choice: str | None, nodes: int, cloud_nodes: int) -> DevTopology:
     real, clouds = names_of_nodes(nodes), names_of_nodes(cloud_nodes, "c")
     if choice is None or choice in ARRANGEMENTS:
-        return arranged(choice, real, clouds)
+        return make_arranged_topology(choice, real, clouds)
     return from_file(Path(choice), [*real, *clouds])
 
 
@@ -114,11 +114,11 @@ def _need_root(verb: str) -> None:
         )
 
 
-def _running(name: str, progress: Progress) -> DevCluster | None:
+def _find_running_cluster(name: str, progress: Progress) -> DevCluster | None:
     cluster, plan = find_dev_cluster(name), read_plan(name)
     if cluster is None or plan is None:
         return None
-    found_pids = state.pids(plan)
+    found_pids = cluster_state.find_daemon_pids(plan)
     dead = [daemon for daemon, pid in found_pids.items() if pid is None]
     if len(dead) == len(found_pids):
         return None
@@ -130,49 +130,54 @@ def _running(name: str, progress: Progress) -> DevCluster | None:
     return cluster
 
 
-def _prepare(release: ReleaseName, progress: Progress) -> Path | None:
+def _install_slurm(release: ReleaseName, progress: Progress) -> Path | None:
     if release != "system":
-        return roots.ensure(release, progress)
+        return root_file_systems.ensure_root_file_system(release, progress)
     needed = (*packages.SLURM, "python3")
-    debian_packages.install_missing(needed, progress, purpose=packages.PURPOSE)
+    apt_installation.install_missing(needed, progress, purpose=packages.PURPOSE)
     return None
 
 
-def _start(plan: DevClusterPlan, base: Path | None, progress: Progress) -> DevCluster:
+def _start_planned_cluster(
+    plan: DevClusterPlan, base: Path | None, progress: Progress
+) -> DevCluster:
     if base is not None:
-        roots.mount(plan, base, users.names())
-    release = state.slurm_release(plan)
+        root_file_systems.mount_root_file_system(plan, base, users.list_user_names())
+    release = cluster_state.slurm_release(plan)
     version = tuple(map(int, release.split(".")))
     plan.topology.check(version)
     progress(f"Starting Slurm {release} with {plan.nodes} nodes in {plan.root} …")
-    files.make(plan, version)
-    munged = daemons.munged(plan)
-    daemons.launch(plan, munged)
+    cluster_folder.make_cluster_files(plan, version)
+    munged = daemons.make_munged_daemon(plan)
+    daemons.launch_daemon(plan, munged)
     accounting.make_database(plan)
-    mariadbd = daemons.mariadbd(plan)
-    daemons.launch(plan, mariadbd)
+    mariadbd = daemons.make_mariadbd_daemon(plan)
+    daemons.launch_daemon(plan, mariadbd)
     daemons.wait_ready(plan, munged, mariadbd)
     accounting.make_login(plan)
-    _start_one(plan, daemons.slurmdbd(plan))
-    accounting.seed(plan)
-    _start_one(plan, daemons.slurmctld(plan))
+    _start_one(plan, daemons.make_slurmdbd_daemon(plan))
+    accounting.create_accounts(plan)
+    _start_one(plan, daemons.make_slurmctld_daemon(plan))
     accounting.limit_gpus(plan)
-    rest = [daemons.slurmrestd(plan), *(daemons.slurmd(plan, name) for name in plan.node_names)]
+    rest = [
+        daemons.make_slurmrestd_daemon(plan),
+        *(daemons.make_slurmd_daemon(plan, name) for name in plan.node_names),
+    ]
     for daemon in rest:
-        daemons.launch(plan, daemon)
+        daemons.launch_daemon(plan, daemon)
     daemons.wait_ready(plan, *rest)
-    state.wait_idle(plan)
+    cluster_state.wait_idle(plan)
     broker.write_settings(plan, PYTHON)
     _start_one(plan, daemons.the_broker(plan))
-    return _describe(plan, release)
+    return _write_descriptor(plan, release)
 
 
 def _start_one(plan: DevClusterPlan, daemon: daemons.Daemon) -> None:
-    daemons.launch(plan, daemon)
+    daemons.launch_daemon(plan, daemon)
     daemons.wait_ready(plan, daemon)
 
 
-def _describe(plan: DevClusterPlan, release: str) -> DevCluster:
+def _write_descriptor(plan: DevClusterPlan, release: str) -> DevCluster:
     cluster = DevCluster(
         name=plan.name,
         root=plan.root,
@@ -198,7 +203,7 @@ def _describe(plan: DevClusterPlan, release: str) -> DevCluster:
     return cluster
 
 
-def down(name: str, *, progress: Progress) -> bool:
+def remove_cluster(name: str, *, progress: Progress) -> bool:
     """Stop a cluster and remove everything that was created for it, also after a crash; return
     False if there was none.
 
@@ -208,7 +213,7 @@ def down(name: str, *, progress: Progress) -> bool:
     """
     check_name(name)
     _need_root("down")
-    with locked(name):
+    with hold_cluster_lock(name):
         if not (HOME / name).exists() and not (DESCRIPTORS / f"{name}.json").exists():
             return False
         progress(f"Ending the cluster {name} …")
@@ -222,11 +227,11 @@ def _take_down(name: str) -> None:
     _kill_all(plan)
     (DESCRIPTORS / f"{name}.json").unlink(missing_ok=True)
     (DESCRIPTORS / f"{name}.partial").unlink(missing_ok=True)
-    roots.unmount(plan.root)
-    with locked(ALL):
-        roots.remove(plan.root)
+    root_file_systems.unmount_all_below(plan.root)
+    with hold_cluster_lock(ALL):
+        root_file_systems.remove_cluster_folder(plan.root)
         if HOME.exists() and not any(path.is_dir() for path in HOME.iterdir()):
-            users.remove()
+            users.remove_users()
             HOME.rmdir()
 
 
@@ -247,14 +252,16 @@ def _end_jobs(plan: DevClusterPlan) -> None:
     """
 
     def jobs() -> bool:
-        return any(process.job for process in processes.find(plan))
+        return any(process.job for process in processes.find_cluster_processes(plan))
 
-    if not jobs() or state.pids(plan)["slurmctld"] is None:
+    if not jobs() or cluster_state.find_daemon_pids(plan)["slurmctld"] is None:
         return
     for partition in ("gpu", "debug"):
         argv = [*plan.prefix, "scancel", "--quiet", "--partition", partition]
         try:
-            run_program(argv, env=environment(plan.root, plan.slurm_conf), timeout_s=_STEPS_END_S)
+            run_program(
+                argv, env=make_environment(plan.root, plan.slurm_conf), timeout_s=_STEPS_END_S
+            )
         except SetupError:
             return  # the controller does not answer; the remaining processes are killed
     processes.wait_until(lambda: not jobs(), _STEPS_END_S)
@@ -264,8 +271,8 @@ def _kill_all(plan: DevClusterPlan) -> None:
     remaining: list[int] = []
 
     def gone() -> bool:
-        remaining[:] = [process.pid for process in processes.find(plan)]
-        processes.kill(remaining, signal.SIGKILL)
+        remaining[:] = [process.pid for process in processes.find_cluster_processes(plan)]
+        processes.kill_processes(remaining, signal.SIGKILL)
         return not remaining
 
     if not processes.wait_until(gone, _KILLED_S):

@@ -20,12 +20,12 @@ jobs stay CONFIGURING, and the nodes do not become DOWN.
 """
 
 
-def hostlist(prefix: str, first: int, last: int) -> str:
+def make_hostlist(prefix: str, first: int, last: int) -> str:
     """Return a host list in Slurm's format, such as ``n[1-4]``."""
     return compress_hostlist([f"{prefix}{number}" for number in range(first, last + 1)])
 
 
-def sharded(plan: DevClusterPlan) -> list[str]:
+def list_shard_nodes(plan: DevClusterPlan) -> list[str]:
     """Return the names of the nodes that also offer shards of their GPUs: the first node at each
     leaf switch.
     """
@@ -96,16 +96,16 @@ def slurm_conf(plan: DevClusterPlan, hostname: str) -> str:
         "AccountingStoreFlags=job_comment",
         f"NodeName=DEFAULT CPUs={CPUS} Boards=1 Sockets={SOCKETS} CoresPerSocket={CPUS // SOCKETS} "
         f"ThreadsPerCore=1 RealMemory={MEMORY_MB}",
-        *_nodes(plan, hostname),
-        *_partitions(plan),
+        *_make_node_lines(plan, hostname),
+        *_make_partition_lines(plan),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _nodes(plan: DevClusterPlan, hostname: str) -> list[str]:
+def _make_node_lines(plan: DevClusterPlan, hostname: str) -> list[str]:
     lines = []
     leaf_of = {node: leaf for leaf, nodes in plan.topology.leaves.items() for node in nodes}
-    with_shards = sharded(plan)
+    with_shards = list_shard_nodes(plan)
     for port, name in enumerate(plan.node_names, plan.ports.slurmd_first):
         gres = [f"gpu:{GPU_TYPE}:{plan.gpus}"] if plan.gpus else []
         if name in with_shards:
@@ -124,21 +124,21 @@ def _nodes(plan: DevClusterPlan, hostname: str) -> list[str]:
             "SuspendTime=-1",
             f"ResumeTimeout={CLOUD_BOOT_S}",
             *lines,
-            f"NodeName={hostlist('c', 1, plan.cloud_nodes)} Feature={GPU_TYPE},cloud{gres_text} State=CLOUD",
+            f"NodeName={make_hostlist('c', 1, plan.cloud_nodes)} Feature={GPU_TYPE},cloud{gres_text} State=CLOUD",
         ]
     return lines
 
 
-def _partitions(plan: DevClusterPlan) -> list[str]:
-    everything = hostlist("n", 1, plan.nodes)
-    few = hostlist("n", 1, min(DEBUG_NODES, plan.nodes))
+def _make_partition_lines(plan: DevClusterPlan) -> list[str]:
+    everything = make_hostlist("n", 1, plan.nodes)
+    few = make_hostlist("n", 1, min(DEBUG_NODES, plan.nodes))
     lines = [
         f"PartitionName=gpu Nodes={everything} Default=YES MaxTime=7-00:00:00 DefaultTime=60 State=UP",
         f"PartitionName=debug Nodes={few} MaxTime=30 DefaultTime=10 PriorityTier=10 State=UP",
     ]
     if plan.cloud_nodes:
         lines.append(
-            f"PartitionName=cloud Nodes={hostlist('c', 1, plan.cloud_nodes)} "
+            f"PartitionName=cloud Nodes={make_hostlist('c', 1, plan.cloud_nodes)} "
             "MaxTime=7-00:00:00 DefaultTime=60 State=UP"
         )
     return lines
@@ -150,16 +150,16 @@ def gres_conf(plan: DevClusterPlan) -> str:
     """
     lines = ["AutoDetect=off"]
     if plan.gpus:
-        devices = f"{plan.root}/dev/{hostlist('nvidia', 0, plan.gpus - 1)}"
+        devices = f"{plan.root}/dev/{make_hostlist('nvidia', 0, plan.gpus - 1)}"
         lines.append(
-            f"NodeName={hostlist('n', 1, plan.nodes)} Name=gpu Type={GPU_TYPE} File={devices}"
+            f"NodeName={make_hostlist('n', 1, plan.nodes)} Name=gpu Type={GPU_TYPE} File={devices}"
         )
         lines += [
             f"NodeName={name} Name=shard Count={plan.gpus * SHARDS_PER_GPU}"
-            for name in sharded(plan)
+            for name in list_shard_nodes(plan)
         ]
         if plan.cloud_nodes:
-            clouds = hostlist("c", 1, plan.cloud_nodes)
+            clouds = make_hostlist("c", 1, plan.cloud_nodes)
             lines.append(f"NodeName={clouds} Name=gpu Type={GPU_TYPE} File={devices}")
     return "\n".join(lines) + "\n"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from aitne.core.errors import InvalidInput, SetupError
 from aitne_devcluster import broker, processes
 from aitne_devcluster.plan import DevClusterPlan
-from aitne_devcluster.processes import environment
+from aitne_devcluster.processes import make_environment
 
 READY_S = 60.0
 DIED_S = 1.0
@@ -40,19 +40,19 @@ class Daemon:
     variables: tuple[tuple[str, str], ...] = ()
 
 
-def daemons(plan: DevClusterPlan) -> Iterator[Daemon]:
+def list_daemons(plan: DevClusterPlan) -> Iterator[Daemon]:
     """Yield all daemons of a cluster, in the order in which they start."""
-    yield munged(plan)
-    yield mariadbd(plan)
-    yield slurmdbd(plan)
-    yield slurmctld(plan)
-    yield slurmrestd(plan)
+    yield make_munged_daemon(plan)
+    yield make_mariadbd_daemon(plan)
+    yield make_slurmdbd_daemon(plan)
+    yield make_slurmctld_daemon(plan)
+    yield make_slurmrestd_daemon(plan)
     for name in plan.node_names:
-        yield slurmd(plan, name)
+        yield make_slurmd_daemon(plan, name)
     yield the_broker(plan)
 
 
-def munged(plan: DevClusterPlan) -> Daemon:
+def make_munged_daemon(plan: DevClusterPlan) -> Daemon:
     """Return munged, which authenticates the daemons to each other (munged(8))."""
     folder = plan.root / "munge"
     argv = (
@@ -65,11 +65,15 @@ def munged(plan: DevClusterPlan) -> Daemon:
         "--num-threads=4",
     )
     return Daemon(
-        "munged", argv, lambda: _answers(plan.munge_socket), folder / "munged.log", user="munge"
+        "munged",
+        argv,
+        lambda: _is_socket_answering(plan.munge_socket),
+        folder / "munged.log",
+        user="munge",
     )
 
 
-def mariadbd(plan: DevClusterPlan) -> Daemon:
+def make_mariadbd_daemon(plan: DevClusterPlan) -> Daemon:
     """Return the database server. It has no network access, and its data need not survive a power
     failure.
     """
@@ -94,51 +98,51 @@ def mariadbd(plan: DevClusterPlan) -> Daemon:
     return Daemon(
         "mariadbd",
         argv,
-        lambda: _answers(plan.database_socket, greets=True),
+        lambda: _is_socket_answering(plan.database_socket, greets=True),
         folder / "mariadbd.log",
         detaches=False,
     )
 
 
-def slurmdbd(plan: DevClusterPlan) -> Daemon:
+def make_slurmdbd_daemon(plan: DevClusterPlan) -> Daemon:
     """Return slurmdbd, which stores accounts, limits and ended jobs."""
     return Daemon(
         "slurmdbd",
         ("slurmdbd",),
-        lambda: plan.ports.slurmdbd in processes.listening(),
+        lambda: plan.ports.slurmdbd in processes.list_listening_ports(),
         plan.log / "slurmdbd.log",
         variables=(("MYSQL_UNIX_PORT", str(plan.database_socket)),),
     )
 
 
-def slurmctld(plan: DevClusterPlan) -> Daemon:
+def make_slurmctld_daemon(plan: DevClusterPlan) -> Daemon:
     """Return slurmctld, the controller of the cluster."""
     return Daemon(
         "slurmctld",
         ("slurmctld",),
-        lambda: plan.ports.slurmctld in processes.listening(),
+        lambda: plan.ports.slurmctld in processes.list_listening_ports(),
         plan.log / "slurmctld.log",
     )
 
 
-def slurmd(plan: DevClusterPlan, node: str) -> Daemon:
+def make_slurmd_daemon(plan: DevClusterPlan, node: str) -> Daemon:
     """Return the slurmd of the node named ``node``."""
     port = plan.ports.slurmd_first + plan.node_names.index(node)
     return Daemon(
         f"slurmd.{node}",
         ("slurmd", "-N", node),
-        lambda: port in processes.listening(),
+        lambda: port in processes.list_listening_ports(),
         plan.log / f"slurmd.{node}.log",
     )
 
 
-def slurmrestd(plan: DevClusterPlan) -> Daemon:
+def make_slurmrestd_daemon(plan: DevClusterPlan) -> Daemon:
     """Return slurmrestd. It does not run as root, and its clients authenticate with a token."""
     port = plan.ports.slurmrestd
     return Daemon(
         "slurmrestd",
         ("slurmrestd", "-a", "rest_auth/jwt", f"127.0.0.1:{port}"),
-        lambda: port in processes.listening(),
+        lambda: port in processes.list_listening_ports(),
         plan.log / "slurmrestd.out",
         user="nobody",
         detaches=False,
@@ -151,17 +155,17 @@ def the_broker(plan: DevClusterPlan) -> Daemon:
     """Return the broker, through which a platform acts as the cluster's users."""
     return Daemon(
         "broker",
-        broker.argv(plan),
-        lambda: _answers(plan.broker_socket),
+        broker.make_broker_argv(plan),
+        lambda: _is_socket_answering(plan.broker_socket),
         plan.log / "broker.out",
         detaches=False,
         inside=False,
     )
 
 
-def named(plan: DevClusterPlan, name: str) -> Daemon:
+def get_daemon(plan: DevClusterPlan, name: str) -> Daemon:
     """Return the daemon with that name. Raises ``InvalidInput`` if there is none."""
-    daemons_by_name = {daemon.name: daemon for daemon in daemons(plan)}
+    daemons_by_name = {daemon.name: daemon for daemon in list_daemons(plan)}
     if name not in daemons_by_name:
         raise InvalidInput.field(
             "daemon", "there is no such daemon", value=name, allowed=", ".join(daemons_by_name)
@@ -169,17 +173,19 @@ def named(plan: DevClusterPlan, name: str) -> Daemon:
     return daemons_by_name[name]
 
 
-def launch(plan: DevClusterPlan, daemon: Daemon) -> None:
+def launch_daemon(plan: DevClusterPlan, daemon: Daemon) -> None:
     """Start a daemon without waiting until it is ready.
 
     Raises:
         SetupError: the daemon rejects its configuration or is not installed.
     """
     out = plan.log / f"{daemon.name}.out"
-    env = environment(plan.root, plan.slurm_conf, daemon.name) | dict(daemon.variables)
+    env = make_environment(plan.root, plan.slurm_conf, daemon.name) | dict(daemon.variables)
     user = daemon.user
     as_user = (
-        ["setpriv", "--reuid", user, "--regid", _group(user), "--clear-groups"] if user else []
+        ["setpriv", "--reuid", user, "--regid", _get_group_name(user), "--clear-groups"]
+        if user
+        else []
     )
     background = [] if daemon.detaches else ["setsid", "--fork"]
     prefix = plan.prefix if daemon.inside else ()
@@ -200,13 +206,13 @@ def launch(plan: DevClusterPlan, daemon: Daemon) -> None:
             raise SetupError(f"{error.filename} is not installed on this machine.") from error
         except subprocess.TimeoutExpired as error:
             raise SetupError(
-                f"{daemon.name} did not start within {READY_S:g} s: {_said(plan, daemon)}"
+                f"{daemon.name} did not start within {READY_S:g} s: {_read_last_output(plan, daemon)}"
             ) from error
     if process.returncode:
-        raise SetupError(f"{daemon.name} did not start: {_said(plan, daemon)}")
+        raise SetupError(f"{daemon.name} did not start: {_read_last_output(plan, daemon)}")
 
 
-def _group(user: str) -> str:
+def _get_group_name(user: str) -> str:
     return "nogroup" if user == "nobody" else user
 
 
@@ -222,27 +228,29 @@ def wait_ready(plan: DevClusterPlan, *started: Daemon) -> None:
     waiting = list(started)
     while waiting := [daemon for daemon in waiting if not daemon.ready()]:
         now = time.monotonic()
-        cluster_processes = processes.find(plan)
+        cluster_processes = processes.find_cluster_processes(plan)
         for daemon in waiting:
             if processes.main_pid(cluster_processes, daemon.name) is not None:
                 last_seen[daemon.name] = now
             elif now - last_seen[daemon.name] > DIED_S:
-                raise SetupError(f"{daemon.name} ended while it started: {_said(plan, daemon)}")
+                raise SetupError(
+                    f"{daemon.name} ended while it started: {_read_last_output(plan, daemon)}"
+                )
         if now > deadline:
             silent = waiting[0]
             raise SetupError(
-                f"{silent.name} runs but does not answer after {READY_S:g} s: {_said(plan, silent)}"
+                f"{silent.name} runs but does not answer after {READY_S:g} s: {_read_last_output(plan, silent)}"
             )
         time.sleep(_POLL_S)
     _write_pids(plan, started)
 
 
-def _said(plan: DevClusterPlan, daemon: Daemon) -> str:
+def _read_last_output(plan: DevClusterPlan, daemon: Daemon) -> str:
     return processes.tail_of(plan.log / f"{daemon.name}.out", daemon.log)
 
 
 def _write_pids(plan: DevClusterPlan, started: tuple[Daemon, ...]) -> None:
-    cluster_processes = processes.find(plan)
+    cluster_processes = processes.find_cluster_processes(plan)
     for daemon in started:
         pid = processes.main_pid(cluster_processes, daemon.name)
         if pid is not None:
@@ -250,7 +258,7 @@ def _write_pids(plan: DevClusterPlan, started: tuple[Daemon, ...]) -> None:
             (plan.run / f"{daemon.name}.pid").write_text(f"{pid}\n", encoding="ascii")
 
 
-def _answers(path: Path, *, greets: bool = False) -> bool:
+def _is_socket_answering(path: Path, *, greets: bool = False) -> bool:
     """Return True if a process accepts connections on the UNIX socket ``path``. With ``greets`` it
     must also send data first, as database servers do.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster_record import DevCluster, NoDevCluster
-from aitne_devcluster import daemons, processes, state
+from aitne_devcluster import cluster_state, daemons, processes
 from aitne_devcluster.plan import DevClusterPlan, read_plan
 
 GONE_S = 10.0
@@ -17,11 +17,11 @@ def pid_of(cluster: DevCluster, daemon: str) -> int | None:
         InvalidInput: there is no such daemon.
         NoDevCluster: the cluster does not exist any more.
     """
-    plan = _plan(cluster)
-    return state.pids(plan)[daemons.named(plan, daemon).name]
+    plan = _require_plan(cluster)
+    return cluster_state.find_daemon_pids(plan)[daemons.get_daemon(plan, daemon).name]
 
 
-def restart(cluster: DevCluster, daemon: str) -> None:
+def restart_daemon(cluster: DevCluster, daemon: str) -> None:
     """Restart a daemon, whether it has ended, is stopped (SIGSTOP) or is running, and wait until it
     is ready.
 
@@ -32,21 +32,21 @@ def restart(cluster: DevCluster, daemon: str) -> None:
         NoDevCluster: the cluster does not exist any more.
         SetupError: the daemon does not start.
     """
-    plan = _plan(cluster)
-    target = daemons.named(plan, daemon)
+    plan = _require_plan(cluster)
+    target = daemons.get_daemon(plan, daemon)
 
     def gone() -> bool:
         pids = [
             process.pid
-            for process in processes.find(plan)
+            for process in processes.find_cluster_processes(plan)
             if process.daemon == daemon and not process.job
         ]
-        processes.kill(pids)
+        processes.kill_processes(pids)
         return not pids
 
     if not processes.wait_until(gone, GONE_S):
         raise SetupError(f"{daemon} does not end, not even by SIGKILL.")
-    daemons.launch(plan, target)
+    daemons.launch_daemon(plan, target)
     daemons.wait_ready(plan, target)
 
 
@@ -61,19 +61,23 @@ def crash_node(cluster: DevCluster, node: str) -> None:
         NoDevCluster: the cluster does not exist any more.
         SetupError: a process does not end.
     """
-    plan = _plan(cluster)
-    name = daemons.named(plan, f"slurmd.{node}").name
+    plan = _require_plan(cluster)
+    name = daemons.get_daemon(plan, f"slurmd.{node}").name
 
     def gone() -> bool:
-        pids = [process.pid for process in processes.find(plan) if process.daemon == name]
-        processes.kill(pids)
+        pids = [
+            process.pid
+            for process in processes.find_cluster_processes(plan)
+            if process.daemon == name
+        ]
+        processes.kill_processes(pids)
         return not pids
 
     if not processes.wait_until(gone, GONE_S):
         raise SetupError(f"The processes of {node} do not end, not even by SIGKILL.")
 
 
-def _plan(cluster: DevCluster) -> DevClusterPlan:
+def _require_plan(cluster: DevCluster) -> DevClusterPlan:
     plan = read_plan(cluster.name)
     if plan is None:
         raise NoDevCluster(cluster.name)

@@ -14,7 +14,7 @@ ALL = ".all"
 
 
 @contextmanager
-def locked(name: str) -> Iterator[None]:
+def hold_cluster_lock(name: str) -> Iterator[None]:
     """Hold a lock during the ``with`` block; wait while another process holds it. ``name`` is the
     name of a cluster or ``ALL``.
     """

@@ -12,7 +12,7 @@ from typing import Literal
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen
 from aitne.core.platform.dev_cluster_record import DevPorts
-from aitne.local_system.state_file import DamagedState, read_state
+from aitne.local_system.state_file_reader import DamagedState, read_state
 from aitne_devcluster.topology import DevTopology
 
 HOME = Path("/var/lib/aitne-dev")

@@ -13,14 +13,14 @@ kernel assigns to clients (ip_local_port_range).
 _STEP = 20
 
 
-def choose(nodes: int, base: int | None) -> int:
+def choose_first_port(nodes: int, base: int | None) -> int:
     """Return the first port of a new cluster with ``nodes`` nodes: ``base``, or if that is None the
     start of a free range. The caller must hold the lock ``locks.ALL``.
 
     Raises:
         SetupError: a requested port is in use, or there is no free range.
     """
-    taken = processes.listening() | _planned()
+    taken = processes.list_listening_ports() | _list_planned_ports()
     if base is not None:
         if list_ports(base, nodes)[-1] > 65_535:
             raise SetupError(
@@ -40,6 +40,6 @@ def choose(nodes: int, base: int | None) -> int:
     raise SetupError(f"No {len(list_ports(0, nodes))} ports in a row are free below {LAST + 1}.")
 
 
-def _planned() -> set[int]:
+def _list_planned_ports() -> set[int]:
     plans = [read_plan(path.parent.name) for path in HOME.glob(f"*/{PLAN}")]
     return {port for plan in plans if plan is not None for port in plan.port_range}

@@ -36,7 +36,7 @@ class ClusterProcess:
     job: bool
 
 
-def environment(root: Path, slurm_conf: Path, daemon: str = "") -> dict[str, str]:
+def make_environment(root: Path, slurm_conf: Path, daemon: str = "") -> dict[str, str]:
     """Return the environment for a daemon or command. It contains only known variables, and not the
     caller's proxies, tokens and locale.
     """
@@ -54,7 +54,7 @@ def tail_of(*logs: Path) -> str:
     return "its log is empty"
 
 
-def processes() -> dict[int, int]:
+def read_parent_pids() -> dict[int, int]:
     """Return the parent's PID of each live process, by PID; zombies are omitted."""
     parents = {}
     for entry in os.scandir("/proc"):
@@ -69,7 +69,7 @@ def processes() -> dict[int, int]:
     return parents
 
 
-def variables(pid: int) -> dict[str, str]:
+def read_process_environment(pid: int) -> dict[str, str]:
     """Return the environment with which a process was started; empty if it has ended or cannot be
     read.
     """
@@ -83,14 +83,14 @@ def variables(pid: int) -> dict[str, str]:
     }
 
 
-def find(plan: DevClusterPlan) -> list[ClusterProcess]:
+def find_cluster_processes(plan: DevClusterPlan) -> list[ClusterProcess]:
     """Return every process of the cluster: its daemons, the processes that these started, and the
     programs of jobs.
     """
-    parents = processes()
+    parents = read_parent_pids()
     marked: dict[int, tuple[str, bool]] = {}
     for pid in parents:
-        environ = variables(pid)
+        environ = read_process_environment(pid)
         # A job first: it may have been submitted with the environment of one of our daemons.
         if "SLURM_JOB_ID" in environ and environ.get("SLURM_CONF") == str(plan.slurm_conf):
             marked[pid] = (f"slurmd.{environ.get('SLURMD_NODENAME', '')}", True)
@@ -98,13 +98,13 @@ def find(plan: DevClusterPlan) -> list[ClusterProcess]:
             marked[pid] = (environ.get(DAEMON_MARK, ""), _is_minder(pid))
     cluster_processes = []
     for pid, parent in parents.items():
-        mark = marked.get(pid) or _inherited(pid, parents, marked)
+        mark = marked.get(pid) or _find_ancestor_mark(pid, parents, marked)
         if mark is not None and pid != os.getpid():
             cluster_processes.append(ClusterProcess(pid, parent, *mark))
     return cluster_processes
 
 
-def _inherited(
+def _find_ancestor_mark(
     pid: int, parents: dict[int, int], marked: dict[int, tuple[str, bool]]
 ) -> tuple[str, bool] | None:
     """Return the daemon's name and ``job`` of the closest ancestor process that belongs to a
@@ -141,7 +141,7 @@ def main_pid(cluster_processes: Collection[ClusterProcess], daemon: str) -> int 
     )
 
 
-def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
+def kill_processes(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
     """Send the signal ``number`` to those of the processes that still exist."""
     for pid in pids:
         try:
@@ -162,7 +162,7 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, *, poll_s: float
     return True
 
 
-def listening() -> set[int]:
+def list_listening_ports() -> set[int]:
     """Return the TCP ports on which any process on this machine listens (proc(5), /proc/net/tcp).
 
     The kernel's table is read instead of connecting to ports, since daemons would log broken

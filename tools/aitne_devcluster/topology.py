@@ -11,7 +11,7 @@ from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.hostlist import compress_hostlist
-from aitne_train.topology.parts import combine_parts
+from aitne_train.topology.partial_topology import combine_parts
 
 ARRANGEMENTS = ("interleaved", "cyclic", "block")
 """Values of ``--topology`` that are not files."""
@@ -45,21 +45,23 @@ class DevTopology(Frozen):
             )
 
 
-def arranged(arrangement: str | None, nodes: Sequence[str], clouds: Sequence[str]) -> DevTopology:
+def make_arranged_topology(
+    arrangement: str | None, nodes: Sequence[str], clouds: Sequence[str]
+) -> DevTopology:
     """Return the topology of an arrangement of ``ARRANGEMENTS``, or of None: two leaf switches with
     consecutive names. The nodes ``clouds`` are on one more leaf, or in one more block.
     """
     if arrangement is None:
-        parts = _consecutive(nodes, min(2, len(nodes)))
+        parts = _split_consecutive(nodes, min(2, len(nodes)))
     else:
         count = min(_MOST_LEAVES, max(1, len(nodes) // 2))
-        parts = _consecutive(nodes, count)
+        parts = _split_consecutive(nodes, count)
         if arrangement != "block":
             parts = [tuple(nodes[number::count]) for number in range(count)]
     if clouds:
         parts.append(tuple(clouds))
     if arrangement == "block":
-        return _blocks(parts)
+        return _make_block_topology(parts)
     leaves = {f"leaf{number}": part for number, part in enumerate(parts, 1)}
     lines = [f"SwitchName={leaf} Nodes={compress_hostlist(part)}" for leaf, part in leaves.items()]
     below, root = list(leaves), "spine"
@@ -74,7 +76,7 @@ def arranged(arrangement: str | None, nodes: Sequence[str], clouds: Sequence[str
     return DevTopology(text="\n".join(lines) + "\n", leaves=leaves)
 
 
-def _consecutive(nodes: Sequence[str], count: int) -> list[tuple[str, ...]]:
+def _split_consecutive(nodes: Sequence[str], count: int) -> list[tuple[str, ...]]:
     """Return ``nodes`` in ``count`` parts of consecutive names; the first parts have one more node
     if the number of nodes is not a multiple.
     """
@@ -83,7 +85,7 @@ def _consecutive(nodes: Sequence[str], count: int) -> list[tuple[str, ...]]:
     return [tuple(nodes[ends[number] : ends[number + 1]]) for number in range(count)]
 
 
-def _blocks(parts: Sequence[tuple[str, ...]]) -> DevTopology:
+def _make_block_topology(parts: Sequence[tuple[str, ...]]) -> DevTopology:
     blocks = {f"block{number}": part for number, part in enumerate(parts, 1)}
     # Each block must have at least the nodes of the smallest size.
     size = min(map(len, parts))

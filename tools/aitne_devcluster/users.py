@@ -28,61 +28,61 @@ useradd(8) counts down from 999.
 """
 
 
-def names() -> tuple[str, ...]:
+def list_user_names() -> tuple[str, ...]:
     """Return the names of all users that a cluster needs."""
     return (*(user.name for user in USERS), OPERATOR)
 
 
-def ensure() -> None:
+def ensure_users() -> None:
     """Create the users that are missing. The caller must hold the lock ``locks.ALL``.
 
     Raises:
         SetupError: useradd failed.
     """
-    made = _made()
-    for name in names():
-        if _exists(name):
+    made = _read_created_users()
+    for name in list_user_names():
+        if _has_user(name):
             continue
         home = name != OPERATOR and not Path("/home", name).exists()
         # Written first: after a crash a line may be useless, but no user is missing.
         made[name] = home
         LEDGER.write_text(json.dumps(made) + "\n", encoding="utf-8")
-        run_program(["useradd", *_options(name, home=home), name], env={"PATH": PATH})
+        run_program(["useradd", *_make_useradd_options(name, home=home), name], env={"PATH": PATH})
 
 
-def _options(name: str, *, home: bool) -> Iterator[str]:
+def _make_useradd_options(name: str, *, home: bool) -> Iterator[str]:
     yield from ("--user-group", "--create-home" if home else "--no-create-home")
     if name == OPERATOR:
-        uid = next(number for number in _OPERATOR_UIDS if not _taken(number))
+        uid = next(number for number in _OPERATOR_UIDS if not _is_uid_taken(number))
         yield from ("--system", "--uid", str(uid))
         yield from ("--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin")
     else:
         yield from ("--home-dir", f"/home/{name}", "--shell", "/bin/bash")
 
 
-def remove() -> None:
+def remove_users() -> None:
     """Remove the users that were created for clusters, with their home folders. The caller must
     hold the lock ``locks.ALL``.
 
     Raises:
         SetupError: userdel failed.
     """
-    for name, home in _made().items():
-        if _exists(name):
+    for name, home in _read_created_users().items():
+        if _has_user(name):
             run_program(["userdel", name], env={"PATH": PATH})
         if home and Path("/home", name).exists():
             shutil.rmtree(Path("/home", name))
     LEDGER.unlink(missing_ok=True)
 
 
-def _made() -> dict[str, bool]:
+def _read_created_users() -> dict[str, bool]:
     """Return the users that were created for clusters, by name; the value is True if the home
     folder was created, too.
     """
     return dict(json.loads(LEDGER.read_text(encoding="utf-8"))) if LEDGER.exists() else {}
 
 
-def _exists(name: str) -> bool:
+def _has_user(name: str) -> bool:
     try:
         pwd.getpwnam(name)
     except KeyError:
@@ -90,7 +90,7 @@ def _exists(name: str) -> bool:
     return True
 
 
-def _taken(uid: int) -> bool:
+def _is_uid_taken(uid: int) -> bool:
     try:
         pwd.getpwuid(uid)
     except KeyError:

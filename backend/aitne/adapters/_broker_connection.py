@@ -118,7 +118,7 @@ async def _connect_to_broker(path: Path) -> _Connection:
     refusal = InvalidInput("")
     for hello in make_hellos(__version__):
         try:
-            return await _greet(path, hello)
+            return await _open_connection(path, hello)
         except InvalidInput as error:
             refusal = error
     raise BrokerRequestNotSent(refusal.message)
@@ -142,7 +142,7 @@ async def _open_socket(path: Path) -> socket.socket:
         raise
 
 
-async def _greet(path: Path, hello: Hello) -> _Connection:
+async def _open_connection(path: Path, hello: Hello) -> _Connection:
     """Open a connection with ``hello`` as its first line.
 
     Raises:
@@ -185,7 +185,7 @@ class _Connection:
         self._writer = writer
         self._ids = count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._listener = asyncio.create_task(self._listen(), name="broker-answers")
+        self._listener = asyncio.create_task(self._receive_responses(), name="broker-answers")
 
     @property
     def is_alive(self) -> bool:
@@ -218,7 +218,7 @@ class _Connection:
         with suppress(OSError):
             await self._writer.wait_closed()
 
-    async def _listen(self) -> None:
+    async def _receive_responses(self) -> None:
         reason = "it closed the connection"
         try:
             while line := await self._reader.readline():

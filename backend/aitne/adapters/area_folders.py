@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from aitne.adapters.storage._mounts import Mounts
-from aitne.adapters.unix_accounts import UnixUser
+from aitne.adapters.unix_account_mapping import UnixUser
 from aitne.core.errors import SetupError
 from aitne.core.models.storage_area import Area, AreaKind
 

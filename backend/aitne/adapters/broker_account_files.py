@@ -22,18 +22,25 @@ class BrokerAccountFiles:
 
     async def get_entry(self, root: FileRoot, path: str) -> StoredFile:
         """Return the entry at ``path``."""
-        return await self._client.call("look_at_file", _args(root, path), StoredFile)
+        return await self._client.call(
+            "look_at_file", _make_broker_arguments(root, path), StoredFile
+        )
 
     async def list_folder(self, root: FileRoot, path: str, *, after: str, limit: int) -> FileList:
         """Return up to ``limit`` entries of the folder whose names follow ``after``."""
-        args = {**_args(root, path), "after": after, "limit": limit}
+        args = {**_make_broker_arguments(root, path), "after": after, "limit": limit}
         return await self._client.call("list_folder", args, FileList)
 
     async def read_part(
         self, root: FileRoot, path: str, *, etag: str, offset: int, limit: int
     ) -> bytes:
         """Return up to ``limit`` bytes of the file from byte ``offset`` on."""
-        args = {**_args(root, path), "etag": etag, "offset": offset, "limit": limit}
+        args = {
+            **_make_broker_arguments(root, path),
+            "etag": etag,
+            "offset": offset,
+            "limit": limit,
+        }
         return (await self._client.call("read_part", args, ReadPartResult)).data
 
     async def close(self) -> None:
@@ -41,7 +48,7 @@ class BrokerAccountFiles:
         await self._client.close()
 
 
-def _args(root: FileRoot, path: str) -> dict[str, Any]:
+def _make_broker_arguments(root: FileRoot, path: str) -> dict[str, Any]:
     if root.account is None:
         raise NotAllowed(
             "The job has no Unix account: it was created when the platform had no broker, and the "

@@ -221,10 +221,10 @@ class BrokerScheduler:
         async with self._polling:
             answer = await self._client.call("poll", {"since": self._generation}, PollResult)
             if answer.full:
-                previous = {_key(record): record for record in self._records.values()}
+                previous = {_make_record_key(record): record for record in self._records.values()}
                 self._records = {
                     number: old
-                    if (old := previous.get(_key(new))) == new and old is not None
+                    if (old := previous.get(_make_record_key(new))) == new and old is not None
                     else new
                     for number, new in answer.new
                 }
@@ -346,7 +346,9 @@ class FilesByVerb:
     async def create_attempt_folder(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
         """Create the attempt's folder and write ``files`` into it, synchronized to disk."""
         await self._caller.call(
-            "create", {"place": _to_location_arguments(place), "files": _base64(files)}, EmptyResult
+            "create",
+            {"place": _to_location_arguments(place), "files": _encode_files(files)},
+            EmptyResult,
         )
 
     async def read_log(
@@ -448,13 +450,13 @@ def convert_refusals_to_rejections() -> Iterator[None]:
         raise SchedulerRejected(error.message, field) from error
 
 
-def _key(record: SchedulerJob) -> _Key:
+def _make_record_key(record: SchedulerJob) -> _Key:
     return record.job_id, record.attempt, record.array_task_id, record.scheduler_id
 
 
 def _to_submit_arguments(request: SubmitRequest) -> dict[str, Any]:
     facts = request.model_dump(mode="json", exclude={"files"})
-    return {"request": facts | {"files": _base64(request.files)}}
+    return {"request": facts | {"files": _encode_files(request.files)}}
 
 
 def _to_location_arguments(place: JobLocation) -> dict[str, Any]:
@@ -466,5 +468,5 @@ def _to_location_arguments(place: JobLocation) -> dict[str, Any]:
     return place.model_dump(mode="json")
 
 
-def _base64(files: Mapping[str, bytes]) -> dict[str, str]:
+def _encode_files(files: Mapping[str, bytes]) -> dict[str, str]:
     return {name: base64.b64encode(data).decode() for name, data in files.items()}

@@ -26,7 +26,7 @@ from aitne.core import dataset_manifest
 from aitne.core.dataset_manifest import ManifestError, Summary
 from aitne.core.errors import InvalidInput, RateLimited, Unavailable
 from aitne.core.ports.catalogue_files import Manifests
-from aitne.local_system.state_file import read_state
+from aitne.local_system.state_file_reader import read_state
 
 log = logging.getLogger(__name__)
 
@@ -202,14 +202,14 @@ def _move_upload(fresh: Path, place: Path) -> None:
     kept.
     """
     for name in (_TEXT, _SUMMARY):
-        _sync(fresh / name)
+        _sync_to_disk(fresh / name)
     if place.exists():
         os.utime(place)
     else:
         fresh.rename(place)
 
 
-def _sync(path: Path) -> None:
+def _sync_to_disk(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -52,13 +52,13 @@ class HubClient:
         path = _server_path(owner, server)
         body = {"display_name": title, "user_options": {"job_id": str(job_id)}}
         while True:
-            answer = await self._call("POST", path, body)
+            answer = await self._send_request("POST", path, body)
             if answer.status_code in (201, 202):
                 break
             if answer.status_code == 404:
                 await self._make_user(owner)
                 continue
-            message = _message(answer)
+            message = _get_error_message(answer)
             if answer.status_code == 400 and "already running" in message:
                 return
             if answer.status_code == 400 and "pending" in message:
@@ -74,20 +74,20 @@ class HubClient:
         """
         path = _server_path(owner, server)
         for _ in range(int(REMOVED_WITHIN_S / PENDING_S)):
-            answer = await self._call("DELETE", path, {"remove": True})
+            answer = await self._send_request("DELETE", path, {"remove": True})
             if answer.status_code in (204, 404):
                 return
             if answer.status_code not in (202, 400):
                 raise HubUnavailable(
-                    f"JupyterHub did not remove server {server}: {_message(answer)}"
+                    f"JupyterHub did not remove server {server}: {_get_error_message(answer)}"
                 )
             await asyncio.sleep(PENDING_S)
         raise HubUnavailable(f"JupyterHub is still stopping server {server}.")
 
     async def _make_user(self, name: str) -> None:
-        answer = await self._call("POST", f"/users/{quote(name, safe='')}")
+        answer = await self._send_request("POST", f"/users/{quote(name, safe='')}")
         if answer.status_code not in (201, 409):
-            raise Conflict(f"JupyterHub refused user {name}: {_message(answer)}")
+            raise Conflict(f"JupyterHub refused user {name}: {_get_error_message(answer)}")
 
     async def _until_ready(self, path: str, server: str) -> None:
         # Only the last event of the stream is of use; it ends early only if the hub does.
@@ -98,7 +98,7 @@ class HubClient:
                     await stream.aread()
                     _raise_if_broken(stream)
                     raise HubUnavailable(
-                        f"JupyterHub lost track of server {server}: {_message(stream)}"
+                        f"JupyterHub lost track of server {server}: {_get_error_message(stream)}"
                     )
                 async for line in stream.aiter_lines():
                     event = _parse_event(line)
@@ -110,7 +110,7 @@ class HubClient:
             raise _make_no_answer_error(error) from error
         raise HubUnavailable(f"JupyterHub stopped answering while server {server} started.")
 
-    async def _call(
+    async def _send_request(
         self, method: str, path: str, body: dict[str, Any] | None = None
     ) -> httpx.Response:
         try:
@@ -123,7 +123,9 @@ class HubClient:
 
 def _raise_if_broken(answer: httpx.Response) -> None:
     if answer.status_code >= 500 or answer.status_code in (401, 429):
-        raise HubUnavailable(f"JupyterHub answered {answer.status_code}: {_message(answer)}")
+        raise HubUnavailable(
+            f"JupyterHub answered {answer.status_code}: {_get_error_message(answer)}"
+        )
 
 
 def _make_no_answer_error(error: httpx.HTTPError) -> HubUnavailable:
@@ -134,7 +136,7 @@ def _server_path(owner: str, server: str) -> str:
     return f"/users/{quote(owner, safe='')}/servers/{quote(server, safe='')}"
 
 
-def _message(answer: httpx.Response) -> str:
+def _get_error_message(answer: httpx.Response) -> str:
     try:
         return str(answer.json()["message"])
     except (ValueError, KeyError, TypeError):

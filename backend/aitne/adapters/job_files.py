@@ -37,7 +37,7 @@ from aitne.core.ports.job_files import (
     LogChunk,
     ProgramOutcome,
 )
-from aitne.local_system.state_file import DamagedState, parse_state
+from aitne.local_system.state_file_reader import DamagedState, parse_state
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _MAX_RECORD_BYTES = 64 << 10

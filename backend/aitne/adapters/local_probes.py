@@ -82,7 +82,10 @@ class LocalProbes(Probes):
     async def measure_filesystems(
         self, folders: Mapping[str, Path]
     ) -> Mapping[str, FilesystemSpace]:
-        tasks = [(find_mount_point(str(path)), partial(_space, path)) for path in folders.values()]
+        tasks = [
+            (find_mount_point(str(path)), partial(_read_filesystem_space, path))
+            for path in folders.values()
+        ]
         found = await asyncio.to_thread(self._patience.gather, tasks)
         return {
             name: space for name, space in zip(folders, found, strict=True) if space is not None
@@ -100,7 +103,7 @@ class LocalProbes(Probes):
             raise Unavailable(f"{path} cannot be inspected: {_format_os_error(error)}.") from error
 
 
-def _space(path: Path) -> FilesystemSpace | None:
+def _read_filesystem_space(path: Path) -> FilesystemSpace | None:
     try:
         found = os.statvfs(path)
     except OSError:

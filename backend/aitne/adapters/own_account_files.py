@@ -106,7 +106,7 @@ def list_folder(folder: str, path: str, *, after: str, limit: int) -> FileList:
         open_descriptor(below or b".", FOLDER, root) as descriptor,
     ):
         names = heapq.nsmallest(
-            limit + 1, (name for name in _names(descriptor, path) if name > last)
+            limit + 1, (name for name in _list_entry_names(descriptor, path) if name > last)
         )
         items = tuple(_read_listed_entry(name, descriptor) for name in names[:limit])
     more = len(names) > limit
@@ -141,7 +141,10 @@ def read_part(folder: str, path: str, *, etag: str, offset: int, limit: int) -> 
                 if not part:
                     break
                 data += part
-            if len(data) < length or not _version(before) == _version(os.fstat(file)) == etag:
+            if (
+                len(data) < length
+                or not _make_version(before) == _make_version(os.fstat(file)) == etag
+            ):
                 raise ChangedMeanwhile(
                     f"The file {shown_name(name)} was changed while it was read. Try again when "
                     "the job has finished writing it."
@@ -149,7 +152,7 @@ def read_part(folder: str, path: str, *, etag: str, offset: int, limit: int) -> 
             return data
 
 
-def _names(folder: int, path: str) -> Iterator[bytes]:
+def _list_entry_names(folder: int, path: str) -> Iterator[bytes]:
     with os.scandir(folder) as entries:
         for number, entry in enumerate(entries):
             if number >= MAX_NAMES:
@@ -167,13 +170,13 @@ def _read_listed_entry(name: bytes, folder: int) -> StoredFile:
     try:
         facts = os.lstat(name, dir_fd=folder)
     except OSError:
-        return _unknown(name, link=False)
+        return _make_unknown_entry(name, link=False)
     if not stat.S_ISLNK(facts.st_mode):
         return _to_stored_file(name, facts, link=False)
     try:
         return _to_stored_file(name, os.stat(name, dir_fd=folder), link=True)
     except OSError:
-        return _unknown(name, link=True)
+        return _make_unknown_entry(name, link=True)
 
 
 def _to_stored_file(name: bytes, facts: os.stat_result, *, link: bool) -> StoredFile:
@@ -185,23 +188,23 @@ def _to_stored_file(name: bytes, facts: os.stat_result, *, link: bool) -> Stored
         kind=FileKind.FILE if is_file else kind,
         link=link,
         size_bytes=facts.st_size if is_file else None,
-        modified_at=_time(facts.st_mtime_ns),
-        etag=_version(facts) if is_file else None,
+        modified_at=_to_datetime(facts.st_mtime_ns),
+        etag=_make_version(facts) if is_file else None,
     )
 
 
-def _unknown(name: bytes, *, link: bool) -> StoredFile:
+def _make_unknown_entry(name: bytes, *, link: bool) -> StoredFile:
     path = encode_path(name)
     return StoredFile(name=shown_name(name), path=path, kind=FileKind.OTHER, link=link)
 
 
-def _version(facts: os.stat_result) -> str:
+def _make_version(facts: os.stat_result) -> str:
     return make_file_version(
         facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
     )
 
 
-def _time(nanoseconds: int) -> datetime | None:
+def _to_datetime(nanoseconds: int) -> datetime | None:
     try:
         return datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC)
     except (OverflowError, OSError, ValueError):  # a user may set any time

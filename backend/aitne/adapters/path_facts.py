@@ -59,7 +59,7 @@ class TimeoutExecutor:
         results: list[T | None] = [None] * len(tasks)
         failure: Exception | None = None
         queue: SimpleQueue[_Result[T]] = SimpleQueue()
-        threads = self._start(tasks, queue)
+        threads = self._start_threads(tasks, queue)
         pending = sum(1 for key, _ in tasks if key in threads)
         until = time.monotonic() + self._limit_s
         while pending:
@@ -79,7 +79,9 @@ class TimeoutExecutor:
             raise failure
         return results
 
-    def _start(self, tasks: Sequence[Task[T]], queue: SimpleQueue[_Result[T]]) -> dict[str, Thread]:
+    def _start_threads(
+        self, tasks: Sequence[Task[T]], queue: SimpleQueue[_Result[T]]
+    ) -> dict[str, Thread]:
         by_key: dict[str, list[tuple[int, Callable[[], T]]]] = {}
         for number, (key, task) in enumerate(tasks):
             by_key.setdefault(key, []).append((number, task))

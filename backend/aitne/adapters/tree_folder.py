@@ -105,7 +105,7 @@ class TreeFolder(TreeStorage):
     async def find_tree(self, owner: str, digest: str) -> TreeUse | None:
         with _convert_errors(self._folder):
             tree = await asyncio.to_thread(self._read_tree, owner, digest, (_COMPLETE,))
-        return None if tree is None else _summary(digest, tree)
+        return None if tree is None else _make_tree_use(digest, tree)
 
     @override
     async def read_tree(self, owner: str, digest: str) -> tuple[int, Iterator[bytes]] | None:
@@ -114,7 +114,7 @@ class TreeFolder(TreeStorage):
         if tree is None:
             return None
         document = tree_document.serialize_tree(tree) + b"\n"
-        return len(document) + tree.size_bytes, self._pieces(owner, document, tree)
+        return len(document) + tree.size_bytes, self._read_pieces(owner, document, tree)
 
     @override
     async def remove_unused_trees(
@@ -151,7 +151,7 @@ class TreeFolder(TreeStorage):
             )
         with self._lock_user_folder(owner) as place:
             if self._touch(place / "trees" / f"{digest}{_COMPLETE}"):
-                return _status(digest, tree, {})
+                return _make_tree_status(digest, tree, {})
             missing = {
                 sha256: size
                 for sha256, size in tree.blobs.items()
@@ -166,7 +166,7 @@ class TreeFolder(TreeStorage):
                 _delete_files(_by_age(place, _PARTIAL)[:-MOST_PARTIAL])
             else:
                 partial.rename(partial.with_suffix(_COMPLETE))
-            return _status(digest, tree, missing)
+            return _make_tree_status(digest, tree, missing)
 
     def _check_space(self, place: Path, more: Iterable[int]) -> None:
         """Check that the quota and the disk have space for files of the sizes ``more`` in bytes;
@@ -215,7 +215,7 @@ class TreeFolder(TreeStorage):
                     return tree_document.parse_tree(path.read_bytes())
         return None
 
-    def _pieces(self, owner: str, document: bytes, tree: JobTree) -> Iterator[bytes]:
+    def _read_pieces(self, owner: str, document: bytes, tree: JobTree) -> Iterator[bytes]:
         yield document
         for entry in tree.files:
             with (self._folder / owner / "blobs" / entry.sha256).open("rb") as file:
@@ -234,10 +234,10 @@ class TreeFolder(TreeStorage):
                 expired = [
                     path
                     for path in _by_age(place, _COMPLETE)
-                    if path.stem not in used and self._age(path) > unused_s
+                    if path.stem not in used and self._compute_age_s(path) > unused_s
                 ]
                 partial = [*_by_age(place, _PARTIAL), *place.glob(f"{_INCOMING}*")]
-                expired += [path for path in partial if self._age(path) > PARTIAL_S]
+                expired += [path for path in partial if self._compute_age_s(path) > PARTIAL_S]
                 _delete_files(expired)
                 _remove_unreferenced_blobs(place)
 
@@ -251,11 +251,11 @@ class TreeFolder(TreeStorage):
             return False
         return True
 
-    def _age(self, path: Path) -> float:
+    def _compute_age_s(self, path: Path) -> float:
         return self._now() - path.stat().st_mtime
 
 
-def _summary(digest: str, tree: JobTree) -> TreeUse:
+def _make_tree_use(digest: str, tree: JobTree) -> TreeUse:
     return TreeUse(
         digest=digest,
         files=len(tree.files) + len(tree.links),
@@ -265,8 +265,8 @@ def _summary(digest: str, tree: JobTree) -> TreeUse:
     )
 
 
-def _status(digest: str, tree: JobTree, missing: Collection[str]) -> TreeStatus:
-    return TreeStatus(**_summary(digest, tree).model_dump(), missing=tuple(missing))
+def _make_tree_status(digest: str, tree: JobTree, missing: Collection[str]) -> TreeStatus:
+    return TreeStatus(**_make_tree_use(digest, tree).model_dump(), missing=tuple(missing))
 
 
 def _store_blob(file: IO[bytes], target: Path, size: int) -> None:

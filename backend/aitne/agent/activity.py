@@ -85,7 +85,7 @@ class Jupyter:
     def _open_documents(self) -> list[str]:
         """Return the paths of the documents that are open in JupyterLab, according to the page
         layouts (workspaces) stored on the server."""
-        answer = self._get("/lab/api/workspaces")
+        answer = self._get_json("/lab/api/workspaces")
         spaces = answer.get("workspaces") if isinstance(answer, dict) else None
         values = spaces.get("values") if isinstance(spaces, dict) else None
         paths = []
@@ -99,11 +99,11 @@ class Jupyter:
         return paths
 
     def _list_folder(self, path: str) -> list[dict[str, Any]]:
-        answer = self._get(path)
+        answer = self._get_json(path)
         items = answer if isinstance(answer, list) else []
         return [item for item in items if isinstance(item, dict)]
 
-    def _get(self, path: str) -> Any:
+    def _get_json(self, path: str) -> Any:
         try:
             status, body = http_client.request(
                 "GET",

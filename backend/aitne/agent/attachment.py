@@ -129,7 +129,7 @@ class Attachment:
                 self._handle_frame(kind, content)
             os.set_blocking(0, False)
             os.set_blocking(1, False)
-            code = self._transfer(wake)
+            code = self._transfer_until_exit(wake)
             self._queue_frame(b"X", {"code": code})
         except AttachError as error:
             self._queue_frame(b"X", {"code": 1, "refused": str(error)})
@@ -234,7 +234,7 @@ class Attachment:
 
     # --- the traffic -----------------------------------------------------------------------------
 
-    def _transfer(self, wake: int) -> int:
+    def _transfer_until_exit(self, wake: int) -> int:
         """Transfer data in both directions until the program ends; return its exit code. ``wake``
         is a descriptor that becomes readable when a signal arrives."""
         child = self._child
@@ -426,6 +426,6 @@ def _close_other_descriptors() -> None:
                 os.close(int(name))
 
 
-def attach(job_dir: str) -> NoReturn:
+def serve_attach_connection(job_dir: str) -> NoReturn:
     """Serve one ``--attach`` connection for the job in ``job_dir`` and exit."""
     sys.exit(Attachment(os.path.abspath(job_dir)).run())

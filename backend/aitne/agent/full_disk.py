@@ -19,22 +19,22 @@ def find_full_disk_reason(folder: str) -> str | None:
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        return _sentence(folder, error) if error.errno in FULL else None
+        return _describe_full_disk(folder, error) if error.errno in FULL else None
     try:
         os.write(file, b"\0" * _PROBE_BYTES)
         os.fsync(file)
     except OSError as error:
-        return _sentence(folder, error) if error.errno in FULL else None
+        return _describe_full_disk(folder, error) if error.errno in FULL else None
     else:
         # A short write is what a nearly full disk gives.
         full = os.fstat(file).st_size < _PROBE_BYTES
-        return _sentence(folder, OSError(errno.ENOSPC, "")) if full else None
+        return _describe_full_disk(folder, OSError(errno.ENOSPC, "")) if full else None
     finally:
         os.close(file)
         os.unlink(path)
 
 
-def _sentence(folder: str, error: OSError) -> str:
+def _describe_full_disk(folder: str, error: OSError) -> str:
     if error.errno == errno.EDQUOT:
         return f"its log does not fit on the disk: your quota for {folder} is used up"
     facts = os.statvfs(folder)

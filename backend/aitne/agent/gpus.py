@@ -59,7 +59,7 @@ class Gpus:
             index = ctypes.c_uint()
             if not failed and not self._nvml.nvmlDeviceGetIndex(handle, ctypes.byref(index)):
                 self._devices.append((index.value, handle))
-                energy_mj = self._energy(handle)
+                energy_mj = self._read_energy_mj(handle)
                 if energy_mj is not None:
                     self._energy_mj[index.value] = energy_mj
 
@@ -84,14 +84,14 @@ class Gpus:
                 "utilization": busy.gpu / 100,
                 "memory_bytes": int(memory.used),
             }
-            power_mw = self._read("nvmlDeviceGetPowerUsage", ctypes.c_uint(), handle)
+            power_mw = self._read_nvml_number("nvmlDeviceGetPowerUsage", ctypes.c_uint(), handle)
             if power_mw is not None:
                 sample["power_w"] = power_mw / 1_000
-            energy_mj = self._energy(handle)
+            energy_mj = self._read_energy_mj(handle)
             if energy_mj is not None and index in self._energy_mj:
                 # The counter begins anew when the driver is loaded again.
                 sample["energy_j"] = max(0, energy_mj - self._energy_mj[index]) / 1_000
-            errors = self._read(
+            errors = self._read_nvml_number(
                 "nvmlDeviceGetTotalEccErrors",
                 ctypes.c_ulonglong(),
                 handle,
@@ -103,10 +103,12 @@ class Gpus:
             samples.append(sample)
         return samples
 
-    def _energy(self, handle: ctypes.c_void_p) -> int | None:
-        return self._read("nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong(), handle)
+    def _read_energy_mj(self, handle: ctypes.c_void_p) -> int | None:
+        return self._read_nvml_number(
+            "nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong(), handle
+        )
 
-    def _read(self, function: str, value: Any, *arguments: Any) -> int | None:
+    def _read_nvml_number(self, function: str, value: Any, *arguments: Any) -> int | None:
         """Call a function of NVML that writes a number to its last argument, and return the number;
         None if the driver or the GPU does not support the function or has no value.
 

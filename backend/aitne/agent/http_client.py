@@ -47,7 +47,7 @@ def make_session_context(authority: str, certificate: str, key: str) -> ssl.SSLC
     return context
 
 
-def _context() -> ssl.SSLContext:
+def _get_tls_context() -> ssl.SSLContext:
     if not _contexts:
         import ssl
 
@@ -85,7 +85,7 @@ def download(url: str, *, token: str, silence_s: float) -> tuple[int, Iterator[b
     Raises:
         OSError, InvalidResponseError: as ``request``; the iterator raises them too.
     """
-    pieces = _exchange("GET", url, None, token, None, lambda: silence_s)
+    pieces = _stream_response("GET", url, None, token, None, lambda: silence_s)
     head = b""
     for piece in pieces:
         head += piece
@@ -120,7 +120,7 @@ def request(
     """
     deadline = time.monotonic() + timeout_s
     answer = b""
-    for piece in _exchange(
+    for piece in _stream_response(
         method, url, body, token, context, lambda: _compute_remaining_s(deadline)
     ):
         answer += piece
@@ -129,7 +129,7 @@ def request(
     return _parse_response(answer)
 
 
-def _exchange(
+def _stream_response(
     method: str,
     url: str,
     body: bytes | None,
@@ -152,7 +152,9 @@ def _exchange(
     connection = socket.create_connection((host, port), timeout=remaining_s())
     try:
         if secure:
-            connection = (context or _context()).wrap_socket(connection, server_hostname=host)
+            connection = (context or _get_tls_context()).wrap_socket(
+                connection, server_hostname=host
+            )
         connection.settimeout(remaining_s())
         connection.sendall(message)
         while True:

@@ -72,18 +72,18 @@ def create_tree(spec: Spec, tree: TreeSpec, stopped: Callable[[], bool]) -> None
             os.mkdir(fresh, 0o700)
             try:
                 if tree.digest is None:
-                    _clone(tree, fresh, stopped)
+                    _check_out_commit(tree, fresh, stopped)
                 else:
                     _fetch_tree(spec, tree.digest, fresh, stopped)
                 os.rename(fresh, tree.path)
             except BaseException:
-                _remove(fresh)
+                _remove_folder(fresh)
                 raise
     except OSError as error:
         raise TreeUnavailable(f"{error.strerror or error}: {error.filename or above}") from error
 
 
-def _remove(folder: str) -> None:
+def _remove_folder(folder: str) -> None:
     import shutil  # it costs as much time as a small tree
 
     shutil.rmtree(folder, ignore_errors=True)
@@ -115,14 +115,14 @@ def _fetch_tree(spec: Spec, digest: str, folder: str, stopped: Callable[[], bool
         try:
             reader = _Reader(url, spec.token, stopped)
             if reader.status == 200:
-                _unpack(reader, digest, folder)
+                _unpack_tree(reader, digest, folder)
                 return
             reason = f"the platform answers {reader.status}"
             if 400 <= reader.status < 500 and reader.status != 429:
                 raise TreeUnavailable(parse_error_detail(reader.read_rest()) or reason)
         except _Interrupted as error:
             reason = f"the platform cannot be reached: {error}"
-            _remove(folder)
+            _remove_folder(folder)
             os.mkdir(folder, 0o700)
         if time.monotonic() > give_up:
             raise TreeUnavailable(f"{reason}, for {_PATIENCE_S:.0f} s")
@@ -180,7 +180,7 @@ class _Reader:
         return data[:most]
 
 
-def _unpack(reader: _Reader, digest: str, folder: str) -> None:
+def _unpack_tree(reader: _Reader, digest: str, folder: str) -> None:
     """Write the files and links of an uploaded working tree to ``folder``. ``digest`` is the
     SHA-256 of its list of files."""
     document = reader.read_line()
@@ -220,7 +220,7 @@ def _prepare_target(folder: str, path: str) -> str:
 # --- repositories ----------------------------------------------------------------------------------
 
 
-def _clone(tree: TreeSpec, folder: str, stopped: Callable[[], bool]) -> None:
+def _check_out_commit(tree: TreeSpec, folder: str, stopped: Callable[[], bool]) -> None:
     """Check out one commit of a git repository to ``folder``, without its history."""
     for step in (
         ("init", "--quiet"),

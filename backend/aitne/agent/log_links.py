@@ -25,7 +25,7 @@ def create_log_links(spec: Spec, environ: Mapping[str, str], say: Callable[[str]
     continues.
     """
     name = "output.log" if spec.task is None else f"output-{spec.task}.log"
-    values = _values(spec, environ)
+    values = _get_pattern_values(spec, environ)
     for template in spec.log_files:
         path = os.path.expanduser(template.format(**values))
         path = os.path.join(os.path.expanduser(spec.workdir), path)
@@ -35,7 +35,7 @@ def create_log_links(spec: Spec, environ: Mapping[str, str], say: Callable[[str]
             say(f"the log does not appear at {path}: {error.strerror or error}. The job continues")
 
 
-def _values(spec: Spec, environ: Mapping[str, str]) -> dict[str, int | str]:
+def _get_pattern_values(spec: Spec, environ: Mapping[str, str]) -> dict[str, int | str]:
     number = _parse_number(environ.get("SLURM_JOB_ID"))
     index = _NO_INDEX if spec.task is None else spec.task
     try:

@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from aitne.agent import fence, http_client
+from aitne.agent import attempt_fence, http_client
 from aitne.agent.outcome import (
     PREFIX,
     START_FAILED,
@@ -34,7 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import NoReturn
 
-    from aitne.agent.rank_placement import PlacementReport
+    from aitne.agent.node_order import PlacementReport
     from aitne.agent.session_ranks import RanksBesideApp
     from aitne.agent.spec import TreeSpec
 
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str]) -> None:
         log_links.create_log_links(spec, os.environ, _write_to_log)
     placement: PlacementReport | None = None
     if ending is None and spec.is_placed and not of_node:
-        from aitne.agent import rank_placement as placements
+        from aitne.agent import node_order as placements
 
         try:
             placement = placements.decide_node_order(spec, reporter)
@@ -128,7 +128,7 @@ def main(arguments: Sequence[str]) -> None:
         ending.message = "it was asked to end, has saved its state and will be resumed"
     interrupted = programs.stop_signal is not None or ending.reason == "preempted"
     try:
-        fence.write_outcome(
+        attempt_fence.write_outcome(
             job_dir,
             spec.task,
             spec.owner,
@@ -152,11 +152,11 @@ def main(arguments: Sequence[str]) -> None:
 def _node_rank(spec: Spec) -> int:
     """Return the number of this node in the order of the job's nodes. On the other nodes of a
     session or notebook the agent runs only the ranks."""
-    from aitne.agent import multi_node_run, rank_placement
+    from aitne.agent import multi_node_run, node_order
 
     try:
-        number = rank_placement.get_node_number(spec)
-    except rank_placement.OrderUnavailable as error:
+        number = node_order.get_node_number(spec)
+    except node_order.OrderUnavailable as error:
         _exit_with_message(FAILED, str(error))
     spec.node_rank, spec.apps, spec.leader = number, [], []
     with contextlib.suppress(OSError):
@@ -169,9 +169,9 @@ def _run_beside_program(what: str, folder: str) -> NoReturn:
     connection of a terminal (``--attach``) or the program of an SSH login (``--inside``).
     """
     if what == ATTACH:
-        from aitne.agent.attachment import attach
+        from aitne.agent.attachment import serve_attach_connection
 
-        attach(folder)
+        serve_attach_connection(folder)
     from aitne.agent.program_namespaces import run_session_command
 
     run_session_command(folder)
@@ -179,11 +179,11 @@ def _run_beside_program(what: str, folder: str) -> NoReturn:
 
 def _take_fence(spec: Spec) -> None:
     try:
-        fence.take_fence(spec.job_dir, spec.task, spec.owner, spec.restart_count)
-        fence.reserve_outcome(spec.job_dir, spec.task)
-    except fence.RunEndedError as error:
+        attempt_fence.take_fence(spec.job_dir, spec.task, spec.owner, spec.restart_count)
+        attempt_fence.reserve_outcome(spec.job_dir, spec.task)
+    except attempt_fence.RunEndedError as error:
         _exit_with_message(error.code, f"this run is not started again: {error}")
-    except fence.DuplicateRunError as error:
+    except attempt_fence.DuplicateRunError as error:
         _exit_with_message(
             DUPLICATE, f"this attempt runs already or has ended: {error}. Nothing was started"
         )
@@ -207,7 +207,7 @@ def _create_offered_folders(spec: Spec) -> None:
         path = f"{spec.job_dir}/params-{spec.task}.json"
         os.environ["AITNE_PARAMS"] = path
         try:
-            fence.write_private_file(
+            attempt_fence.write_private_file(
                 path, json.dumps(spec.sweep_setting.values).encode(), os.O_TRUNC
             )
         except OSError as error:
@@ -287,9 +287,8 @@ def _run_with_preparation(spec: Spec, programs: Programs, reporter: Reporter) ->
             from aitne.agent.sampler import adopt_orphans
 
             adopt_orphans()
-        if (
-            not spec.runs_app_with_ranks
-        ):  # a rank that was killed for its memory must not end the app
+        # A rank that was killed for its memory must not end the app.
+        if not spec.runs_app_with_ranks:
             launcher.watch_memory()
         ending = _run_commands(spec, programs, reporter)
         if spec.launch.prefix:

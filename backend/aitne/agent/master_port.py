@@ -18,8 +18,8 @@ from aitne.agent.program_supervisor import Programs
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
 from aitne_train.launcher.errors import LaunchError
+from aitne_train.launcher.held_ports import HeldPort
 from aitne_train.launcher.port_listeners import describe_foreign
-from aitne_train.launcher.ports import HeldPort
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code

@@ -18,7 +18,7 @@ import threading
 import time
 
 from aitne.agent import untrusted_files
-from aitne.agent.fence import write_private_file
+from aitne.agent.attempt_fence import write_private_file
 from aitne.agent.program_supervisor import Programs
 from aitne.agent.spec import Spec
 
@@ -193,7 +193,7 @@ def _list_nodes_lost_after_start(spec: Spec) -> list[str]:
     """Return the names of the nodes whose agents have begun and left no outcome; empty if the ranks
     failed so long ago that the agents may have been killed for that.
     """
-    failures = _failures(spec, _read_outcomes(spec))
+    failures = _list_failures(spec, _read_outcomes(spec))
     if failures and time.time_ns() - min(item[0] for item in failures) > _CAUSE_NS:
         return []
     return [name for _, name in _list_nodes_without_outcome(spec) if name is not None][:_MOST_LOST]
@@ -280,7 +280,7 @@ def decide_outcome(spec: Spec, code: int, lost: Sequence[str] = ()) -> RanksOutc
     """
     nodes = range(spec.ranks.nodes if spec.ranks else 0)
     ends = _read_outcomes(spec)
-    failures = _failures(spec, ends)
+    failures = _list_failures(spec, ends)
     if lost:
         which = f"node {lost[0]}" if len(lost) == 1 else f"nodes {', '.join(lost[:_MOST_NAMED])}"
         message = f"the agent on {which} was lost, and its ranks with it"
@@ -314,7 +314,7 @@ def _read_outcomes(spec: Spec) -> dict[int, tuple[float, dict[str, Any]]]:
     }
 
 
-def _failures(
+def _list_failures(
     spec: Spec, ends: dict[int, tuple[float, dict[str, Any]]]
 ) -> list[tuple[float, int, dict[str, Any], bool]]:
     """Return the failures of agents and ranks: for each the time, the number of the node, the

@@ -60,7 +60,11 @@ def make_command_outcome(spec: Spec, programs: Programs, code: int, argv: Sequen
     """Return the outcome of a command that ended with the exit code ``code``."""
     if code == 0:
         return Ending(0 if programs.stop_signal is None else 128 + programs.stop_signal)
-    if spec.explains_failure and programs.stop_signal is None and (words := _explanation(spec)):
+    if (
+        spec.explains_failure
+        and programs.stop_signal is None
+        and (words := _read_program_explanation(spec))
+    ):
         return Ending(code, "failed", words, in_log=True)
     return make_program_outcome(spec, code, argv)
 
@@ -105,7 +109,7 @@ def with_launcher_reason(spec: Spec, ending: Ending) -> Ending:
     return ending
 
 
-def _explanation(spec: Spec) -> str | None:
+def _read_program_explanation(spec: Spec) -> str | None:
     """Return the sentence with which the job's program explains its failure; None if it has left
     none."""
     from aitne.agent import untrusted_files

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from aitne.agent import cgroup_limits, required_files
+from aitne.agent import job_cgroup, required_files
 from aitne.agent.required_files import MissingRequirementError
 from aitne.agent.spec import Spec
 
@@ -112,7 +112,7 @@ class ProgramLauncher:
         self._lock: int | None = None
         self._program: str | None = None
         self._vendor: str | None = None
-        self._cgroup: cgroup_limits.Cgroup | None = None
+        self._cgroup: job_cgroup.Cgroup | None = None
         self._ended_for_memory = False
 
     def prepare(self, stopped: Callable[[], bool], report_reading: Callable[[], None]) -> None:
@@ -145,7 +145,7 @@ class ProgramLauncher:
         if _GPUS in self._launch.prefix:
             self._vendor = gpu_vendor()
         if spec.memory_bytes is not None or spec.cpus is not None:
-            self._cgroup = cgroup_limits.make_group(spec.memory_bytes, spec.cpus)
+            self._cgroup = job_cgroup.make_group(spec.memory_bytes, spec.cpus)
 
     def argv(self, command: Sequence[str]) -> list[str]:
         """Return the argument vector that starts ``command`` through the container runtime.
@@ -175,16 +175,20 @@ class ProgramLauncher:
         }
         prefix = self._launch.env_prefix
         if prefix is None:
-            return {**os.environ, **launch_env, **self._datasets()}
+            return {**os.environ, **launch_env, **self._make_dataset_variables()}
         home = os.environ.get("HOME", "/")
         path = f"{self._tmp}/{_BIN}:{_PATH}" if self._launch.helpers else _PATH
         base = {"PATH": path, "LANG": "C.UTF-8", "HOME": home}
         if _MARK in os.environ:
             base[_MARK] = os.environ[_MARK]
-        passed = {**select_inherited_variables(os.environ), **self._spec.env, **self._datasets()}
+        passed = {
+            **select_inherited_variables(os.environ),
+            **self._spec.env,
+            **self._make_dataset_variables(),
+        }
         return {**base, **launch_env, **{prefix + name: value for name, value in passed.items()}}
 
-    def _datasets(self) -> dict[str, str]:
+    def _make_dataset_variables(self) -> dict[str, str]:
         return {"AITNE_DATASETS": f"{self._tmp}/datasets"} if self._spec.datasets else {}
 
     def _fill_placeholders(self, text: str) -> str:
@@ -260,7 +264,7 @@ class ProgramLauncher:
     def watch_memory(self) -> None:
         """Start a thread that ends the whole program after the kernel has killed one of its
         processes for lack of memory, because the others might hang."""
-        if self._cgroup is not None and cgroup_limits.MEMORY in self._cgroup.limited_controllers:
+        if self._cgroup is not None and job_cgroup.MEMORY in self._cgroup.limited_controllers:
             threading.Thread(target=self._run_memory_watch, name="memory", daemon=True).start()
 
     def _run_memory_watch(self) -> None:

@@ -140,12 +140,12 @@ class MetricsWatch:
     def report_new(self) -> bool:
         """Read the files once and report new metrics; return whether there were any."""
         with self._lock:
-            new = [path for path in self._files() if self._has_changed(path)]
+            new = [path for path in self._list_metric_files() if self._has_changed(path)]
             if new:
                 self._reporter.queue_document("results", self._metrics.document())
             return bool(new)
 
-    def _files(self) -> Iterator[str]:
+    def _list_metric_files(self) -> Iterator[str]:
         if self._workdir is not None:
             for name in ("metrics.json", "metrics.jsonl"):
                 path = f"{self._workdir}/{name}"
@@ -190,7 +190,7 @@ class MetricsWatch:
         step = _parse_step(values)
         for name, value in values.items():
             if isinstance(name, str) and name not in _STEPS:
-                self._metrics.add(self._prefix(path) + name, value, step)
+                self._metrics.add(self._make_name_prefix(path) + name, value, step)
         return True
 
     def _read_appended(self, path: str) -> bool:
@@ -238,14 +238,16 @@ class MetricsWatch:
             for name, value in values.items():
                 if name not in _STEPS:
                     self._metrics.add(
-                        self._prefix(path) + name, value, float(count) if step is None else step
+                        self._make_name_prefix(path) + name,
+                        value,
+                        float(count) if step is None else step,
                     )
         return end
 
     def _read_event_records(self, path: str, data: bytes, there: int) -> int:
         scalars, took, beyond = tfevents.read_events(data)
         for tag, step, value in scalars:
-            self._metrics.add(self._prefix(path) + tag, value, float(step))
+            self._metrics.add(self._make_name_prefix(path) + tag, value, float(step))
         return took + beyond if took + beyond <= there else took
 
     def _add_source(self, path: str) -> None:
@@ -257,7 +259,7 @@ class MetricsWatch:
         below = os.path.relpath(path, self._folder)
         return os.path.basename(path) if below.startswith("..") else below
 
-    def _prefix(self, path: str) -> str:
+    def _make_name_prefix(self, path: str) -> str:
         """Return the prefix for the names of metrics in a file: its subfolder, which TensorBoard
         calls the run."""
         folder = os.path.dirname(self._get_relative_path(path))

@@ -13,7 +13,7 @@ import os
 import pwd
 import signal
 
-from aitne.agent import cgroup_limits
+from aitne.agent import job_cgroup
 from aitne.agent.program_supervisor import EVERY_SIGNAL
 from aitne.agent.sampler import list_descendants
 from aitne.agent.spec import Spec
@@ -53,12 +53,12 @@ class ProgramEnvironment:
         self._spec = spec
         agent = _find_agent_pid(spec.job_dir, node, task)
         pids = [] if agent is None else list_descendants(agent)
-        self._host = _namespaces(os.getpid())
+        self._host = _read_namespaces(os.getpid())
         self._program = _find_program_pid(spec, pids, self._host)
         self.contained = False
         """Whether the program runs in a container that can be entered."""
         if self._program is not None:
-            self.contained = _namespaces(self._program)["mnt"] != self._host["mnt"]
+            self.contained = _read_namespaces(self._program)["mnt"] != self._host["mnt"]
 
     @property
     def is_outside_container(self) -> bool:
@@ -69,7 +69,7 @@ class ProgramEnvironment:
     def make_environment(self, extra: dict[str, str]) -> dict[str, str]:
         """Return the environment variables of the running program, or those with which it would be
         started, together with ``extra``."""
-        environ = None if self._program is None else _environ(self._program)
+        environ = None if self._program is None else _read_environment(self._program)
         if environ is None:
             environ = dict(os.environ)
             environ["PATH"] = os.pathsep.join([*self._spec.path, environ.get("PATH") or os.defpath])
@@ -115,7 +115,7 @@ class ProgramEnvironment:
                 continue
             environment["PWD"] = folder
             break
-        shell = _shell(environment)
+        shell = _find_shell(environment)
         environment["SHELL"] = shell
         if shell_command is not None:
             argv = [shell, "-c", shell_command]
@@ -128,7 +128,7 @@ class ProgramEnvironment:
 
     def _enter_cgroups(self) -> None:
         if self._program is not None:
-            for folder in cgroup_limits.list_agent_groups(self._program):
+            for folder in job_cgroup.list_agent_groups(self._program):
                 try:
                     with open(f"{folder}/cgroup.procs", "w", encoding="ascii") as file:
                         file.write(str(os.getpid()))
@@ -143,7 +143,7 @@ class ProgramEnvironment:
         so this function forks once more.
         """
         libc = ctypes.CDLL(None, use_errno=True)
-        theirs = _namespaces(self._program or 0)
+        theirs = _read_namespaces(self._program or 0)
         files = []
         for name, kind in (*_NAMESPACES, _NETWORK):
             if theirs.get(name) != self._host.get(name):
@@ -245,7 +245,7 @@ def _find_agent_pid(job_dir: str, node: str | None, task: str | None) -> int | N
             continue
         if not any(word == b"aitne.agent" or word.endswith(b".pyz") for word in words):
             continue
-        environ = _environ(int(name)) or {}
+        environ = _read_environment(int(name)) or {}
         if task is None or environ.get("SLURM_JOB_ID") == task:
             candidates.append(
                 (environ.get("SLURMD_NODENAME") == node and b"--node" in words, int(name))
@@ -262,15 +262,15 @@ def _find_program_pid(spec: Spec, pids: list[int], host: dict[str, str]) -> int 
     """Return the PID of the agent's descendant whose environment is joined, in the container if
     there is one; None if there is none."""
     for pid in sorted(pids):
-        environ = _environ(pid) or {}
+        environ = _read_environment(pid) or {}
         if MARK in environ or "AITNE_JOB_ID" not in environ:
             continue
-        if not spec.launch.prefix or _namespaces(pid).get("mnt") != host["mnt"]:
+        if not spec.launch.prefix or _read_namespaces(pid).get("mnt") != host["mnt"]:
             return pid
     return None
 
 
-def _namespaces(pid: int) -> dict[str, str]:
+def _read_namespaces(pid: int) -> dict[str, str]:
     namespaces = {}
     for name, _ in (*_NAMESPACES, _NETWORK):
         try:
@@ -288,12 +288,12 @@ def _read_words(path: str) -> list[bytes]:
         return []
 
 
-def _environ(pid: int) -> dict[str, str] | None:
+def _read_environment(pid: int) -> dict[str, str] | None:
     pairs = (os.fsdecode(word).partition("=") for word in _read_words(f"/proc/{pid}/environ"))
     return {name: value for name, _, value in pairs if name} or None
 
 
-def _shell(environment: dict[str, str]) -> str:
+def _find_shell(environment: dict[str, str]) -> str:
     try:
         login_shell = pwd.getpwuid(os.getuid()).pw_shell
     except KeyError:

@@ -13,7 +13,7 @@ from aitne.agent.spec import Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
-    from aitne.agent.collective_profile_watch import ProfileWatch
+    from aitne.agent.collective_profile_reports import ProfileWatch
     from aitne.agent.program_metrics import MetricsWatch
     from aitne.agent.software_snapshot import SnapshotTaker
 
@@ -61,7 +61,7 @@ class Observer:
             Sampler(self._spec, self._reporter, pids_file).start()
             self._reporter.set_node_describer(self._describe_node)
             if self._spec.ranks is not None and not self._spec.node_rank:
-                from aitne.agent.collective_profile_watch import ProfileWatch
+                from aitne.agent.collective_profile_reports import ProfileWatch
 
                 self._profile = ProfileWatch(self._spec, self._reporter)
                 self._profile.start()

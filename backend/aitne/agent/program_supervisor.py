@@ -69,9 +69,9 @@ class Programs:
         """
         self.script_signal = _parse_signal(script_signal)
         for number in _FORWARDED:
-            signal.signal(number, self._forward)
+            signal.signal(number, self._forward_signal)
 
-    def _forward(self, number: int, _frame: object) -> None:
+    def _forward_signal(self, number: int, _frame: object) -> None:
         self._received.append(number)
         self.stop_requested = self.stop_requested or number != signal.SIGCONT
         if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) and self.stop_signal is None:

@@ -36,8 +36,8 @@ class Rapl:
             for name in os.listdir(root):
                 zone = f"{root}/{name}"
                 if _is_counted(name, zone):
-                    limit_uj = int(_read(f"{zone}/max_energy_range_uj"))
-                    self._zones[zone] = int(_read(f"{zone}/energy_uj")), limit_uj
+                    limit_uj = int(_read_file(f"{zone}/max_energy_range_uj"))
+                    self._zones[zone] = int(_read_file(f"{zone}/energy_uj")), limit_uj
         except (OSError, ValueError):
             self._zones = {}  # a part would look like the whole
 
@@ -50,7 +50,7 @@ class Rapl:
         """Read the counters and return the energy in joules since this object was created. Return
         None if the counters cannot be read."""
         try:
-            values = {zone: int(_read(f"{zone}/energy_uj")) for zone in self._zones}
+            values = {zone: int(_read_file(f"{zone}/energy_uj")) for zone in self._zones}
         except (OSError, ValueError):
             return None  # the next reading includes it
         for zone, value_uj in values.items():
@@ -69,10 +69,10 @@ def has_whole_nodes(environ: Mapping[str, str]) -> bool:
 
 def _is_counted(name: str, zone: str) -> bool:
     if _PACKAGE.fullmatch(name):
-        return _read(f"{zone}/name").startswith("package-")
-    return _DOMAIN.fullmatch(name) is not None and _read(f"{zone}/name") == "dram"
+        return _read_file(f"{zone}/name").startswith("package-")
+    return _DOMAIN.fullmatch(name) is not None and _read_file(f"{zone}/name") == "dram"
 
 
-def _read(path: str) -> str:
+def _read_file(path: str) -> str:
     with open(path, encoding="ascii") as file:
         return file.read(64).strip()

@@ -62,7 +62,7 @@ class Sampler:
         self.open_rapl()
         taken = 0
         while True:
-            self._pause()
+            self._sleep_for_interval()
             try:
                 self._reporter.queue_sample(self.measure())
             except (OSError, ValueError, IndexError):
@@ -81,7 +81,7 @@ class Sampler:
         rapl = Rapl(root)
         self._rapl = rapl if rapl.is_readable else None
 
-    def _pause(self) -> None:
+    def _sleep_for_interval(self) -> None:
         rest_s = self._interval_s
         while self._rapl is not None and rest_s > READ_AT_LEAST_EVERY_S:
             time.sleep(READ_AT_LEAST_EVERY_S)
@@ -106,9 +106,9 @@ class Sampler:
         if energy_j is not None and self._energy_j is not None:
             power_w = (energy_j - self._energy_j) / elapsed_s
         self._energy_j = energy_j
-        memory = _pss if len(pids) <= _PSS_UP_TO else _rss
+        memory = _read_pss_bytes if len(pids) <= _PSS_UP_TO else _read_rss_bytes
         # The counters of the parent include those of ended children that were waited for.
-        io = [_io(pid) for pid in (os.getpid(), *pids)]
+        io = [_read_io_bytes(pid) for pid in (os.getpid(), *pids)]
         # A process that ended and was not waited for takes its counters with it.
         read_bytes = max(self._io[0], sum(read for read, _ in io))
         written_bytes = max(self._io[1], sum(written for _, written in io))
@@ -149,7 +149,7 @@ def list_descendants(root: int, *others: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
-            fields = _stat(int(name))
+            fields = _read_stat_fields(int(name))
             if fields is not None and fields[0] not in (b"Z", b"X"):
                 children.setdefault(int(fields[1]), []).append(int(name))
     pids = list(others)
@@ -169,13 +169,13 @@ def list_descendants_from_kernel(root: int, *others: int) -> list[int]:
     pids = list(others)
     todo = [root, *others]
     while todo:
-        below = [pid for pid in _children(todo.pop()) if _is_alive(pid)]
+        below = [pid for pid in _list_child_pids(todo.pop()) if _is_alive(pid)]
         pids += below
         todo += below
     return pids
 
 
-def _children(pid: int) -> list[int]:
+def _list_child_pids(pid: int) -> list[int]:
     found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -187,11 +187,11 @@ def _children(pid: int) -> list[int]:
 
 
 def _is_alive(pid: int) -> bool:
-    fields = _stat(pid)
+    fields = _read_stat_fields(pid)
     return fields is not None and fields[0] not in (b"Z", b"X")
 
 
-def _stat(pid: int) -> list[bytes] | None:
+def _read_stat_fields(pid: int) -> list[bytes] | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()
@@ -200,11 +200,11 @@ def _stat(pid: int) -> list[bytes] | None:
 
 
 def _cpu_s(pid: int) -> float:
-    fields = _stat(pid)
+    fields = _read_stat_fields(pid)
     return 0.0 if fields is None else sum(map(int, fields[11:15])) / _TICKS
 
 
-def _io(pid: int) -> tuple[int, int]:
+def _read_io_bytes(pid: int) -> tuple[int, int]:
     """Return the bytes that the process has read from storage and written to it."""
     try:
         with open(f"/proc/{pid}/io", "rb") as file:
@@ -214,7 +214,7 @@ def _io(pid: int) -> tuple[int, int]:
         return 0, 0
 
 
-def _rss(pid: int) -> int:
+def _read_rss_bytes(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             return int(file.read().split()[1]) * _PAGE
@@ -222,12 +222,12 @@ def _rss(pid: int) -> int:
         return 0
 
 
-def _pss(pid: int) -> int:
+def _read_pss_bytes(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
             for line in file:
                 if line.startswith(b"Pss:"):
                     return int(line.split()[1]) * 1024
     except OSError:
-        return _rss(pid)
+        return _read_rss_bytes(pid)
     return 0

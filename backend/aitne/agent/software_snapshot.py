@@ -43,7 +43,7 @@ class SnapshotTaker:
         self._workdir = workdir
         self._programs = programs
         self._reporter = reporter
-        self._thread = threading.Thread(target=self._run, name="snapshot", daemon=True)
+        self._thread = threading.Thread(target=self._queue_snapshot, name="snapshot", daemon=True)
 
     def start(self) -> None:
         """Start the thread that takes the snapshot."""
@@ -53,7 +53,7 @@ class SnapshotTaker:
         """Wait until the snapshot is taken, at most ``timeout_s`` seconds."""
         self._thread.join(timeout_s)
 
-    def _run(self) -> None:
+    def _queue_snapshot(self) -> None:
         self._reporter.queue_document(
             "snapshot", take_snapshot(self._spec, self._programs, self._workdir)
         )
@@ -79,10 +79,10 @@ def take_snapshot(spec: Spec, programs: Programs, workdir: str) -> dict[str, Any
         notes.append(f"git is not installed on node {spec.node}, so the commit is not known")
     except OSError as error:
         notes.append(f"git cannot be started: {error.strerror}")
-    return _shorten(document)
+    return _shorten_snapshot(document)
 
 
-def _shorten(document: dict[str, Any]) -> dict[str, Any]:
+def _shorten_snapshot(document: dict[str, Any]) -> dict[str, Any]:
     """Shorten the diff, the lists of names and the packages until the snapshot has at most
     ``MOST_BYTES``."""
     while len(json.dumps(document)) > MOST_BYTES:
@@ -141,13 +141,13 @@ class Git:
                 self._query_line(root, "symbolic-ref", "--quiet", "--short", "HEAD")
             )[:300]
             or None,
-            "remote": self._remote(root),
+            "remote": self._get_remote_url(root),
         }
-        state.update(self._changes(root) if has_commit else {"diff": ""})
-        state.update(self._untracked(root))
+        state.update(self._read_changes(root) if has_commit else {"diff": ""})
+        state.update(self._list_untracked_files(root))
         return state
 
-    def _changes(self, root: str) -> dict[str, Any]:
+    def _read_changes(self, root: str) -> dict[str, Any]:
         options = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
         prefixes = ("--src-prefix=a/", "--dst-prefix=b/")
         data, length = self._run_git(root, "diff", *options, *prefixes, "HEAD", max_bytes=MOST_DIFF)
@@ -160,7 +160,7 @@ class Git:
             "diff_cut": cut,
         }
 
-    def _untracked(self, root: str) -> dict[str, Any]:
+    def _list_untracked_files(self, root: str) -> dict[str, Any]:
         data, length = self._run_git(
             root, "ls-files", "--others", "--exclude-standard", "-z", max_bytes=MOST_DIFF
         )
@@ -170,7 +170,7 @@ class Git:
             "untracked_cut": length > len(data) or len(names) > MOST_NAMES,
         }
 
-    def _remote(self, root: str) -> str | None:
+    def _get_remote_url(self, root: str) -> str | None:
         remotes = (
             self._run_git(root, "remote", max_bytes=4_096)[0].decode("utf-8", "replace").split()
         )
@@ -240,7 +240,7 @@ def list_packages(spec: Spec) -> dict[str, Any] | None:
     folders = _list_package_folders(prefix, system=kind == "system")
     packages: dict[str, str] = {}
     for folder in folders:
-        for name, version in _packages(folder):
+        for name, version in _list_folder_packages(folder):
             packages.setdefault(name, version)
     for record in glob.glob(f"{glob.escape(prefix)}/conda-meta/*.json"):
         name, dash, version = (
@@ -311,7 +311,7 @@ def _list_package_folders(prefix: str, *, system: bool) -> list[str]:
     ]
 
 
-def _packages(folder: str) -> Iterator[tuple[str, str]]:
+def _list_folder_packages(folder: str) -> Iterator[tuple[str, str]]:
     for entry in os.listdir(folder):
         stem, dot, kind = entry.rpartition(".")
         if dot and kind in ("dist-info", "egg-info"):

@@ -166,7 +166,7 @@ class Spec:
         agent; otherwise None."""
         self.run_dir: str | None = None
         """Folder of the ranks of the present command; None: there are none yet."""
-        self.token = _token(job_dir)
+        self.token = _read_token(job_dir)
         task = environ.get("SLURM_ARRAY_TASK_ID", "")
         self.task = int(task) if task.isdecimal() else None
         count = environ.get("SLURM_RESTART_COUNT", "")
@@ -233,7 +233,7 @@ def _scheduler_id(environ: Mapping[str, str], task: int | None) -> str:
     return environ.get("SLURM_JOB_ID") or f"{socket.gethostname()}:{os.getppid()}"
 
 
-def _token(job_dir: str) -> str:
+def _read_token(job_dir: str) -> str:
     try:
         with open(os.path.join(job_dir, _TOKEN), encoding="utf-8") as file:
             return file.read().strip()

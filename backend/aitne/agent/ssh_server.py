@@ -80,13 +80,15 @@ class SshServer:
                 "sftp": sftp,
                 "environ": dict(os.environ),
             }
-            self._write("place.json", json.dumps(facts))
+            self._write_file("place.json", json.dumps(facts))
             command = " ".join(
                 _quote_for_shell(word)
                 for word in [*_make_agent_command(), "--inside", self._folder]
             )
-            self._write("keys", f"restrict,pty,port-forwarding,agent-forwarding {public_key}\n")
-            self._write(
+            self._write_file(
+                "keys", f"restrict,pty,port-forwarding,agent-forwarding {public_key}\n"
+            )
+            self._write_file(
                 "config",
                 _CONFIG.format(
                     host_key=_quote_path(host_key),
@@ -112,7 +114,7 @@ class SshServer:
         again."""
         remove_tree(self._folder)
 
-    def _write(self, name: str, text: str) -> None:
+    def _write_file(self, name: str, text: str) -> None:
         with open(os.path.join(self._folder, name), "x", encoding="utf-8") as file:
             os.fchmod(file.fileno(), 0o600)
             file.write(text)

@@ -61,40 +61,40 @@ def parse_scalars(record: bytes) -> list[tuple[str, int, float]]:
     Raises ``struct.error``, ``IndexError`` or ``ValueError`` if the bytes are not an event.
     """
     step, summaries = 0, []
-    for number, kind, value in _fields(record):
+    for number, kind, value in _parse_fields(record):
         if number == 2 and kind == _VARINT and isinstance(value, int):
             step = value - (1 << 64) if value >> 63 else value
         elif number == 5 and isinstance(value, bytes):
             summaries.append(value)
     points = []
     for summary in summaries:
-        for number, _, value in _fields(summary):
+        for number, _, value in _parse_fields(summary):
             if number == 1 and isinstance(value, bytes):
-                scalar = _scalar(value)
+                scalar = _parse_scalar(value)
                 if scalar is not None:
                     points.append((scalar[0], step, scalar[1]))
     return points
 
 
-def _scalar(value: bytes) -> tuple[str, float] | None:
+def _parse_scalar(value: bytes) -> tuple[str, float] | None:
     """Return tag and number of a ``Summary.Value`` message; None if it does not contain a single
     number."""
     tag, scalar = None, None
-    for number, kind, part in _fields(value):
+    for number, kind, part in _parse_fields(value):
         if number == 1 and isinstance(part, bytes):
             tag = part.decode("utf-8", "replace")
         elif number == 2 and kind == _FIXED32 and isinstance(part, bytes):
             (scalar,) = struct.unpack("<f", part)
         elif number == 8 and isinstance(part, bytes):
-            scalar = _tensor(part)
+            scalar = _parse_tensor_scalar(part)
     return None if tag is None or scalar is None else (tag, scalar)
 
 
-def _tensor(tensor: bytes) -> float | None:
+def _parse_tensor_scalar(tensor: bytes) -> float | None:
     """Return the single number in a ``TensorProto`` message, as TensorFlow 2 writes scalars; None
     if there is none."""
     kind, packed = 0, b""
-    for number, _, part in _fields(tensor):
+    for number, _, part in _parse_fields(tensor):
         if number == 1 and isinstance(part, int):
             kind = part
         elif number in (4, 5, 6) and isinstance(part, bytes):
@@ -106,18 +106,18 @@ def _tensor(tensor: bytes) -> float | None:
     return None
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, int, int | bytes]]:
+def _parse_fields(message: bytes) -> Iterator[tuple[int, int, int | bytes]]:
     """Yield field number, wire type and value of each field in a protocol buffer message."""
     at = 0
     while at < len(message):
-        key, at = _varint(message, at)
+        key, at = _parse_varint(message, at)
         number, kind = key >> 3, key & 7
         if kind == _VARINT:
-            value, at = _varint(message, at)
+            value, at = _parse_varint(message, at)
             yield number, kind, value
             continue
         if kind == _BYTES:
-            length, at = _varint(message, at)
+            length, at = _parse_varint(message, at)
         elif kind in (_FIXED32, _FIXED64):
             length = 4 if kind == _FIXED32 else 8
         else:
@@ -128,7 +128,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int, int | bytes]]:
         at += length
 
 
-def _varint(message: bytes, at: int) -> tuple[int, int]:
+def _parse_varint(message: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = message[at]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from aitne.api.job_query_views import PageQuery
+from aitne.api.job_operation_views import PageQuery
 from aitne.core.models.announcement import (
     Announcement,
     AnnouncementText,

@@ -33,10 +33,10 @@ from aitne.bootstrap.platform_services import PlatformServices
 from aitne.core.errors import AitneError
 from aitne.core.models.event import Event
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.users.credential_revocation import EndedCredentials
+from aitne.core.users.ended_credentials import EndedCredentials
 from aitne.services.monitoring.measurements import FRESH_S
 from aitne.services.platform.ttl_cache import TtlCache
-from aitne.services.users.credential_expiry_watch import ExpiryWatch
+from aitne.services.users.expired_access_termination import ExpiryWatch
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import Request, Response
 from pydantic_core import to_json
 
-from aitne.services.cluster.cluster import ClusterSnapshot, summarize
+from aitne.services.cluster.cluster import ClusterSnapshot, summarize_partitions
 
 JSON = "application/json"
 
@@ -71,7 +71,7 @@ def _render_nodes(snapshot: ClusterSnapshot) -> CachedPage:
 def _render_partitions(snapshot: ClusterSnapshot) -> CachedPage:
     cluster = snapshot.cluster
     content = {
-        "items": summarize(cluster),
+        "items": summarize_partitions(cluster),
         "qos": cluster.qos,
         "reservations": cluster.reservations,
         "stale": snapshot.stale,

@@ -146,7 +146,7 @@ class OpenConnections:
                 "requests.",
                 _RETRY_S,
             )
-        self._uncount(self._by_user, connection.user)
+        self._decrement_count(self._by_user, connection.user)
         connection.user = user
         self._by_user[user] += 1
         self.note_served(connection)
@@ -157,8 +157,8 @@ class OpenConnections:
             return
         self.note_served(connection)
         del self._open[connection]
-        self._uncount(self._by_network, connection.network)
-        self._uncount(self._by_user, connection.user)
+        self._decrement_count(self._by_network, connection.network)
+        self._decrement_count(self._by_user, connection.user)
 
     def close_late_connections(self) -> None:
         """Close the connections whose clients are late. Called each second."""
@@ -171,7 +171,7 @@ class OpenConnections:
         self.release(connection)
         connection.transport.abort()
 
-    def _uncount(self, counts: Counter[str], key: str | None) -> None:
+    def _decrement_count(self, counts: Counter[str], key: str | None) -> None:
         if key is not None:
             counts[key] -= 1
             if not counts[key]:

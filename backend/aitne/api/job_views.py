@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from aitne.core.jobs.stages import Stage, list_stages
+from aitne.core.jobs.progress_stages import Stage, list_stages
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobDescription, JobStatus
 from aitne.core.sessions.entry_points import EntryPoint, entry_points

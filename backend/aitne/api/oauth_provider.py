@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from aitne.api.dependencies import MetricsDep, PlatformDep, cookie_name, find_bearer_token
 from aitne.core.errors import NotAuthenticated
 from aitne.core.users.permissions import refuse_impersonation
-from aitne.services.users.oauth import AuthorizationRequest, OAuthError, UserInfo
+from aitne.services.users.hub_oauth_provider import AuthorizationRequest, OAuthError, UserInfo
 
 router = APIRouter(prefix="/api/oauth", include_in_schema=False)
 Parameter = Annotated[str, Query(max_length=2_000)]

@@ -195,7 +195,7 @@ def _complete_operation(method: str, operation: dict[str, Any]) -> None:
             content["example"] = BODY_EXAMPLES[name]
     responses = operation["responses"]
     responses.pop("422", None)
-    for status in _statuses(method, operation):
+    for status in _list_error_statuses(method, operation):
         responses[status] = {"$ref": f"#/components/responses/{_ANSWERS[status][0]}"}
     responses["default"] = {"description": "A problem (RFC 9457).", **_problem_content({})}
     if method in _WRITES and name not in _NO_LOGIN | _BY_ALERTMANAGER:
@@ -215,7 +215,7 @@ def _problem_content(headers: dict[str, Any]) -> dict[str, Any]:
     return {"headers": headers, **content} if headers else content
 
 
-def _statuses(method: str, operation: dict[str, Any]) -> Iterator[str]:
+def _list_error_statuses(method: str, operation: dict[str, Any]) -> Iterator[str]:
     """Yield those statuses of ``_ANSWERS`` with which the operation can respond."""
     parameters = operation.get("parameters", ())
     places = {parameter["in"] for parameter in parameters}

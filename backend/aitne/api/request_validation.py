@@ -38,7 +38,7 @@ async def refuse_repeated_parameters(connection: HTTPConnection) -> None:
     ``InvalidInput``."""
     sent = Counter(name for name, _ in connection.query_params.multi_items())
     for name in [name for name, count in sent.items() if count > 1]:
-        models = _models(connection.scope.get("endpoint"), query=True)
+        models = _list_request_models(connection.scope.get("endpoint"), query=True)
         fields = [model.model_fields[name] for model in models if name in model.model_fields]
         if not any(typing.get_origin(field.annotation) in (list, tuple) for field in fields):
             raise InvalidInput.field(name, "is sent more than once and takes one value")
@@ -167,7 +167,7 @@ def _format_value(value: Any) -> str:
 
 def _known_fields(endpoint: object, path: Iterable[Any], *, query: bool) -> list[str]:
     """Return the field names that are allowed at ``path``, where a request has an unknown field."""
-    models: Iterable[type[BaseModel]] = _models(endpoint, query=query)
+    models: Iterable[type[BaseModel]] = _list_request_models(endpoint, query=query)
     for part in path:
         models = [
             inner
@@ -179,7 +179,7 @@ def _known_fields(endpoint: object, path: Iterable[Any], *, query: bool) -> list
 
 
 @cache
-def _models(endpoint: object, *, query: bool) -> tuple[type[BaseModel], ...]:
+def _list_request_models(endpoint: object, *, query: bool) -> tuple[type[BaseModel], ...]:
     """Return the pydantic models of an endpoint's request body; with ``query``, the models of its
     query parameters.
     """

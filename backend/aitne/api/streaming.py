@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from aitne.core.errors import RateLimited
 from aitne.core.models.user import Actor
-from aitne.core.users.credential_revocation import EndedCredentials
+from aitne.core.users.ended_credentials import EndedCredentials
 
 MAX_STREAMS_PER_USER = 64
 """Maximum number of open streams of one user: each tab of the portal uses one, and each followed

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.job_files import OwnFiles
-from aitne.adapters.node_software import SoftwareFolder
+from aitne.adapters.node_software_folder import SoftwareFolder
 from aitne.adapters.own_account_files import OwnAccountFiles
 from aitne.adapters.schedulers._slurm.slurm_config import config_values
 from aitne.adapters.schedulers._slurm.slurm_queries import Site
-from aitne.adapters.unix_accounts import OwnAccount, UnixAccounts, user_account
-from aitne.adapters.user_path_access import BrokerUserFolders, OwnUserFolders
+from aitne.adapters.unix_account_mapping import OwnAccount, UnixAccounts, user_account
+from aitne.adapters.user_folders import BrokerUserFolders, OwnUserFolders
 from aitne.core.models.limits import LimitsApplied
 from aitne.core.platform.plugin_registry import Registry
 from aitne.core.ports.account_files import AccountFiles
@@ -30,9 +30,9 @@ from aitne.core.ports.job_files import JobFiles
 from aitne.core.ports.outside_jobs import OutsideJobs, OutsideScheduler
 from aitne.core.ports.runtime import Runtime
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.ports.storage_system import Storage, UserFolders
-from aitne.core.ports.unix_accounts import Accounts
+from aitne.core.ports.unix_account_mapping import Accounts
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import StorageSettings
 from aitne.services.platform.secret_file_inventory import SecretFiles

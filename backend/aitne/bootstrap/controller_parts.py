@@ -24,7 +24,7 @@ from aitne.services.cluster.cluster_topologies import ClusterTopologies
 from aitne.services.controller import Controller
 from aitne.services.controller.notification_tasks import NotificationConfig
 from aitne.services.controller.outside_job_watch import OutsideConfig
-from aitne.services.controller.topology_watch import TopologyConfig
+from aitne.services.controller.topology_source_reader import TopologyConfig
 from aitne.services.platform.secret_generation import read_secret
 from aitne.store import Store
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aitne.adapters.node_software import SoftwareFolder, own_software, write_own_software
+from aitne.adapters.node_software_folder import SoftwareFolder, own_software, write_own_software
 from aitne.core.ports.runtime import Runtime
 from aitne.core.settings import Settings
 from aitne.services.jobs.job_renderer import Renderer

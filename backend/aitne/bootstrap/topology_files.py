@@ -8,7 +8,7 @@ from pathlib import Path
 from aitne.core.platform.plugin_registry import Registry
 from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.parts import Topology, TopologyPart, combine_parts
+from aitne_train.topology.partial_topology import Topology, TopologyPart, combine_parts
 
 TOPOLOGIES: Registry[TopologySource] = Registry(
     "source of topologies", "aitne.adapters.topologies", "aitne.topologies"
@@ -27,10 +27,10 @@ def read_topology(paths: Sequence[Path]) -> Topology:
 
 def read_part(path: Path) -> TopologyPart:
     """Return what one file or folder says. Raises ``TopologyError``."""
-    return _source(path).read(path)
+    return _find_source(path).read(path)
 
 
-def _source(path: Path) -> TopologySource:
+def _find_source(path: Path) -> TopologySource:
     """Return the only source that recognizes the format of a file. Raises ``TopologyError``."""
     head = ""
     if not path.is_dir():

@@ -15,7 +15,7 @@ from aitne import __version__
 from aitne.adapters.accounting.none import NoAccounting
 from aitne.adapters.broker_client import FilesByVerb
 from aitne.adapters.command.as_user import AsUserCommand
-from aitne.adapters.unix_accounts import unix_user
+from aitne.adapters.unix_account_mapping import unix_user
 from aitne.bootstrap.adapters import (
     make_scheduler_accounting,
     make_scheduler_attacher,
@@ -24,16 +24,16 @@ from aitne.bootstrap.adapters import (
 )
 from aitne.broker.audit_log import BrokerAuditLog
 from aitne.broker.config import BrokerConfig, load_config
-from aitne.broker.guard import Guard
-from aitne.broker.log_path_seal import LogSeal
+from aitne.broker.log_path_signature import LogSeal
 from aitne.broker.per_user_helpers import Helpers
+from aitne.broker.request_guard import Guard
 from aitne.broker.server import BrokerServer, lock_socket, resolve_peer_uids
 from aitne.broker.verb_handlers import Handlers, check_handlers
 from aitne.broker.zygote import Zygote
 from aitne.core.broker.protocol_versions import Welcome
 from aitne.core.errors import AitneError, NotAllowed, SetupError
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.local_system.heartbeat import send_heartbeats
 from aitne.local_system.systemd_notification import notify_systemd
 
@@ -77,13 +77,13 @@ def _run_broker(config: BrokerConfig, make: MakeScheduler | None) -> int:
     # Plug-ins are loaded here too: a helper cannot read them any more.
     zygote = Zygote(make_storages(config.storage))
     try:
-        return asyncio.run(_serve(config, make, zygote))
+        return asyncio.run(_serve_until_stopped(config, make, zygote))
     finally:
         zygote.close()
         os.close(lock)
 
 
-async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> int:
+async def _serve_until_stopped(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -124,7 +124,7 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
         audit.write_entry(verb="start", outcome="done", release=__version__)
         _LOG.info("serving %s", config.socket)
         _notify_systemd("READY=1")
-        await _housekeep(stop, helpers, zygote)
+        await _run_housekeeping(stop, helpers, zygote)
     finally:
         heartbeat.cancel()
         await server.close()
@@ -135,7 +135,7 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
     return 0
 
 
-async def _housekeep(stop: asyncio.Event, helpers: Helpers, zygote: Zygote) -> None:
+async def _run_housekeeping(stop: asyncio.Event, helpers: Helpers, zygote: Zygote) -> None:
     while not stop.is_set():
         _notify_systemd("WATCHDOG=1")
         try:

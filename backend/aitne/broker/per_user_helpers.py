@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from aitne.adapters.unix_accounts import UnixUser
-from aitne.broker.guard import Guard
+from aitne.adapters.unix_account_mapping import UnixUser
+from aitne.broker.request_guard import Guard
 from aitne.broker.zygote import LENGTH, MAX_FRAME_BYTES, Zygote
 from aitne.core.broker.error_conversion import error_from_wire
 from aitne.core.broker.protocol import VERBS, JobLocationArgs, ReadLogResult
@@ -250,7 +250,7 @@ class _Helper:
         self._queued += 1
         try:
             async with _acquire_within(self._turn, timeout_s / 2):
-                return await self._exchange(body, timeout_s / 2)
+                return await self._exchange_frames(body, timeout_s / 2)
         except TimeoutError:
             raise self._make_hang_error() from None
         finally:
@@ -266,7 +266,7 @@ class _Helper:
             os.close(self._process)
             self._process = None
 
-    async def _exchange(self, body: bytes, timeout_s: float) -> dict[str, Any]:
+    async def _exchange_frames(self, body: bytes, timeout_s: float) -> dict[str, Any]:
         whole = False
         try:
             async with asyncio.timeout(timeout_s):

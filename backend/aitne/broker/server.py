@@ -184,11 +184,11 @@ class BrokerServer:
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     def _start_serving(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
+        task = asyncio.create_task(self._serve_peer(reader, writer))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_peer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = _Connection(reader, writer)
         try:
             peer = Peer.from_connection(writer.get_extra_info("socket"))
@@ -199,7 +199,7 @@ class BrokerServer:
                 await self._handle_requests(connection, peer)
         except AitneError as error:
             await connection.send_error(error)
-            await self._linger(connection)
+            await self._linger_before_close(connection)
         except (OSError, TimeoutError) as error:
             _LOG.info("a connection ended: %s", error)
         finally:
@@ -213,14 +213,14 @@ class BrokerServer:
         ``NotAllowed`` if the account is not permitted, ``Unavailable`` if it has too many
         connections.
         """
-        self._admit(peer)
+        self._check_admission(peer)
         self._admitted[peer.uid] += 1
         try:
             yield
         finally:
             self._admitted[peer.uid] -= 1
 
-    async def _linger(self, connection: _Connection) -> None:
+    async def _linger_before_close(self, connection: _Connection) -> None:
         if self._lingering >= _MAX_LINGERING:
             return
         self._lingering += 1
@@ -229,7 +229,7 @@ class BrokerServer:
         finally:
             self._lingering -= 1
 
-    def _admit(self, peer: Peer) -> None:
+    def _check_admission(self, peer: Peer) -> None:
         if peer.uid not in self._peers:
             self._write_refusal(peer)
             raise NotAllowed(
@@ -296,7 +296,7 @@ class BrokerServer:
                 try:
                     line = await connection.reader.readline()
                 except ValueError as error:
-                    self._record(peer, "?", (None, None), "refused", "a line that is too long")
+                    self._write_audit(peer, "?", (None, None), "refused", "a line that is too long")
                     raise InvalidInput(f"A line has at most {MAX_REQUEST_BYTES} bytes.") from error
                 if not line:
                     return
@@ -324,7 +324,7 @@ class BrokerServer:
         try:
             request = BrokerRequest.model_validate_json(line)
         except ValidationError as error:
-            self._record(peer, "?", (None, None), "refused", "not a request")
+            self._write_audit(peer, "?", (None, None), "refused", "not a request")
             await connection.send_error(_make_invalid_input("The line is not a request", error))
             return
         try:
@@ -339,7 +339,7 @@ class BrokerServer:
     async def _execute_request(self, peer: Peer, request: BrokerRequest) -> BaseModel:
         verb = VERBS.get(request.verb)
         if verb is None:
-            self._record(peer, request.verb, (None, None), "refused", "unknown verb")
+            self._write_audit(peer, request.verb, (None, None), "refused", "unknown verb")
             raise InvalidInput.field(
                 "verb", "the broker has no such verb", value=request.verb, allowed=", ".join(VERBS)
             )
@@ -347,11 +347,11 @@ class BrokerServer:
             args = verb.args.model_validate(request.args)
         except ValidationError as error:
             invalid = _make_invalid_input(f"The arguments of {verb.name} are wrong", error)
-            self._record(peer, verb.name, (None, None), "refused", invalid.message)
+            self._write_audit(peer, verb.name, (None, None), "refused", invalid.message)
             raise invalid from error
         if verb.audited == "always" and self._audit.trouble is not None:
             # The line about this refusal is also the attempt to write again.
-            self._record(peer, verb.name, args.audit_subject, "refused", "no audit log")
+            self._write_audit(peer, verb.name, args.audit_subject, "refused", "no audit log")
             if self._audit.trouble is not None:
                 raise Unavailable(
                     f"The broker refuses what it cannot log: {self._audit.trouble}. "
@@ -364,11 +364,13 @@ class BrokerServer:
             refused = isinstance(error, NotAllowed | InvalidInput)
             outcome = "refused" if refused else error.code
             if refused or verb.audited == "always":
-                self._record(peer, verb.name, args.audit_subject, outcome, error.message, begun)
+                self._write_audit(
+                    peer, verb.name, args.audit_subject, outcome, error.message, begun
+                )
             raise
         if verb.audited == "always":
             result = getattr(answer, "scheduler_id", None)
-            self._record(peer, verb.name, args.audit_subject, "done", result, begun)
+            self._write_audit(peer, verb.name, args.audit_subject, "done", result, begun)
         return answer
 
     async def _execute_with_timeout(self, verb: Verb, args: Args) -> BaseModel:
@@ -387,7 +389,7 @@ class BrokerServer:
                 f"The broker's {verb.name} failed: {type(error).__name__}. See its log for details."
             ) from error
 
-    def _record(
+    def _write_audit(
         self,
         peer: Peer,
         verb: str,

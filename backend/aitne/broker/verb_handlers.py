@@ -14,11 +14,11 @@ from pydantic import BaseModel
 
 from aitne.adapters._pam import check_password
 from aitne.adapters.path_facts import TimeoutExecutor
-from aitne.adapters.user_path_access import create_area_folders
+from aitne.adapters.user_folders import create_area_folders
 from aitne.broker.config import BrokerConfig
-from aitne.broker.guard import Guard
-from aitne.broker.log_path_seal import LogSeal
+from aitne.broker.log_path_signature import LogSeal
 from aitne.broker.per_user_helpers import Helpers
+from aitne.broker.request_guard import Guard
 from aitne.broker.shared_query import Generations, SharedQuery
 from aitne.core.broker.account_file_verbs import (
     FileArgs,

@@ -50,7 +50,7 @@ from aitne.core.broker.verb_base_models import EmptyResult
 from aitne.core.errors import AitneError, InvalidInput, Unavailable
 from aitne.core.ports.job_files import LogChunk
 from aitne.core.ports.storage_system import Storage
-from aitne.local_system.privileges import become_account
+from aitne.local_system.privilege_drop import become_account
 
 _LOG = logging.getLogger("aitne.broker")
 LENGTH = struct.Struct(">I")
@@ -146,7 +146,7 @@ def _serve_orders(orders: socket.socket, parent: int, work: _Work) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with the broker
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _call_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
     _redirect_to_null(0, 1)
@@ -180,7 +180,7 @@ def _become_account(order: dict[str, Any], connection: int) -> None:
         signal.SIGCHLD, signal.SIG_DFL
     )  # exit codes of a storage system's tools are needed
     become_account(int(order["uid"]), int(order["gid"]), [int(group) for group in order["groups"]])
-    _prctl(_PR_SET_DUMPABLE, 0)  # its user must not read remains of root's memory
+    _call_prctl(_PR_SET_DUMPABLE, 0)  # its user must not read remains of root's memory
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.umask(0o077)
     os.chdir("/")
@@ -189,11 +189,11 @@ def _become_account(order: dict[str, Any], connection: int) -> None:
 def _serve_requests(connection: socket.socket, work: _Work) -> None:
     """Handle requests one at a time until the broker closes the connection."""
     while True:
-        head = _receive(connection, LENGTH.size)
+        head = _receive_exactly(connection, LENGTH.size)
         if head is None:
             return
         (size,) = LENGTH.unpack(head)
-        body = _receive(connection, size) if size <= MAX_FRAME_BYTES else None
+        body = _receive_exactly(connection, size) if size <= MAX_FRAME_BYTES else None
         if body is None:
             return
         answer = _answer_request(body, work)
@@ -214,7 +214,7 @@ def _answer_request(body: bytes, work: _Work) -> bytes:
         return json.dumps({"error": error_to_wire(InvalidInput(str(error)))}).encode()
 
 
-def _receive(connection: socket.socket, size: int) -> bytes | None:
+def _receive_exactly(connection: socket.socket, size: int) -> bytes | None:
     """Return exactly ``size`` bytes from the connection; None if the broker has closed it."""
     data = bytearray()
     while len(data) < size:
@@ -244,7 +244,7 @@ def _close_other_descriptors(descriptors: list[int]) -> None:
     os.closerange(low, os.sysconf("SC_OPEN_MAX"))
 
 
-def _prctl(option: int, value: int) -> None:
+def _call_prctl(option: int, value: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     numbers = [ctypes.c_ulong(argument) for argument in (value, 0, 0, 0)]
     if libc.prctl(option, *numbers) != 0:

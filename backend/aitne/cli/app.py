@@ -87,7 +87,7 @@ def _list_commands(group: str) -> dict[str, Any]:
     return found
 
 
-def _version(value: bool) -> None:
+def _print_version(value: bool) -> None:
     if value:
         print(f"aitne {__version__}")  # noqa: T201
         raise typer.Exit
@@ -97,7 +97,8 @@ def root(
     url: Url = None,
     data_dir: DataDir = None,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Work on a machine-learning cluster: sessions, jobs, and the platform itself."""

@@ -7,7 +7,7 @@ import sys
 import traceback
 from typing import Any
 
-from aitne.cli import option_hints, output, server_packages
+from aitne.cli import foreign_option_hints, output, server_package_check
 from aitne.cli.errors import JobFailed
 from aitne.client.errors import Ambiguous
 from aitne.core.errors import AitneError, FieldProblem, InvalidInput, NotAllowed, NotFound
@@ -33,8 +33,11 @@ def report_error(error: Exception, *, as_json: bool) -> int:
         return _report_usage_error(error, as_json=as_json)
     if not isinstance(error, AitneError):
         message = f"{type(error).__name__}: {error}"
-        if isinstance(error, ModuleNotFoundError) and not server_packages.is_server_installed():
-            message = server_packages.CLIENT_ONLY
+        if (
+            isinstance(error, ModuleNotFoundError)
+            and not server_package_check.is_server_installed()
+        ):
+            message = server_package_check.CLIENT_ONLY
         elif isinstance(error, OSError):
             message = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
         else:
@@ -120,7 +123,7 @@ def _report_usage_error(error: Any, *, as_json: bool) -> int:
     message = str(error.format_message())
     context = getattr(error, "ctx", None)
     path = "aitne" if context is None else context.command_path
-    more = option_hints.find_hint(error)
+    more = foreign_option_hints.find_hint(error)
     if more is not None:  # what Typer suggests from the letters alone would mislead
         message = message.partition(" (Possible options")[0]
     output.print_message(

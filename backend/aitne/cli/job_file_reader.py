@@ -139,13 +139,13 @@ def read_job_files(path: str, *, synced: str | None = None) -> list[JobFileSourc
         raise InvalidInput(f"{name} is larger than 4 MiB: this is not a job file.")
     begins_as_script = text.startswith((b"#!", codecs.BOM_UTF8 + b"#!"))
     if begins_as_script:
-        from aitne.cli import batch_script
+        from aitne.cli import batch_script_conversion
 
-        if (script := batch_script.decode_script(text, name)) is not None:
-            imported = batch_script.convert_script(script, path, synced=synced)
+        if (script := batch_script_conversion.decode_script(text, name)) is not None:
+            imported = batch_script_conversion.convert_script(script, path, synced=synced)
             return [JobFileSource(name, imported.file, imported.lines)]
     try:
-        sources = _parse(name, text)
+        sources = _parse_job_files(name, text)
     except InvalidInput as error:
         if not begins_as_script:
             raise
@@ -166,7 +166,7 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def _parse(name: str, text: bytes) -> list[JobFileSource]:
+def _parse_job_files(name: str, text: bytes) -> list[JobFileSource]:
     sources: list[JobFileSource] = []
     try:
         loader = _Loader(text)

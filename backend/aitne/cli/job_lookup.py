@@ -34,7 +34,7 @@ def find_job(client: Client, text: str, *, sessions: bool = False) -> Job:
         Ambiguous: several jobs have ids with this beginning, or the name belongs only to jobs of
             several other users.
     """
-    return _find(client, text, sessions=sessions, unfinished=False)
+    return _find_by_id_or_name(client, text, sessions=sessions, unfinished=False)
 
 
 def find_unfinished(client: Client, text: str, *, sessions: bool = False) -> Job:
@@ -45,10 +45,10 @@ def find_unfinished(client: Client, text: str, *, sessions: bool = False) -> Job
         NotFound, Ambiguous: as ``find_job``.
         Conflict: all jobs of that name have ended.
     """
-    return _find(client, text, sessions=sessions, unfinished=True)
+    return _find_by_id_or_name(client, text, sessions=sessions, unfinished=True)
 
 
-def _find(client: Client, text: str, *, sessions: bool, unfinished: bool) -> Job:
+def _find_by_id_or_name(client: Client, text: str, *, sessions: bool, unfinished: bool) -> Job:
     kind = "session" if sessions else None
     if _UUID.fullmatch(text):
         return client.jobs.get(text)
@@ -78,10 +78,10 @@ def _find(client: Client, text: str, *, sessions: bool, unfinished: bool) -> Job
     whole, _, index = text.rpartition("_")
     if whole and index.isdecimal() and len(index) <= _LONGEST_INDEX and not sessions:
         try:
-            array = _find(client, whole, sessions=False, unfinished=False)
+            array = _find_by_id_or_name(client, whole, sessions=False, unfinished=False)
         except NotFound:
             array = None
-        if array is not None and (task := _task(client, array, int(index))):
+        if array is not None and (task := _find_array_task(client, array, int(index))):
             return task
     raise NotFound(kind or "job", text)
 
@@ -124,13 +124,13 @@ def _list_named(
     return named
 
 
-def _task(client: Client, array: Job, index: int) -> Job | None:
+def _find_array_task(client: Client, array: Job, index: int) -> Job | None:
     if not array.is_array:
         return None
     from uuid import UUID
 
     from aitne.core.errors import NotFound
-    from aitne.core.jobs.array_tasks import task_id
+    from aitne.core.jobs.array_job_state import task_id
 
     try:
         task = client.jobs.get(str(task_id(UUID(array.id), index)))

@@ -40,7 +40,7 @@ def submit_job_file(
     print_plan(plan, file=sys.stderr)
     check_plan_fits(plan)
     if not yes:
-        output.confirm(f"Start this {plan.spec.type}?")
+        output.require_confirmation(f"Start this {plan.spec.type}?")
     # One key for all attempts: even if the connection breaks, there is only one job.
     key = make_idempotency_key()
     if plan.spec.type == "session":
@@ -102,7 +102,7 @@ def submit_job_files(
     """Submit several job files and print the ids of the jobs, after asking unless ``yes``. Plans
     are not shown. Return the exit status: 1 if a job file was rejected, else 0."""
     if not yes:
-        output.confirm(f"Start {len(sources)} jobs?")
+        output.require_confirmation(f"Start {len(sources)} jobs?")
     results = client.jobs.submit_many(
         [source.content for source in sources], key=make_idempotency_key()
     )
@@ -153,11 +153,16 @@ def print_plan(plan: Plan, *, file: TextIO) -> None:
         [
             (spec.type.capitalize(), output.to_single_line(spec.name, 80) + template),
             ("Project", spec.project),
-            ("Image", _image(spec)),
-            ("Environment", _options(spec.environment)),
+            ("Image", _describe_image(spec)),
+            ("Environment", _format_options(spec.environment)),
             ("Datasets", ", ".join(f"{use['name']}:{use['version']}" for use in spec.datasets)),
-            ("Runs", _script(spec) or _commands(spec.commands) or _notebook(spec)),
-            ("Ranks", _ranks(spec)),
+            (
+                "Runs",
+                _describe_script(spec)
+                or _describe_commands(spec.commands)
+                or _describe_notebook(spec),
+            ),
+            ("Ranks", _describe_ranks(spec)),
             ("In", spec.workdir),
             ("Tree", format_tree(spec)),
             ("Repository", format_repository(spec)),
@@ -168,7 +173,7 @@ def print_plan(plan: Plan, *, file: TextIO) -> None:
             ("Time limit", _time_limit(spec)),
             ("Array", spec.array),
             ("Sweep", f"{len(plan.settings)} settings" if plan.settings else ""),
-            ("Slurm", _options(spec.slurm)),
+            ("Slurm", _format_options(spec.slurm)),
             ("Starts", starts if plan.fits else "never"),
             ("Expected start", output.format_time(plan.expected_start_at)),
             *(("Limit", sentence) for sentence in plan.enforcement),
@@ -203,7 +208,7 @@ def check_plan_fits(plan: Plan) -> None:
         )
 
 
-def _image(spec: JobSpecRecord) -> str:
+def _describe_image(spec: JobSpecRecord) -> str:
     if spec.runtime == "bare":
         return "none: the node as it is"
     more = [
@@ -213,7 +218,7 @@ def _image(spec: JobSpecRecord) -> str:
     return ", ".join([f"{output.to_single_line(spec.image, 80)} ({spec.runtime})", *more])
 
 
-def _options(options: dict[str, Any]) -> str:
+def _format_options(options: dict[str, Any]) -> str:
     """Return the options that are set in a section of the job file as text."""
     return ", ".join(
         f"{name} {' '.join(value) if isinstance(value, list) else value}"
@@ -222,7 +227,7 @@ def _options(options: dict[str, Any]) -> str:
     )
 
 
-def _ranks(spec: JobSpecRecord) -> str:
+def _describe_ranks(spec: JobSpecRecord) -> str:
     chosen = spec.distributed
     if not chosen:
         return ""
@@ -235,7 +240,7 @@ def _ranks(spec: JobSpecRecord) -> str:
     )
 
 
-def _commands(commands: list[str]) -> str:
+def _describe_commands(commands: list[str]) -> str:
     if not commands:
         return ""
     more = f" (+{len(commands) - 1})" if len(commands) > 1 else ""
@@ -247,14 +252,14 @@ def _commands(commands: list[str]) -> str:
     )
 
 
-def _script(spec: JobSpecRecord) -> str:
+def _describe_script(spec: JobSpecRecord) -> str:
     """Return the batch script that the job runs and its arguments; empty if it runs none."""
     if spec.script_path is None:
         return ""
     return output.to_single_line(shlex.join([spec.script_path, *spec.args]), 70)
 
 
-def _notebook(spec: JobSpecRecord) -> str:
+def _describe_notebook(spec: JobSpecRecord) -> str:
     """Return the notebook of a job and its parameters; empty if it runs none."""
     if not spec.notebook:
         return ""

@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
     traceback."""
     argv = move_global_options(arguments)
     try:
-        status = _dispatch(argv)
+        status = _dispatch_command(argv)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     return status
 
 
-def _dispatch(argv: list[str]) -> int:
+def _dispatch_command(argv: list[str]) -> int:
     completing = f"_{PROGRAM.upper()}_COMPLETE" in os.environ
     if not completing:
         status = fast_command_path.run_quick_command(argv)

@@ -144,11 +144,11 @@ def _print_rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]], ou
     for number, column in enumerate(columns):
         drawn.add_column(column, overflow="fold", no_wrap=number == 0)
     for row in cells:
-        drawn.add_row(*(Text(cell, style=_style(cell)) for cell in row))
+        drawn.add_row(*(Text(cell, style=_get_cell_style(cell)) for cell in row))
     Console(file=out, highlight=False).print(drawn)
 
 
-def _style(cell: str) -> str:
+def _get_cell_style(cell: str) -> str:
     return "green" if cell in GOOD else "red" if cell in BAD else ""
 
 
@@ -158,7 +158,7 @@ def print_facts(pairs: Sequence[tuple[str, Any]], *, file: TextIO | None = None)
     print_table(("", ""), shown, file=file or sys.stdout)
 
 
-def confirm(question: str) -> None:
+def require_confirmation(question: str) -> None:
     """Ask a question on the terminal, and return only if the answer is yes.
 
     Raises:

@@ -46,9 +46,9 @@ class ProgressMeter:
             self.remove_bar()
             output.print_message("Resuming where an interrupted run stopped.")
         if sys.stderr.isatty():
-            self._draw(now)
+            self._draw_bar(now)
         else:
-            self._write(now)
+            self._print_progress_line(now)
 
     def remove_bar(self) -> None:
         """Remove the bar, so that other output can follow."""
@@ -56,11 +56,11 @@ class ProgressMeter:
             self._bar.stop()
             self._bar = None
 
-    def _draw(self, now: Progress) -> None:
+    def _draw_bar(self, now: Progress) -> None:
         if self._bar is None or now.stage != self._stage:
             self.remove_bar()
             self._stage = now.stage
-            self._bar = _bar(listing=now.stage not in _VERBS)
+            self._bar = _make_bar(listing=now.stage not in _VERBS)
             self._task = self._bar.add_task("", total=None)
             self._bar.start()
         if now.stage in _VERBS:
@@ -76,7 +76,7 @@ class ProgressMeter:
             self._bar.update(self._task, description=f"{word}: {now.found} files")
         self._bar.refresh()
 
-    def _write(self, now: Progress) -> None:
+    def _print_progress_line(self, now: Progress) -> None:
         if time.monotonic() - self._reported_at < LINE_S or now.stage not in _VERBS:
             return
         self._reported_at = time.monotonic()
@@ -88,7 +88,7 @@ class ProgressMeter:
         )
 
 
-def _bar(*, listing: bool) -> Any:
+def _make_bar(*, listing: bool) -> Any:
     from rich.console import Console
     from rich.progress import (
         BarColumn,

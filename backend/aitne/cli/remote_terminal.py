@@ -28,7 +28,7 @@ def attach_terminal(client: Client, job: Job, command: Sequence[str], *, node: s
     """Run ``command``, or a shell if it is empty, in a job, connected to this terminal, until it
     ends or the user disconnects. Return its exit status."""
     tty = sys.stdin.isatty() and sys.stdout.isatty()
-    rows, cols = _size() if tty else (24, 80)
+    rows, cols = _get_terminal_size() if tty else (24, 80)
     term = os.environ.get("TERM") or "xterm-256color"
     with client.jobs.attach(
         job.id, command, node=node, tty=tty, rows=rows, cols=cols, term=term
@@ -40,7 +40,7 @@ def attach_terminal(client: Client, job: Job, command: Sequence[str], *, node: s
         return TerminalTraffic(terminal, tty=tty, stdin=sys.stdin.fileno()).run()
 
 
-def _size() -> tuple[int, int]:
+def _get_terminal_size() -> tuple[int, int]:
     try:
         size = os.get_terminal_size(sys.stdout.fileno())
     except OSError:
@@ -109,7 +109,7 @@ class TerminalTraffic:
                 wakeups = os.read(self._wake, 64)
                 if b"e" in wakeups:
                     return
-                self._terminal.resize(*_size())
+                self._terminal.resize(*_get_terminal_size())
             if self._stdin in ready:
                 data = os.read(self._stdin, _READ)
                 if not data:

@@ -44,7 +44,8 @@ class Audit:
         """
         limit = resolve_deprecated_limit(limit, where.pop("most", None))
         return map(
-            AuditEntryRecord, self._session.list_pages("/admin/audit", _query(where), limit=limit)
+            AuditEntryRecord,
+            self._session.list_pages("/admin/audit", _make_query(where), limit=limit),
         )
 
     def export(
@@ -60,7 +61,7 @@ class Audit:
         """
         reply = self._session.open_stream(
             "/admin/audit/export",
-            query={**_query(where), "format": "csv" if as_csv else "jsonl"},
+            query={**_make_query(where), "format": "csv" if as_csv else "jsonl"},
             timeout_s=EXPORT_SILENCE_S,
         )
         try:
@@ -110,7 +111,7 @@ class Announcements:
         now) until ``ends_at`` (None: until it is deleted).
         """
         body: dict[str, Any] = {"text": text, "severity": severity, "projects": [*projects]}
-        body |= _times(starts_at=starts_at, ends_at=ends_at)
+        body |= _format_times(starts_at=starts_at, ends_at=ends_at)
         return AnnouncementRecord(self._session.request_json("POST", "/announcements", body=body))
 
     def change(self, announcement_id: str, **changes: Any) -> AnnouncementRecord:
@@ -151,7 +152,7 @@ class MaintenanceSwitch:
     ) -> MaintenanceRecord:
         """Start maintenance now or at ``starts_at``; administrators only. New jobs are held until
         it ends."""
-        body = {"message": message, **_times(starts_at=starts_at, ends_at=ends_at)}
+        body = {"message": message, **_format_times(starts_at=starts_at, ends_at=ends_at)}
         return MaintenanceRecord(self._session.request_json("PUT", "/maintenance", body=body))
 
     def off(self) -> MaintenanceRecord:
@@ -199,9 +200,9 @@ def _to_query_value(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
-def _times(**times: datetime | None) -> dict[str, str]:
+def _format_times(**times: datetime | None) -> dict[str, str]:
     return {name: time.isoformat() for name, time in times.items() if time is not None}
 
 
-def _query(conditions: dict[str, str | datetime | None]) -> dict[str, str | None]:
+def _make_query(conditions: dict[str, str | datetime | None]) -> dict[str, str | None]:
     return {name: _to_query_value(value) for name, value in conditions.items()}

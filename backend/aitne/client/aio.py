@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     from aitne.client.templates_and_nodes import Nodes, Templates
     from aitne.client.terminal_connection import TerminalConnection
     from aitne.client.transport import RequestTransport
-    from aitne.client.trees import TreeLimitsRecord, TreeRecord, Trees
+    from aitne.client.tree_upload import TreeLimitsRecord, TreeRecord, Trees
     from aitne.core.errors import AitneError
 
 

@@ -10,7 +10,12 @@ import json
 import os
 import time
 
-from aitne.client.http_transport import CertificateRejected, ConnectionFailed, HttpTransport, quote
+from aitne.client.http_transport import (
+    CertificateRejected,
+    ConnectionFailed,
+    HttpTransport,
+    percent_encode,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +37,7 @@ LONGEST_PAUSE_S = 2.0
 
 def quote_segment(value: object) -> str:
     """Return a value percent-encoded as one segment of a URL path."""
-    return quote(str(value))
+    return percent_encode(str(value))
 
 
 def make_idempotency_key() -> str:
@@ -105,7 +110,7 @@ class ApiSession:
         patience = RequestBackoff(self)
         while True:
             try:
-                reply = self._send(method, path, query, body, headers, timeout_s)
+                reply = self._send_request(method, path, query, body, headers, timeout_s)
                 try:
                     status, answer = reply.status, b"".join(reply.chunks())
                 finally:
@@ -116,7 +121,7 @@ class ApiSession:
             if status in RETRIED and repeatable and patience.pause():
                 continue
             if status >= 400:
-                raise self._error(status, reply.headers, answer)
+                raise self._make_error(status, reply.headers, answer)
             return reply.headers, answer
 
     def open_stream(
@@ -134,7 +139,7 @@ class ApiSession:
             ConnectionFailed: the connection failed; the caller may try again.
             AitneError: the platform rejected the request.
         """
-        reply = self._send("GET", path, query, None, headers or {}, timeout_s)
+        reply = self._send_request("GET", path, query, None, headers or {}, timeout_s)
         if reply.status >= 400:
             try:
                 body = b"".join(reply.chunks())
@@ -142,7 +147,7 @@ class ApiSession:
                 reply.close()
             if reply.status in RETRIED:
                 raise ConnectionFailed(f"it answered {reply.status}", sent=True)
-            raise self._error(reply.status, reply.headers, body)
+            raise self._make_error(reply.status, reply.headers, body)
         return reply
 
     def list_pages(self, path: str, query: Query, *, limit: int | None = None) -> Iterator[Any]:
@@ -159,7 +164,7 @@ class ApiSession:
             if not cursor:
                 return
 
-    def _send(
+    def _send_request(
         self,
         method: str,
         path: str,
@@ -192,7 +197,7 @@ class ApiSession:
                 "address and the token for characters that do not belong there."
             ) from error
 
-    def _error(self, status: int, headers: Mapping[str, str], body: bytes) -> AitneError:
+    def _make_error(self, status: int, headers: Mapping[str, str], body: bytes) -> AitneError:
         from aitne.client.errors import make_error_from_problem
 
         return make_error_from_problem(status, headers, body)
@@ -229,7 +234,11 @@ def _encode_query(query: Query | None) -> str:
             pairs.append((name, str(value)))
         else:
             pairs.extend((name, item) for item in value)
-    return "?" + "&".join(f"{quote(name)}={quote(value)}" for name, value in pairs) if pairs else ""
+    return (
+        "?" + "&".join(f"{percent_encode(name)}={percent_encode(value)}" for name, value in pairs)
+        if pairs
+        else ""
+    )
 
 
 class RequestBackoff:

@@ -24,7 +24,7 @@ from aitne.client.secrets import Secrets
 from aitne.client.sessions import Sessions
 from aitne.client.storage import StorageAreas
 from aitne.client.templates_and_nodes import Nodes, Templates
-from aitne.client.trees import Trees
+from aitne.client.tree_upload import Trees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -33,18 +33,18 @@ def normalize_url(url: str) -> str:
 
 def find_token(url: str) -> str | None:
     """Return the token that ``aitne login`` stored for ``url``; None if there is none."""
-    return _entry(url).get("token")
+    return _read_entry(url).get("token")
 
 
 def find_ca_file(url: str) -> str | None:
     """Return the path of the CA certificates to trust for ``url``; None if no such file was given
     at login."""
-    return _entry(url).get("ca_file")
+    return _read_entry(url).get("ca_file")
 
 
 def find_last_url() -> str | None:
     """Return the address of the platform of the last ``aitne login``; None if there was none."""
-    address = _load().get("last")
+    address = _load_credentials().get("last")
     return address if isinstance(address, str) else None
 
 
@@ -55,7 +55,7 @@ def store_token(url: str, token: str, user: str, *, ca_file: str | None = None) 
     Raises:
         SetupError: the file cannot be written.
     """
-    credentials = _load()
+    credentials = _load_credentials()
     address = normalize_url(url)
     credentials["platforms"][address] = {"token": token, "user": user}
     if ca_file is not None:
@@ -79,12 +79,12 @@ def store_token(url: str, token: str, user: str, *, ca_file: str | None = None) 
         ) from error
 
 
-def _entry(url: str) -> dict[str, Any]:
-    entry = _load()["platforms"].get(normalize_url(url))
+def _read_entry(url: str) -> dict[str, Any]:
+    entry = _load_credentials()["platforms"].get(normalize_url(url))
     return entry if isinstance(entry, dict) else {}
 
 
-def _load() -> dict[str, Any]:
+def _load_credentials() -> dict[str, Any]:
     path = credentials_file()
     try:
         with open(path, encoding="utf-8") as file:

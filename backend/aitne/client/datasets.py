@@ -81,7 +81,9 @@ class Datasets:
         ``NotFound``."""
         name, _, version = reference.partition(":")
         if version:
-            return DatasetRecord(self._session.request_json("GET", _path(name, version)))
+            return DatasetRecord(
+                self._session.request_json("GET", _make_version_path(name, version))
+            )
         versions = self.versions(name)
         return next((dataset for dataset in versions if not dataset.retired), versions[0])
 
@@ -193,8 +195,8 @@ class Datasets:
 
     def _resolve_path(self, reference: str) -> str:
         name, _, version = reference.partition(":")
-        return _path(name, version or self.get(name).version)
+        return _make_version_path(name, version or self.get(name).version)
 
 
-def _path(name: str, version: str) -> str:
+def _make_version_path(name: str, version: str) -> str:
     return f"/datasets/{quote_segment(name)}/{quote_segment(version)}"

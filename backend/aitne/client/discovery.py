@@ -105,7 +105,7 @@ def find_platform(
         return _make_platform_in_data_dir(env["AITNE_DATA_DIR"], token, "AITNE_DATA_DIR")
     started = find_last_data_dir()
     if _session_url() is not None and token is None:
-        if started is not None and _serves(started, _session_url()):
+        if started is not None and _serves_address(started, _session_url()):
             return _make_platform_in_data_dir(started, None, "the last `aitne up`")
         return _make_platform_at_url(env["AITNE_URL"], None, "this session")
     if env.get("AITNE_URL"):
@@ -186,7 +186,7 @@ def _session_url() -> str | None:
     )
 
 
-def _serves(data_dir: str, address: str | None) -> bool:
+def _serves_address(data_dir: str, address: str | None) -> bool:
     """Return whether the platform in ``data_dir`` runs here and has the address."""
     addresses = ask_supervisor(data_dir, "where") or {}
     return address in {addresses.get("api_url"), addresses.get("url")}

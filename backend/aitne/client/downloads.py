@@ -114,7 +114,7 @@ class Downloader:
 
     def _download_path(self, path: str) -> None:
         try:
-            entries = self._entries(path)
+            entries = self._list_entries(path)
             first = next(entries, None)
         except Conflict as no_folder:
             try:
@@ -127,7 +127,7 @@ class Downloader:
             for entry in entries:
                 self._download_entry(path, entry)
 
-    def _entries(self, path: str) -> Iterator[dict[str, Any]]:
+    def _list_entries(self, path: str) -> Iterator[dict[str, Any]]:
         address = get_file_address(self._job_id, self._folder, "") + path
         return self._session.list_pages(f"{address.rstrip('/')}/", {})
 
@@ -143,7 +143,7 @@ class Downloader:
             elif entry["link"]:
                 self._outcome.left_out[_decode_path(path)] = "a link to a folder"
             else:
-                for below in self._entries(path):
+                for below in self._list_entries(path):
                     self._download_entry(path, below)
         except NotFound:
             return  # the job has removed it meanwhile
@@ -164,7 +164,7 @@ class Downloader:
             if os.path.isdir(target):
                 raise IsADirectoryError(0, "there is a folder of that name")
             with open_part_file(target, path) as part:
-                if not self._receive(path, target, part):
+                if not self._receive_file(path, target, part):
                     return
         except OSError as error:
             raise LocalFileError(
@@ -188,7 +188,7 @@ class Downloader:
             return True
         return False
 
-    def _receive(self, path: str, target: str, part: PartFile) -> bool:
+    def _receive_file(self, path: str, target: str, part: PartFile) -> bool:
         """Receive the file into ``part`` and rename it to ``target``; return False if the local
         file needs no transfer."""
         patience, tags = RequestBackoff(self._session), {part.etag} - {""}

@@ -99,7 +99,7 @@ def _map_codes(root: type[AitneError]) -> dict[str, type[AitneError]]:
 
 def make_error_from_problem(status: int, headers: Mapping[str, str], body: bytes) -> AitneError:
     """Return the error that corresponds to a response with a status of 400 or above."""
-    document = _document(body)
+    document = _parse_document(body)
     fallback = _BY_STATUS.get(status, AitneError)
     kind = _map_codes(AitneError).get(str(document.get("code")), fallback)
     message = str(
@@ -107,9 +107,9 @@ def make_error_from_problem(status: int, headers: Mapping[str, str], body: bytes
     )
     error = _make_plain_error(kind, message)
     if isinstance(error, InvalidInput):
-        error.problems = tuple(_problems(document))
+        error.problems = tuple(_parse_problems(document))
     if isinstance(error, RateLimited):
-        error.retry_after_s = _seconds(headers.get("retry-after"))
+        error.retry_after_s = _parse_seconds(headers.get("retry-after"))
     return error
 
 
@@ -124,7 +124,7 @@ def _make_plain_error(kind: type[_Error], message: str) -> _Error:
     return error
 
 
-def _document(body: bytes) -> dict[str, Any]:
+def _parse_document(body: bytes) -> dict[str, Any]:
     try:
         document = json.loads(body)
     except ValueError:
@@ -132,7 +132,7 @@ def _document(body: bytes) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _problems(document: Mapping[str, Any]) -> list[FieldProblem]:
+def _parse_problems(document: Mapping[str, Any]) -> list[FieldProblem]:
     listed = document.get("problems")
     return [
         FieldProblem(
@@ -150,7 +150,7 @@ def _to_text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _seconds(text: str | None) -> float:
+def _parse_seconds(text: str | None) -> float:
     try:
         return float(text or 0)
     except ValueError:

@@ -85,7 +85,7 @@ def scan_folder(root: bytes, *, stamps: bool, heard: Callable[[int], None] | Non
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(path)
                     else:
-                        _add(tree, path, entry, stamps=stamps)
+                        _add_entry(tree, path, entry, stamps=stamps)
         except OSError as error:
             tree.problems.append(make_unreadable_problem(folder or b".", error))
         if heard is not None and len(tree) - reported >= OFTEN:
@@ -94,7 +94,7 @@ def scan_folder(root: bytes, *, stamps: bool, heard: Callable[[int], None] | Non
     return tree
 
 
-def _add(tree: Tree, path: bytes, entry: os.DirEntry[bytes], *, stamps: bool) -> None:
+def _add_entry(tree: Tree, path: bytes, entry: os.DirEntry[bytes], *, stamps: bool) -> None:
     try:
         check_path(path)
         if entry.is_symlink():

@@ -57,7 +57,7 @@ def submit(
     ``client`` is the client to use; None: the one that ``Client()`` returns. The other arguments
     and the errors are documented at ``client.functions.submit``.
     """
-    return (client or _client()).functions.submit(
+    return (client or _get_client()).functions.submit(
         fn,
         *args,
         kwargs=kwargs,
@@ -90,7 +90,7 @@ def map(  # noqa: A001 - as concurrent.futures calls it
 
     ``client``, the other arguments and the errors are those of ``submit``.
     """
-    return (client or _client()).functions.map(
+    return (client or _get_client()).functions.map(
         fn,
         items,
         max_parallel=max_parallel,
@@ -106,16 +106,16 @@ def map(  # noqa: A001 - as concurrent.futures calls it
 
 def future(job_id: str, *, client: Client | None = None) -> Future[Any]:
     """Return the future of a job that was submitted earlier, as ``client.functions.future``."""
-    return (client or _client()).functions.future(job_id)
+    return (client or _get_client()).functions.future(job_id)
 
 
 def futures(job_id: str, *, client: Client | None = None) -> FutureArray[Any]:
     """Return the futures of an array job that was submitted earlier, as
     ``client.functions.futures``."""
-    return (client or _client()).functions.futures(job_id)
+    return (client or _get_client()).functions.futures(job_id)
 
 
-def _client() -> Client:
+def _get_client() -> Client:
     """Return the client for the current environment variables; the same object until they
     change.
     """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aitne.client.job_watcher import JobWatcher
     from aitne.client.jobs import Jobs
     from aitne.client.records import Job
-    from aitne.client.trees import Trees
+    from aitne.client.tree_upload import Trees
 
     T = TypeVar("T")
     Item = TypeVar("Item")
@@ -65,7 +65,7 @@ class Functions:
             InvalidInput: a value cannot be pickled (the message names it) or is too large, or the
                 platform rejects the job. Nothing was submitted.
         """
-        from aitne.client.function_jobs import FunctionCall
+        from aitne.client.function_packaging import FunctionCall
         from aitne.client.futures import Future
 
         call = FunctionCall(fn, args, kwargs or {}, python=python, sync=sync)
@@ -102,7 +102,7 @@ class Functions:
         ``max_parallel`` is the maximum number of tasks that run at once; None: no limit. Resources
         are those of each task. The other arguments and errors are those of ``submit``.
         """
-        from aitne.client.function_jobs import FunctionCall
+        from aitne.client.function_packaging import FunctionCall
 
         call = FunctionCall(fn, (), {}, items=list(items), python=python, sync=sync)
         file = call.make_job_file(

@@ -86,7 +86,7 @@ def make_tls_context(ca_file: str | None, authority: str | None = None) -> ssl.S
     return context
 
 
-def quote(text: str) -> str:
+def percent_encode(text: str) -> str:
     """Return a text percent-encoded as one segment of a path or one value of a query."""
     return "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in text.encode())
 

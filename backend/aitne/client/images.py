@@ -95,7 +95,7 @@ class Images:
 
     def get(self, reference: str) -> ImageRecord:
         """Return one image with its packages. Raises ``NotFound``."""
-        return ImageRecord(self._session.request_json("GET", self._path(reference)))
+        return ImageRecord(self._session.request_json("GET", self._resolve_path(reference)))
 
     def register(
         self,
@@ -142,7 +142,7 @@ class Images:
         """Store the result of a verification; administrators only. ``damage`` describes the problem
         that was found; None: the image is intact. Raises ``NotFound``.
         """
-        path = f"{self._path(reference)}/verification"
+        path = f"{self._resolve_path(reference)}/verification"
         return ImageRecord(
             self._session.request_json("POST", path, body={"damage": damage}, repeatable=True)
         )
@@ -153,14 +153,14 @@ class Images:
 
         Raises ``NotFound``, ``Conflict``.
         """
-        answer = self._session.request_json("DELETE", self._path(reference))
+        answer = self._session.request_json("DELETE", self._resolve_path(reference))
         return [ArtifactRecord(item) for item in answer["items"]]
 
     def _change(self, reference: str, changes: Mapping[str, Any]) -> ImageRecord:
-        path = self._path(reference)
+        path = self._resolve_path(reference)
         return ImageRecord(self._session.request_json("PATCH", path, body=changes, repeatable=True))
 
-    def _path(self, reference: str) -> str:
+    def _resolve_path(self, reference: str) -> str:
         name, _, version = reference.partition(":")
         if not version:
             version = self._find_newest_path(name)

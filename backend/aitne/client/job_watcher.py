@@ -103,7 +103,7 @@ class JobWatcher:
         now = self._session.clock()
         late = [job_id for job_id, at in list(self._later.items()) if now - at > LATER_S]
         for job_id in late:
-            self._check(job_id, final=True)
+            self._check_job(job_id, final=True)
         with self._lock:
             if self._jobs:
                 return False
@@ -121,12 +121,12 @@ class JobWatcher:
             if array in self._arrays:
                 self._check_many([], [array])
         elif job_id in self._jobs:
-            self._check(job_id)
+            self._check_job(job_id)
 
     def _check_many(self, job_ids: Iterable[str], arrays: Iterable[str]) -> None:
         """Read the records of jobs, and of all tasks of array jobs."""
         for job_id in job_ids:
-            self._check(job_id)
+            self._check_job(job_id)
         for array in arrays:
             query = {"array_job_id": array, "sort": "created", "order": "asc"}
             for record in self._session.list_pages("/jobs", query):
@@ -134,13 +134,13 @@ class JobWatcher:
                 if job.id in self._jobs:
                     self._finish_if_ended(job)
 
-    def _check(self, job_id: str, *, final: bool = False) -> None:
+    def _check_job(self, job_id: str, *, final: bool = False) -> None:
         try:
             job = Job(self._session.request_json("GET", f"/jobs/{quote_segment(job_id)}"))
         except Unavailable:
             raise
         except AitneError as error:
-            self._finish(job_id, error)
+            self._finish_job(job_id, error)
         else:
             self._finish_if_ended(job, final=final)
 
@@ -148,11 +148,11 @@ class JobWatcher:
         if not job.ended:
             self._later.pop(job.id, None)
         elif final or not may_be_retried(job):
-            self._finish(job.id, job)
+            self._finish_job(job.id, job)
         else:
             self._later.setdefault(job.id, self._session.clock())
 
-    def _finish(self, job_id: str, outcome: Job | AitneError) -> None:
+    def _finish_job(self, job_id: str, outcome: Job | AitneError) -> None:
         self._later.pop(job_id, None)
         with self._lock:
             callbacks = self._jobs.pop(job_id, [])
@@ -168,7 +168,7 @@ class JobWatcher:
             self._thread, self._streams = None, False
             ids = list(self._jobs)
         for job_id in ids:
-            self._finish(job_id, error)
+            self._finish_job(job_id, error)
 
 
 def may_be_retried(job: Job) -> bool:

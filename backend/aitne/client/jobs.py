@@ -57,7 +57,7 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
         ``client.trees.upload`` too.
         """
         if sync is not None:
-            from aitne.client.trees import Trees
+            from aitne.client.tree_upload import Trees
 
             job_file = {**job_file, "tree": Trees(self._session).upload(sync).digest}
         return self._create("/jobs", job_file, key)
@@ -126,9 +126,9 @@ class Jobs(Runs, FilesOfJobs, JobLogs):
             Conflict: the job does not run.
             Unreachable: the platform does not answer.
         """
-        from aitne.client.terminal_connection import attach
+        from aitne.client.terminal_connection import attach_program
 
-        return attach(
+        return attach_program(
             self._session, job_id, argv, node=node, tty=tty, rows=rows, cols=cols, term=term
         )
 

@@ -141,11 +141,11 @@ class _Browser:
         patience = RequestBackoff(ApiSession(self._platform, transport=self._transport))
         while True:
             try:
-                return self._send(path, headers, json.dumps(body).encode())
+                return self._send_post(path, headers, json.dumps(body).encode())
             except ConnectionFailed as failure:
                 patience.handle_failure(failure, repeatable=False)
 
-    def _send(self, path: str, headers: Mapping[str, str], body: bytes) -> Any:
+    def _send_post(self, path: str, headers: Mapping[str, str], body: bytes) -> Any:
         reply = self._transport.send(
             "POST", API + path, headers=headers, body=body, timeout_s=TIMEOUT_S
         )

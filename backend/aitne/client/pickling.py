@@ -42,29 +42,29 @@ def dumps(value: object, path: str) -> bytes:
     try:
         data: bytes = cloudpickle.dumps(value)
     except Exception as error:
-        part_path, part, reason = _cause(value, path, error)
+        part_path, part, reason = _find_failing_part(value, path, error)
         raise NotPicklableError(part_path, part, str(reason)) from error
     return data
 
 
-def _cause(value: object, path: str, error: Exception) -> tuple[str, object, Exception]:
+def _find_failing_part(value: object, path: str, error: Exception) -> tuple[str, object, Exception]:
     """Return the smallest part of ``value`` that fails, with its path and error."""
     seen: set[int] = set()
     tries = MOST_TRIES
     while id(value) not in seen:
         seen.add(id(value))
-        for part_path, part in _parts(value, path):
+        for part_path, part in _list_parts(value, path):
             tries -= 1
             if tries < 0:
                 return path, value, error
-            failure = None if id(part) in seen else _failure(part)
+            failure = None if id(part) in seen else _get_pickle_error(part)
             if failure is not None:
                 value, path, error = part, part_path, failure
                 break
     return path, value, error
 
 
-def _failure(value: object) -> Exception | None:
+def _get_pickle_error(value: object) -> Exception | None:
     import cloudpickle
 
     if isinstance(value, _ATOMS) and not isinstance(value, type):
@@ -76,7 +76,7 @@ def _failure(value: object) -> Exception | None:
     return None
 
 
-def _parts(value: Any, path: str) -> Iterator[tuple[str, object]]:
+def _list_parts(value: Any, path: str) -> Iterator[tuple[str, object]]:
     """Yield the parts that pickle stores for a value, each with an expression for it."""
     if isinstance(value, dict):
         for key, item in list(value.items()):
@@ -84,7 +84,7 @@ def _parts(value: Any, path: str) -> Iterator[tuple[str, object]]:
         yield from ((f"a key of {path}", key) for key in list(value))
     elif isinstance(value, list | tuple):
         yield from ((f"{path}[{index}]", item) for index, item in enumerate(value))
-        yield from _attributes(value, path)
+        yield from _list_attributes(value, path)
     elif isinstance(value, set | frozenset):
         yield from ((f"an element of {path}", item) for item in value)
     elif isinstance(value, functools.partial):
@@ -95,16 +95,16 @@ def _parts(value: Any, path: str) -> Iterator[tuple[str, object]]:
         yield f"{path}.__self__", value.__self__
         yield f"{path}.__func__", value.__func__
     elif isinstance(value, types.FunctionType):
-        yield from _variables(value, path)
+        yield from _list_variables(value, path)
     elif isinstance(value, type):
         for name, item in list(vars(value).items()):
             if not name.startswith("__"):
                 yield f"{path}.{name}", item
     else:
-        yield from _attributes(value, path)
+        yield from _list_attributes(value, path)
 
 
-def _attributes(value: Any, path: str) -> Iterator[tuple[str, object]]:
+def _list_attributes(value: Any, path: str) -> Iterator[tuple[str, object]]:
     try:
         # What pickle stores, which leaves out what ``__getstate__`` leaves out.
         state = value.__reduce_ex__(4)[2]
@@ -117,7 +117,7 @@ def _attributes(value: Any, path: str) -> Iterator[tuple[str, object]]:
                 yield f"{path}.{name}", item
 
 
-def _variables(function: types.FunctionType, path: str) -> Iterator[tuple[str, object]]:
+def _list_variables(function: types.FunctionType, path: str) -> Iterator[tuple[str, object]]:
     """Yield the variables outside of a function that its code uses, and its defaults."""
     code = function.__code__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
@@ -125,7 +125,7 @@ def _variables(function: types.FunctionType, path: str) -> Iterator[tuple[str, o
             yield f"{name} (a variable that {path} uses)", cell.cell_contents
         except ValueError:
             continue  # it has no value yet
-    for name in sorted(_names(code)):
+    for name in sorted(_collect_names(code)):
         if name in function.__globals__:
             yield f"{name} (a variable that {path} uses)", function.__globals__[name]
     for index, item in enumerate(function.__defaults__ or ()):
@@ -134,11 +134,11 @@ def _variables(function: types.FunctionType, path: str) -> Iterator[tuple[str, o
         yield f"{path}.__kwdefaults__[{name!r}]", item
 
 
-def _names(code: types.CodeType) -> set[str]:
+def _collect_names(code: types.CodeType) -> set[str]:
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            names |= _names(constant)
+            names |= _collect_names(constant)
     return names
 
 

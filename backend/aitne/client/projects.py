@@ -192,7 +192,7 @@ class Projects:
     def preview_invitation(self, token: str) -> InvitationPreviewRecord:
         """Return the project and the inviter of an invitation. ``token`` is the whole link, or the
         part after its ``#``."""
-        body = {"token": _token(token)}
+        body = {"token": _extract_token(token)}
         return InvitationPreviewRecord(
             self._session.request_json("POST", "/invitations/preview", body=body)
         )
@@ -206,7 +206,7 @@ class Projects:
     def join(self, token: str) -> MembershipRecord:
         """Join the project of an invitation. ``token`` is the whole link, or the part after its
         ``#``."""
-        body = {"token": _token(token)}
+        body = {"token": _extract_token(token)}
         return MembershipRecord(
             self._session.request_json("POST", "/invitations/accept", body=body, repeatable=True)
         )
@@ -301,7 +301,7 @@ def _format_time(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 
-def _token(text: str) -> str:
+def _extract_token(text: str) -> str:
     """Return the secret of an invitation: the part after the ``#`` of a link, or the text
     itself."""
     return text.rpartition("#")[2]

@@ -184,7 +184,7 @@ class TerminalConnection:
         return message_fields
 
 
-def attach(
+def attach_program(
     session: ApiSession,
     job_id: str,
     argv: Sequence[str] = (),

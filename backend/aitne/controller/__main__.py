@@ -17,7 +17,7 @@ from aitne.bootstrap.platform_services import build_platform
 from aitne.controller.controller_lock import hold_lock, make_holder_name
 from aitne.core.errors import AitneError
 from aitne.core.settings import Settings
-from aitne.local_system import held_start
+from aitne.local_system import preloaded_start
 from aitne.local_system.heartbeat import send_heartbeats
 from aitne.local_system.settings_loader import load_settings
 from aitne.services.users.isolation_warnings import list_isolation_warnings
@@ -41,9 +41,9 @@ def main() -> int:
     try:
         settings = load_settings()
         if arguments.what == "init":
-            return asyncio.run(_init(settings, arguments.administrator))
-        held_start.wait_for_release()
-        work = {"run": _run, "drain": _drain}[arguments.what]
+            return asyncio.run(_initialize_platform(settings, arguments.administrator))
+        preloaded_start.wait_for_release()
+        work = {"run": _run_controller, "drain": _cancel_all_jobs}[arguments.what]
         return asyncio.run(work(settings))
     except AitneError as error:
         sys.stderr.write(f"{error.message}\n")
@@ -52,11 +52,11 @@ def main() -> int:
         return 130
 
 
-async def _init(settings: Settings, administrator: str | None) -> int:
+async def _initialize_platform(settings: Settings, administrator: str | None) -> int:
     platform = build_platform(settings)
-    if held_start.is_held():
+    if preloaded_start.is_held():
         platform.store.load_migrations()
-    held_start.wait_for_release()
+    preloaded_start.wait_for_release()
     await platform.store.start()
     try:
         await platform.first_run.prepare(administrator)
@@ -65,7 +65,7 @@ async def _init(settings: Settings, administrator: str | None) -> int:
     return 0
 
 
-async def _run(settings: Settings) -> int:
+async def _run_controller(settings: Settings) -> int:
     """Run the controller until SIGTERM or SIGINT arrives; return the exit status."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -78,7 +78,7 @@ async def _run(settings: Settings) -> int:
     return 0
 
 
-async def _drain(settings: Settings) -> int:
+async def _cancel_all_jobs(settings: Settings) -> int:
     """Cancel every live job and run the controller until all have ended or the time limit is
     reached; return the exit status.
     """

@@ -46,7 +46,7 @@ def hold_lock(path: Path, holder: str, *, exclusive: bool) -> Iterator[str | Non
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        if not _lock(descriptor, path, exclusive=exclusive):
+        if not _lock_file(descriptor, path, exclusive=exclusive):
             yield None
             return
         previous = os.read(descriptor, 1_000).decode(errors="replace").strip() or None
@@ -57,7 +57,7 @@ def hold_lock(path: Path, holder: str, *, exclusive: bool) -> Iterator[str | Non
         os.close(descriptor)
 
 
-def _lock(descriptor: int, path: Path, *, exclusive: bool) -> bool:
+def _lock_file(descriptor: int, path: Path, *, exclusive: bool) -> bool:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:

@@ -94,7 +94,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         if self.job_id:
             state |= {
                 "job_id": self.job_id,
-                "api_token": self._fernet().encrypt(self.api_token.encode()).decode(),
+                "api_token": self._make_fernet().encrypt(self.api_token.encode()).decode(),
                 "answered": self.answered,
             }
         return state
@@ -156,7 +156,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
             db.delete(token)
             db.commit()
 
-    def _fernet(self) -> Fernet:
+    def _make_fernet(self) -> Fernet:
         digest = hashlib.sha256(f"spawner state {self.platform_token}".encode()).digest()
         return Fernet(base64.urlsafe_b64encode(digest))
 
@@ -166,7 +166,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         """
         stored: str | None = state.get("api_token")
         try:
-            return None if stored is None else self._fernet().decrypt(stored.encode()).decode()
+            return None if stored is None else self._make_fernet().decrypt(stored.encode()).decode()
         except InvalidToken:
             return stored
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster_record import DevCluster
-from aitne.local_system.state_file import DamagedState, read_state
+from aitne.local_system.state_file_reader import DamagedState, read_state
 
 DESCRIPTORS = Path("/run/aitne-dev")
 """Folder with a file ``<name>.json`` for each development cluster that runs on this machine."""

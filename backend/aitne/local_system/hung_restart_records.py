@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-from aitne.local_system.state_file import read_state
+from aitne.local_system.state_file_reader import read_state
 
 HUNG_AFTER_S = 30.0
 """Seconds without an answer after which a process is killed, if it has answered since its start."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from aitne.local_system.state_file import parse_state_document
+from aitne.local_system.state_file_reader import parse_state_document
 
 _FILE = "processes.json"
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -121,7 +121,7 @@ class CellOutputs:
     def add_error(self, output: dict[str, Any]) -> None:
         """Add an exception. A traceback of more than ``TRACEBACK_CHARACTERS`` characters is
         shortened in the middle."""
-        self._flush()
+        self._flush_tail()
         frames = [str(frame) for frame in output.get("traceback") or ()]
         text = "\n".join(frames)
         if len(text) > TRACEBACK_CHARACTERS:
@@ -144,7 +144,7 @@ class CellOutputs:
         """Add the end of the printed text, and notes about omitted text and outputs. Return the
         number of printed bytes that ``text`` did not return."""
         later = self._omitted_bytes + self._tail_bytes
-        self._flush()
+        self._flush_tail()
         if self._omitted_outputs:
             self._append_to_stream(
                 "stderr",
@@ -155,7 +155,7 @@ class CellOutputs:
         self._granted = 0
         return later
 
-    def _flush(self) -> None:
+    def _flush_tail(self) -> None:
         if not self._tail:
             return
         if self._omitted_bytes:

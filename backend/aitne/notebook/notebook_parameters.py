@@ -59,14 +59,14 @@ def code_cells(notebook: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     ]
 
 
-def tags(cell: Mapping[str, Any]) -> Sequence[str]:
+def get_cell_tags(cell: Mapping[str, Any]) -> Sequence[str]:
     """Return the tags of a cell; empty if it has none or its metadata are invalid."""
     metadata = cell.get("metadata")
     found = metadata.get("tags") if isinstance(metadata, Mapping) else None
     return found if isinstance(found, list) else ()
 
 
-def source(cell: Mapping[str, Any]) -> str:
+def get_cell_source(cell: Mapping[str, Any]) -> str:
     """Return the source of a cell as text. Notebooks contain it as text or as a list of lines."""
     text = cell.get("source")
     return text if isinstance(text, str) else "".join(map(str, text or ()))
@@ -76,8 +76,8 @@ def known_parameters(notebook: Mapping[str, Any]) -> list[str] | None:
     """Return the names of the variables that the notebook's cell with the tag ``parameters``
     assigns. Return None if there is no such cell, or its code is not valid Python."""
     for cell in code_cells(notebook):
-        if DEFAULTS in tags(cell):
-            return _find_assigned_names(source(cell))
+        if DEFAULTS in get_cell_tags(cell):
+            return _find_assigned_names(get_cell_source(cell))
     return None
 
 
@@ -87,7 +87,7 @@ def list_warnings(notebook: Mapping[str, Any], names: Iterable[str]) -> list[str
     chosen = list(names)
     if not chosen:
         return []
-    if not any(DEFAULTS in tags(cell) for cell in code_cells(notebook)):
+    if not any(DEFAULTS in get_cell_tags(cell) for cell in code_cells(notebook)):
         return [
             f"The notebook has no cell with the tag {DEFAULTS}: the parameters are set before its "
             "first cell."
@@ -128,7 +128,7 @@ def find_parameter_cell(cells: Sequence[Mapping[str, Any]]) -> tuple[int, bool]:
     tag ``parameters``, or comes first if there is none."""
     for tag, replaces in ((INJECTED, True), (DEFAULTS, False)):
         for index, cell in enumerate(cells):
-            if cell.get("cell_type") == "code" and tag in tags(cell):
+            if cell.get("cell_type") == "code" and tag in get_cell_tags(cell):
                 return (index, True) if replaces else (index + 1, False)
     return 0, False
 

@@ -28,11 +28,11 @@ from aitne.notebook.notebook_parameters import (
     INJECTED,
     NotANotebook,
     find_parameter_cell,
+    get_cell_source,
+    get_cell_tags,
     list_warnings,
     parse_notebook,
     render_parameters,
-    source,
-    tags,
 )
 
 REQUEST, EXECUTED, PAGE = "notebook.json", "executed.ipynb", "executed.html"
@@ -122,21 +122,22 @@ class NotebookRun:
             raise NotebookFailed(problem)
 
     async def _run_cells(self, folder: str) -> None:
-        from aitne.notebook import bounded_client, kernel
+        from aitne.notebook import bounded_client, kernel_manager
 
-        name = self._kernel or kernel.get_kernel_name(self._notebook.metadata)
+        name = self._kernel or kernel_manager.get_kernel_name(self._notebook.metadata)
         try:
-            manager = kernel.make_kernel_manager(
+            manager = kernel_manager.make_kernel_manager(
                 name,
                 folder,
                 own_python=self._own_python,
-                replaced=self._kernel is None and kernel.is_in_python(self._notebook.metadata),
+                replaced=self._kernel is None
+                and kernel_manager.is_in_python(self._notebook.metadata),
                 package=self._package,
             )
-        except kernel.KernelMissing as error:
+        except kernel_manager.KernelMissing as error:
             raise NotebookFailed(str(error)) from error
         if self._parameters:
-            if (language := kernel.language(manager)) != "python":
+            if (language := kernel_manager.get_kernel_language(manager)) != "python":
                 raise NotebookFailed(
                     f"parameters are possible only for notebooks in Python, and this one is {language}"
                 )
@@ -186,12 +187,12 @@ class NotebookRun:
     async def _run_cell(self, client: Any, index: int) -> None:
         from nbclient.exceptions import CellExecutionError, DeadKernelError
 
-        from aitne.notebook import kernel
+        from aitne.notebook import kernel_manager
 
         cell = self._notebook.cells[index]
         where = f"cell {self._number} of {self._count}"
         self._sentence = f"Running: {where}."
-        LOG.write_line(f"[{where}] {_first_line(source(cell))}")
+        LOG.write_line(f"[{where}] {_first_line(get_cell_source(cell))}")
         running = asyncio.ensure_future(
             client.async_execute_cell(cell, index, execution_count=self._number)
         )
@@ -203,7 +204,7 @@ class NotebookRun:
             code = int(value) if error.ename == "SystemExit" and value.isdecimal() else 1
             raise NotebookFailed(text, min(code, 255) or 1) from error
         except DeadKernelError as error:
-            code, how = await kernel.describe_end(client.km)
+            code, how = await kernel_manager.describe_end(client.km)
             raise NotebookFailed(f"the kernel {how} in {where}", code) from error
         except _StopRequested as error:
             await _interrupt_cell(client, running)
@@ -387,7 +388,11 @@ def _make_stop_error(number: int, where: str) -> NotebookFailed:
 
 
 def _is_executed(cell: Any) -> bool:
-    return cell.cell_type == "code" and bool(source(cell).strip()) and SKIPPED not in tags(cell)
+    return (
+        cell.cell_type == "code"
+        and bool(get_cell_source(cell).strip())
+        and SKIPPED not in get_cell_tags(cell)
+    )
 
 
 def _format_cell_count(count: int) -> str:

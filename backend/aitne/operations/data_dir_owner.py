@@ -12,7 +12,7 @@ import pwd
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.local_system import privileges
+from aitne.local_system import privilege_drop
 from aitne.supervisor.process_account import ProcessAccount
 
 
@@ -41,7 +41,7 @@ def become_owner(data_dir: Path) -> str | None:
     if entry is None:
         return None
     account = ProcessAccount.from_passwd(entry)
-    privileges.become_account(account.uid, account.gid, account.groups)
+    privilege_drop.become_account(account.uid, account.gid, account.groups)
     os.environ.update(HOME=entry.pw_dir, USER=entry.pw_name, LOGNAME=entry.pw_name)
     return entry.pw_name
 

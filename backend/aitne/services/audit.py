@@ -60,12 +60,12 @@ class AuditService:
         """
         draft = AuditDraft(
             time=self._clock(),
-            actor=_short(actor),
-            impersonator=None if impersonator is None else _short(impersonator),
-            action=_short(action)[:100],
-            object=None if object is None else _short(object),
+            actor=_shorten_text(actor),
+            impersonator=None if impersonator is None else _shorten_text(impersonator),
+            action=_shorten_text(action)[:100],
+            object=None if object is None else _shorten_text(object),
             outcome=Outcome(outcome),
-            address=None if address is None else _short(address),
+            address=None if address is None else _shorten_text(address),
             details=_to_json_value(details or {}),
         )
         try:
@@ -137,15 +137,17 @@ class AuditService:
         )
 
     async def _export_json_lines(self, criteria: AuditFilter) -> AsyncGenerator[bytes, None]:
-        async for batch in self._batches(criteria):
+        async for batch in self._read_batches(criteria):
             yield "".join(f"{entry.to_line()}\n" for entry in batch).encode()
 
     async def _export_csv(self, criteria: AuditFilter) -> AsyncGenerator[bytes, None]:
-        yield _csv([["id", *_COLUMNS]])
-        async for batch in self._batches(criteria):
-            yield _csv([_row(entry) for entry in batch])
+        yield _encode_csv([["id", *_COLUMNS]])
+        async for batch in self._read_batches(criteria):
+            yield _encode_csv([_make_csv_row(entry) for entry in batch])
 
-    async def _batches(self, criteria: AuditFilter) -> AsyncGenerator[Sequence[AuditEntry], None]:
+    async def _read_batches(
+        self, criteria: AuditFilter
+    ) -> AsyncGenerator[Sequence[AuditEntry], None]:
         reached = 0
         while batch := await self._store.list_audit_entries_after(reached, criteria, limit=_BATCH):
             yield batch
@@ -156,19 +158,19 @@ def _require_administrator(actor: Actor) -> None:
     require_permission(PolicyAction.PLATFORM_ADMINISTER, actor, "log", "audit")
 
 
-def _row(entry: AuditEntry) -> list[str]:
+def _make_csv_row(entry: AuditEntry) -> list[str]:
     fields = entry.model_dump(mode="json")
     fields["details"] = json.dumps(entry.details, sort_keys=True)
     return [str(entry.id), *(escape_cell(fields[name]) for name in _COLUMNS)]
 
 
-def _csv(rows: list[list[str]]) -> bytes:
+def _encode_csv(rows: list[list[str]]) -> bytes:
     text = io.StringIO()
     csv.writer(text).writerows(rows)
     return text.getvalue().encode()
 
 
-def _short(text: str) -> str:
+def _shorten_text(text: str) -> str:
     """Return the text shortened to ``MOST_TEXT``, without characters that some databases cannot
     store.
     """
@@ -178,12 +180,12 @@ def _short(text: str) -> str:
 
 def _to_json_value(value: Any) -> Any:
     """Return the value converted to types that JSON can represent, with texts shortened by
-    ``_short``.
+    ``_shorten_text``.
     """
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, Mapping):
-        return {_short(str(name)): _to_json_value(child) for name, child in value.items()}
+        return {_shorten_text(str(name)): _to_json_value(child) for name, child in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_to_json_value(child) for child in value]
-    return _short(str(value))
+    return _shorten_text(str(value))

@@ -13,7 +13,7 @@ from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.storage_area import Area, AreaFacts, Quota
 from aitne.core.models.user import Actor
 from aitne.core.ports.storage_system import UserFolders
-from aitne.core.ports.unix_accounts import Accounts, UnixAccount
+from aitne.core.ports.unix_account_mapping import Accounts, UnixAccount
 from aitne.core.storage.areas import is_created_by_platform, list_areas, make_area_owner
 from aitne.core.storage.settings import StorageSettings
 from aitne.core.users.permissions import PolicyAction, require_permission
@@ -171,7 +171,7 @@ class StorageService:
             if missing := await self._find_missing_areas(account, absent):
                 await self._places.create_folders(account.name, missing)
                 area_facts = tuple(await self._places.read_areas(account.name, areas))
-            problems = [message for facts in area_facts for message in _problems(facts)]
+            problems = [message for facts in area_facts for message in _list_area_problems(facts)]
         except Unavailable as error:
             area_facts = tuple(
                 AreaFacts(area=area, available=False, problem=error.message) for area in areas
@@ -193,7 +193,7 @@ def _no_account(error: InvalidInput) -> bool:
     return [problem.field for problem in error.problems] == ["account"]
 
 
-def _problems(facts: AreaFacts) -> list[str]:
+def _list_area_problems(facts: AreaFacts) -> list[str]:
     area = facts.area
     messages = [] if facts.problem is None else [facts.problem]
     if facts.available and not facts.writable:

@@ -16,7 +16,7 @@ from aitne.core.models.user import Actor, Scope
 from aitne.core.path_encoding import decode_path, encode_path, shown_name
 from aitne.core.ports.account_files import AccountFiles, FileRoot
 from aitne.core.ports.job_files import JobLocation
-from aitne.core.ports.unix_accounts import Accounts
+from aitne.core.ports.unix_account_mapping import Accounts
 from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.jobs.job_containers import get_workdir
 from aitne.store import Store
@@ -78,7 +78,7 @@ class FileService:
         job, name, below = await self._job_and_path(actor, area, path)
         if name is None or not below:
             raise _make_folder_error(area, path)
-        root, encoded = self._root(job, name), encode_path(below)
+        root, encoded = self._get_file_root(job, name), encode_path(below)
         facts = await self._files.get_entry(root, encoded)
         if facts.kind is FileKind.FOLDER:
             raise _make_folder_error(area, path)
@@ -86,7 +86,7 @@ class FileService:
             raise Conflict(f"{shown_name(below)} is not a regular file, so it cannot be read.")
 
         def parts(start: int, end: int) -> AsyncGenerator[bytes, None]:
-            return self._parts(root, encoded, facts.etag or "", start, end)
+            return self._read_parts(root, encoded, facts.etag or "", start, end)
 
         return OpenedFile(below.rpartition(b"/")[2], facts, parts)
 
@@ -101,15 +101,15 @@ class FileService:
         job, name, below = await self._job_and_path(actor, area, path)
         decode_path(after)
         if name is None:
-            return FileList(items=tuple(await self._folders(job, after)))
-        root = self._root(job, name)
+            return FileList(items=tuple(await self._list_job_folders(job, after)))
+        root = self._get_file_root(job, name)
         return await self._files.list_folder(root, encode_path(below), after=after, limit=limit)
 
-    async def _folders(self, job: Job, after: str) -> list[StoredFile]:
+    async def _list_job_folders(self, job: Job, after: str) -> list[StoredFile]:
         folders = []
         for name in FOLDERS:
             with suppress(NotFound):
-                facts = await self._files.get_entry(self._root(job, name), "")
+                facts = await self._files.get_entry(self._get_file_root(job, name), "")
                 folders.append(facts.model_copy(update={"name": name, "path": name}))
         return [folder for folder in folders if folder.name > after]
 
@@ -122,7 +122,7 @@ class FileService:
         if area != JOBS:
             raise NotFound("area", area, f"There is no area {area[:40]!r} of files. Areas: {JOBS}.")
         number, *below = decode_path(path).split(b"/", 2)
-        job = await self._job(actor, number)
+        job = await self._get_permitted_job(actor, number)
         if not below:
             return job, None, b""
         name = below[0].decode("utf-8", "replace")
@@ -142,7 +142,7 @@ class FileService:
             )
         return job, name, rest
 
-    async def _job(self, actor: Actor, text: bytes) -> Job:
+    async def _get_permitted_job(self, actor: Actor, text: bytes) -> Job:
         try:
             job_id = UUID(text.decode("ascii"))
         except ValueError:
@@ -160,7 +160,7 @@ class FileService:
             )
         return job
 
-    def _root(self, job: Job, name: str) -> FileRoot:
+    def _get_file_root(self, job: Job, name: str) -> FileRoot:
         place = self._place(job)
         if name == WORKDIR:
             folder = get_workdir(job, place.folder)
@@ -172,7 +172,7 @@ class FileService:
                 folder += f"/{job.array_task_id}"
         return FileRoot(account=place.account, folder=folder)
 
-    async def _parts(
+    async def _read_parts(
         self, root: FileRoot, path: str, etag: str, start: int, end: int
     ) -> AsyncGenerator[bytes, None]:
         offset = start

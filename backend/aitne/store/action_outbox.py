@@ -19,9 +19,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job
 from aitne.store import tables
+from aitne.store.array_task_groups import lock_jobs
 from aitne.store.database import Transaction
 from aitne.store.store_part import DueItems, StorePart, lease_due_rows, require_epoch
-from aitne.store.task_groups import lock_jobs
 
 _outbox = tables.outbox
 _ADD = insert(_outbox)

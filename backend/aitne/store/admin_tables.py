@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import JSON, Column, Float, ForeignKey, Index, Integer, String, Table, Text
 
-from aitne.core.models.cluster_load import LOAD_VALUES
+from aitne.core.models.cluster_load_history import LOAD_VALUES
 from aitne.store.column_types import BigId, Prose, UserName, UtcDateTime
 from aitne.store.tables import metadata
 

@@ -47,10 +47,12 @@ class OneTripCursor:
         if statement == BEGIN or self._connection.deferring:
             self._connection.defer("execute", statement, parameters)
         elif self._connection.can_run_in_caller:
-            self._connection.run_in_calling_thread(self._run, "execute", statement, parameters)
+            self._connection.run_in_calling_thread(
+                self._run_statement, "execute", statement, parameters
+            )
         else:
             await self._connection.run_in_connection_thread(
-                self._run, "execute", statement, parameters
+                self._run_statement, "execute", statement, parameters
             )
         return self
 
@@ -60,11 +62,11 @@ class OneTripCursor:
             self._connection.defer("executemany", statement, parameters)
         else:
             await self._connection.run_in_connection_thread(
-                self._run, "executemany", statement, parameters
+                self._run_statement, "executemany", statement, parameters
             )
         return self
 
-    def _run(self, method: str, statement: str, parameters: Any) -> None:
+    def _run_statement(self, method: str, statement: str, parameters: Any) -> None:
         cursor = getattr(self._connection._conn, method)(statement, parameters)
         try:
             self.description = cursor.description

@@ -11,7 +11,7 @@ from aitne.core.models.alert import AlertStatus, PlatformAlert
 from aitne.store.admin_tables import alerts as _alerts
 from aitne.store.database import Transaction
 from aitne.store.portable_sql import upsert
-from aitne.store.store_part import MOST_IDS, StorePart, batched
+from aitne.store.store_part import MOST_IDS, StorePart, split_into_batches
 
 ALERT_CHANGED = "alert.changed"
 # Twice the interval at which Alertmanager repeats an alert that fires (repeat_interval in
@@ -94,7 +94,7 @@ def _make_seen_at_update(alert: PlatformAlert) -> Update:
 
 async def _read_alerts(tx: Transaction, fingerprints: Sequence[str]) -> dict[str, PlatformAlert]:
     found = {}
-    for some in batched(fingerprints, MOST_IDS):
+    for some in split_into_batches(fingerprints, MOST_IDS):
         query = select(_alerts).where(_alerts.c.fingerprint.in_(some))
         for row in (await tx.execute(query)).mappings():
             found[row["fingerprint"]] = PlatformAlert.model_validate(dict(row))

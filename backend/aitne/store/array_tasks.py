@@ -9,12 +9,12 @@ from uuid import UUID
 
 from sqlalchemy import and_, or_, select
 
-from aitne.core.jobs.array_tasks import make_pending_tasks_id, task_id
+from aitne.core.jobs.array_job_state import make_pending_tasks_id, task_id
 from aitne.core.models.job import Job
 from aitne.store import tables
+from aitne.store.array_task_groups import expand_rows, indices_of, lock_jobs
 from aitne.store.rows import JOB_COLUMNS, job_of
 from aitne.store.store_part import StorePart
-from aitne.store.task_groups import expand_rows, indices_of, lock_jobs
 
 _jobs = tables.jobs
 _LARGEST_INDEX = (1 << 31) - 1

@@ -63,7 +63,7 @@ class AuditStore(StorePart):
 
         Raises ``InvalidInput`` for an invalid cursor.
         """
-        conditions = _conditions(where)
+        conditions = _make_conditions(where)
         count = select(func.count()).select_from(_audit).where(*conditions)
         page = select(_audit).where(*conditions).order_by(_audit.c.id.desc()).limit(limit + 1)
         if cursor is not None:
@@ -87,7 +87,7 @@ class AuditStore(StorePart):
         """
         query = (
             select(_audit)
-            .where(_audit.c.id > entry_id, *_conditions(where))
+            .where(_audit.c.id > entry_id, *_make_conditions(where))
             .order_by(_audit.c.id)
             .limit(limit)
         )
@@ -96,7 +96,7 @@ class AuditStore(StorePart):
         return [AuditEntry.model_validate(row) for row in rows]
 
 
-def _conditions(audit_filter: AuditFilter) -> list[ColumnElement[bool]]:
+def _make_conditions(audit_filter: AuditFilter) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if audit_filter.actor is not None:
         conditions.append(

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Select, and_, bindparam, case, func, insert, select, update
 
 from aitne.core.jobs.states import ACTIVE, WAITING
-from aitne.core.models.cluster_load import LOAD_VALUES, ClusterLoad
+from aitne.core.models.cluster_load_history import LOAD_VALUES, ClusterLoad
 from aitne.store import tables
 from aitne.store.admin_tables import cluster_load, partition_load
 from aitne.store.database import Transaction

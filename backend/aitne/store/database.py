@@ -20,11 +20,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from aitne.core.errors import SetupError, StoreUnavailable
-from aitne.store import sqlite_file, tables
+from aitne.store import sqlite_file_checks, tables
 from aitne.store.aiosqlite_connector import BEGIN, OneTripConnection, SqliteConnector
-from aitne.store.change_feed import Feed, PostgresFeed, SqliteFeed
+from aitne.store.commit_notifications import Feed, PostgresFeed, SqliteFeed
 from aitne.store.database_address import Address
-from aitne.store.database_faults import (
+from aitne.store.database_error_messages import (
     BUSY_TIMEOUT_S,
     convert_database_errors,
     convert_startup_errors,
@@ -159,7 +159,7 @@ class Database:
         """
         if self.address.path is not None:
             with convert_startup_errors(self.address):
-                await asyncio.to_thread(sqlite_file.prepare_file, self.address.path)
+                await asyncio.to_thread(sqlite_file_checks.prepare_file, self.address.path)
 
     async def close(self) -> None:
         """Close every connection to the database."""

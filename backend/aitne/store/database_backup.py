@@ -21,7 +21,7 @@ from aitne.core.models.audit import RESTORE, AuditDraft, Outcome
 from aitne.store import Store
 from aitne.store.database import Database
 from aitne.store.database_address import Address, parse_address
-from aitne.store.database_faults import convert_database_errors
+from aitne.store.database_error_messages import convert_database_errors
 from aitne.store.migrate import is_known_revision, read_revision
 
 Kind = Literal["sqlite", "postgresql"]

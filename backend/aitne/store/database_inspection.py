@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, inspect, text
 
 from aitne.store.database import Database
-from aitne.store.database_faults import convert_startup_errors
+from aitne.store.database_error_messages import convert_startup_errors
 from aitne.store.migrate import SCRIPTS, read_revision
 from aitne.store.migrations import HEAD
 
@@ -43,7 +43,7 @@ async def read_schema_state(database: Database) -> SchemaState:
     """
     with convert_startup_errors(database.address):
         async with database.raw_read() as connection:
-            return await connection.run_sync(_schema)
+            return await connection.run_sync(_read_schema_state)
 
 
 async def find_integrity_problems(database: Database) -> list[str]:
@@ -72,7 +72,7 @@ async def find_integrity_problems(database: Database) -> list[str]:
     return problems
 
 
-def _schema(connection: Connection) -> SchemaState:
+def _read_schema_state(connection: Connection) -> SchemaState:
     present = read_revision(connection)
     known = present is not None and any(
         path.name.startswith(f"{present}_") for path in (SCRIPTS / "versions").glob("*.py")

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from aitne.store.database import Database
 from aitne.store.database_address import parse_address
-from aitne.store.database_faults import convert_database_errors
+from aitne.store.database_error_messages import convert_database_errors
 from aitne.store.migrate import read_revision
 from aitne.store.tables import jobs
 

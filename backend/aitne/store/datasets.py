@@ -13,7 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.dataset import Dataset
 from aitne.store import catalogue_tables, tables
-from aitne.store.catalogue_rows import (
+from aitne.store.database import Transaction
+from aitne.store.portable_sql import insert_if_absent
+from aitne.store.shared_catalogue_queries import (
     Reader,
     Version,
     grant_to_projects,
@@ -21,8 +23,6 @@ from aitne.store.catalogue_rows import (
     lock_version,
     require_projects,
 )
-from aitne.store.database import Transaction
-from aitne.store.portable_sql import insert_if_absent
 from aitne.store.store_part import StorePart
 
 _datasets = catalogue_tables.datasets

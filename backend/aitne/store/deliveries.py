@@ -21,9 +21,9 @@ from aitne.store.store_part import (
     Check,
     DueItems,
     StorePart,
-    batched,
     lease_due_rows,
     require_epoch,
+    split_into_batches,
 )
 
 _webhooks = notification_tables.webhooks
@@ -78,7 +78,7 @@ class DeliveryStore(StorePart):
         """Return the webhooks of these owners that are not disabled."""
         webhooks: list[Webhook] = []
         async with self._db.read() as connection:
-            for some in batched(owners, MOST_IDS):
+            for some in split_into_batches(owners, MOST_IDS):
                 query = select(_webhooks).where(
                     _webhooks.c.owner.in_(some), _webhooks.c.disabled_at.is_(None)
                 )

@@ -13,7 +13,10 @@ from sqlalchemy import Column, RowMapping, Select, and_, delete, func, insert, s
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.image import Artifact, Image, ImageState
 from aitne.store import catalogue_tables, tables
-from aitne.store.catalogue_rows import (
+from aitne.store.database import Transaction
+from aitne.store.jobs import LIVE_STATES
+from aitne.store.portable_sql import insert_if_absent
+from aitne.store.shared_catalogue_queries import (
     Reader,
     Version,
     columns_of_table,
@@ -22,9 +25,6 @@ from aitne.store.catalogue_rows import (
     lock_version,
     require_projects,
 )
-from aitne.store.database import Transaction
-from aitne.store.jobs import LIVE_STATES
-from aitne.store.portable_sql import insert_if_absent
 from aitne.store.store_part import StorePart
 
 _images = catalogue_tables.images

@@ -13,7 +13,7 @@ from uuid import UUID
 from sqlalchemy import select
 
 from aitne.core.errors import Conflict, InvalidInput
-from aitne.core.jobs.array_tasks import task_id
+from aitne.core.jobs.array_job_state import task_id
 from aitne.core.jobs.states import WAITING, JobState, TerminationReason
 from aitne.core.models.job import Job
 from aitne.core.units import parse_array
@@ -25,6 +25,7 @@ from aitne.store.action_outbox import (
     find_longest_requested_limit,
     find_queued_jobs,
 )
+from aitne.store.array_task_groups import indices_of, split_tasks
 from aitne.store.database import Transaction
 from aitne.store.job_writes import (
     check_attempt_and_version,
@@ -35,7 +36,6 @@ from aitne.store.job_writes import (
     update_jobs,
 )
 from aitne.store.store_part import StorePart, require_epoch
-from aitne.store.task_groups import indices_of, split_tasks
 
 _jobs = tables.jobs
 

@@ -28,20 +28,20 @@ from sqlalchemy import (
     update,
 )
 
-from aitne.core.jobs.array_tasks import array_id, make_pending_tasks_id, task_index
+from aitne.core.jobs.array_job_state import array_id, make_pending_tasks_id, task_index
 from aitne.core.jobs.states import TERMINAL
+from aitne.core.models.common_job_fields import DEPENDENCIES
 from aitne.core.models.job import Job, JobOrigin
-from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.project import Retention
 from aitne.core.retention import FAILURES, KeepTimes
-from aitne.local_system.state_file import parse_state_document
+from aitne.local_system.state_file_reader import parse_state_document
 from aitne.store import tables
+from aitne.store.array_task_groups import find_grouped_tasks
 from aitne.store.database import Transaction
 from aitne.store.invitation_usage_tables import deleted_runs
 from aitne.store.job_writes import append_job_event, lock_job_rows, update_jobs
 from aitne.store.jobs import LIVE_STATES
-from aitne.store.store_part import MOST_IDS, StorePart, batched, require_epoch
-from aitne.store.task_groups import find_grouped_tasks
+from aitne.store.store_part import MOST_IDS, StorePart, require_epoch, split_into_batches
 
 DELETED = "job.deleted"
 ROWS_AT_ONCE = 5_000
@@ -238,7 +238,7 @@ async def _record_delete_requests(
     """
     fresh = [job for job in jobs if job.delete_requested_at is None]
     changed = await update_jobs(tx, [(job, {"delete_requested_at": now}) for job in fresh])
-    for some in batched([job.id for job in fresh], MOST_IDS):
+    for some in split_into_batches([job.id for job in fresh], MOST_IDS):
         await tx.execute(update(_jobs).where(_jobs.c.id.in_(some)).values(folder_due_at=now))
     return changed
 

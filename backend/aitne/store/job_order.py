@@ -10,14 +10,14 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, RowMapping, Select, and_, case, func, literal, or_, tuple_
 
-from aitne.core.jobs.array_tasks import task_index
+from aitne.core.jobs.array_job_state import task_index
 from aitne.core.models.job import Job
 from aitne.core.models.job_search import JobSort
 from aitne.store import paging, tables
+from aitne.store.array_task_groups import indices_of
 from aitne.store.column_types import UtcDateTime
 from aitne.store.portable_sql import make_unix_seconds
 from aitne.store.rows import fold_case, job_of
-from aitne.store.task_groups import indices_of
 
 _jobs = tables.jobs
 _NEVER = datetime(9999, 12, 31, tzinfo=UTC)

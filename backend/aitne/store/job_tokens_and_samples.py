@@ -11,7 +11,7 @@ from sqlalchemy import and_, case, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from aitne.core.errors import Conflict, NotFound
-from aitne.core.jobs.array_tasks import make_pending_tasks_id, task_index
+from aitne.core.jobs.array_job_state import make_pending_tasks_id, task_index
 from aitne.core.jobs.states import JobState
 from aitne.core.models.base import Frozen, deprecated_copy
 from aitne.core.models.event import Event
@@ -19,13 +19,13 @@ from aitne.core.models.job import Job
 from aitne.core.models.usage_sample import Sample
 from aitne.core.units import parse_array
 from aitne.store import tables
-from aitne.store.job_folders import FOLDER
+from aitne.store.array_task_groups import SPLIT
+from aitne.store.ended_job_folders import FOLDER
+from aitne.store.job_snapshots import PLACEMENT, SNAPSHOT, SWEEP
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.portable_sql import insert_if_absent, upsert
 from aitne.store.rows import JOB_COLUMNS, event_of, job_of, sample_of
-from aitne.store.snapshots import PLACEMENT, SNAPSHOT, SWEEP
 from aitne.store.store_part import StorePart
-from aitne.store.task_groups import SPLIT
 
 _jobs = tables.jobs
 _secrets = tables.job_secrets

@@ -11,16 +11,16 @@ from uuid import UUID
 from sqlalchemy import Update, bindparam, delete, func, or_, select, update
 
 from aitne.core.errors import Conflict, NotFound
-from aitne.core.jobs.array_tasks import array_state, make_pending_tasks_id
+from aitne.core.jobs.array_job_state import array_state, make_pending_tasks_id
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job
 from aitne.store import tables
 from aitne.store.action_outbox import release_outbox_items
+from aitne.store.array_task_groups import lock_jobs
 from aitne.store.database import Transaction
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.rows import JOB_COLUMNS, columns_of, event_data, job_of
-from aitne.store.store_part import MOST_IDS, batched
-from aitne.store.task_groups import lock_jobs
+from aitne.store.store_part import MOST_IDS, split_into_batches
 
 _jobs = tables.jobs
 _secrets = tables.job_secrets
@@ -184,7 +184,7 @@ async def lock_job_rows(tx: Transaction, job_ids: Sequence[UUID]) -> list[Job]:
     Array tasks that are stored together in one row (a task group) are not found by their IDs.
     """
     jobs: list[Job] = []
-    for some in batched(sorted({*job_ids}), MOST_IDS):
+    for some in split_into_batches(sorted({*job_ids}), MOST_IDS):
         query = (
             select(*JOB_COLUMNS)
             .where(_jobs.c.id.in_(some))

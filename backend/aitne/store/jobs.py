@@ -15,11 +15,11 @@ from aitne.core.jobs.states import ACTIVE, LIVE, JobState
 from aitne.core.models.job import Job, JobFilter, JobOrigin
 from aitne.core.models.job_search import JobSort
 from aitne.store import tables
+from aitne.store.array_task_groups import find_grouped_tasks
 from aitne.store.job_order import Order
 from aitne.store.paging import Page
 from aitne.store.rows import JOB_COLUMNS, fold_case, job_of
-from aitne.store.store_part import MOST_IDS, StorePart, batched
-from aitne.store.task_groups import find_grouped_tasks
+from aitne.store.store_part import MOST_IDS, StorePart, split_into_batches
 
 _jobs = tables.jobs
 _MAX_PAGE = 1_000
@@ -106,7 +106,7 @@ class JobStore(StorePart):
         limit = max(1, min(limit, _MAX_PAGE))
         dialect = "postgresql" if self._db.address.path is None else "sqlite"
         order = Order(sort, descending, self._clock(), dialect).with_time_of_cursor(cursor)
-        matches = and_(True, *_conditions(where, visible_to))
+        matches = and_(True, *_make_conditions(where, visible_to))
         # Rows are sorted and skipped by ID alone; only the rows of the page are read completely. The
         # first may be a task group whose last task was on the previous page.
         with_groups = not where.top_level_only
@@ -130,7 +130,7 @@ class JobStore(StorePart):
 
     async def count_jobs(self, where: JobFilter, *, visible_to: str | None) -> dict[JobState, int]:
         """Count the jobs that ``list_jobs`` would list, by state."""
-        matches = and_(True, *_conditions(where, visible_to))
+        matches = and_(True, *_make_conditions(where, visible_to))
         async with self._db.read() as connection:
             return await _count_by_state(connection, matches, with_groups=not where.top_level_only)
 
@@ -181,7 +181,7 @@ async def _read_jobs(connection: AsyncConnection, job_ids: Collection[UUID]) -> 
 
 async def _read_job_rows(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[Job]:
     jobs: list[Job] = []
-    for some in batched([*job_ids], MOST_IDS):
+    for some in split_into_batches([*job_ids], MOST_IDS):
         jobs += map(job_of, (await connection.execute(_READ, {"ids": some})).mappings())
     return jobs
 
@@ -204,7 +204,7 @@ async def _count_by_state(
     return counts
 
 
-def _conditions(job_filter: JobFilter, visible_to: str | None) -> list[ColumnElement[bool]]:
+def _make_conditions(job_filter: JobFilter, visible_to: str | None) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if visible_to is not None:
         of_user = select(tables.members.c.project).where(tables.members.c.user_name == visible_to)

@@ -11,14 +11,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aitne.core.errors import SetupError
 from aitne.store.database import MIGRATION_LOCK, Database
-from aitne.store.database_faults import convert_startup_errors
+from aitne.store.database_error_messages import convert_startup_errors
 from aitne.store.migrations import HEAD
 
 SCRIPTS = Path(__file__).with_name("migrations")
 _VERSION_TABLE = "alembic_version"
 
 
-async def migrate(database: Database) -> None:
+async def migrate_database(database: Database) -> None:
     """Migrate the database to the revision ``HEAD``, in one transaction under one lock: if it
     fails, nothing has changed.
 
@@ -31,14 +31,14 @@ async def migrate(database: Database) -> None:
             if await connection.run_sync(read_revision) == HEAD:
                 return
         async with database.raw_write() as connection:
-            await _lock(connection)
+            await _take_migration_lock(connection)
             # Check again: another process may have migrated while this one waited for the lock.
             present = await connection.run_sync(read_revision)
             if present != HEAD:
                 await connection.run_sync(_upgrade_schema, present, database.address.shown)
 
 
-async def _lock(connection: AsyncConnection) -> None:
+async def _take_migration_lock(connection: AsyncConnection) -> None:
     # On SQLite the transaction itself is the lock.
     if connection.dialect.name == "postgresql":
         await connection.execute(text("SET LOCAL lock_timeout = '5min'"))

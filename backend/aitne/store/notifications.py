@@ -19,12 +19,12 @@ from aitne.core.models.notification import (
     Recipient,
 )
 from aitne.core.models.user import Role
-from aitne.local_system.state_file import parse_state_document
+from aitne.local_system.state_file_reader import parse_state_document
 from aitne.store import notification_tables, paging
 from aitne.store.database import Transaction
 from aitne.store.paging import Page
 from aitne.store.portable_sql import insert_if_absent, upsert
-from aitne.store.store_part import MOST_IDS, Check, StorePart, batched, require_epoch
+from aitne.store.store_part import MOST_IDS, Check, StorePart, require_epoch, split_into_batches
 from aitne.store.tables import members, users
 
 _notifications = notification_tables.notifications
@@ -72,7 +72,9 @@ class NotificationStore(StorePart):
             messages = [message for message in notifications if message.owner in there]
             now = self._clock()
             added = 0
-            for some in batched([message for message in messages if message.inbox], _AT_ONCE):
+            for some in split_into_batches(
+                [message for message in messages if message.inbox], _AT_ONCE
+            ):
                 added += await _insert_notifications(tx, some, now)
             new = [delivery for message in messages for delivery in message.deliveries]
             if new:
@@ -137,7 +139,7 @@ class NotificationStore(StorePart):
         """Return the choices of channels of these users; users without choices are missing."""
         choices: dict[str, NotificationChoices] = {}
         async with self._db.read() as connection:
-            for some in batched(owners, MOST_IDS):
+            for some in split_into_batches(owners, MOST_IDS):
                 query = select(_settings).where(_settings.c.user_name.in_(some))
                 for row in await connection.execute(query):
                     choices[row.user_name] = parse_state_document(NotificationChoices, row.data)
@@ -179,7 +181,7 @@ class NotificationStore(StorePart):
         """
         columns = (users.c.name, users.c.mail, users.c.role)
         query = select(*columns).where(users.c.disabled.is_(False)).order_by(users.c.name)
-        some = [None] if names is None else [*batched(sorted(set(names)), MOST_IDS)]
+        some = [None] if names is None else [*split_into_batches(sorted(set(names)), MOST_IDS)]
         recipients: list[Recipient] = []
         async with self._db.read() as connection:
             for part in some:
@@ -263,7 +265,7 @@ async def _move_cursor(tx: Transaction, name: str, since: int, until: int) -> No
 
 async def _find_existing_users(tx: Transaction, owners: set[str]) -> set[str]:
     names: set[str] = set()
-    for some in batched(sorted(owners), MOST_IDS):
+    for some in split_into_batches(sorted(owners), MOST_IDS):
         query = select(users.c.name).where(users.c.name.in_(some))
         names.update((await tx.execute(query)).scalars())
     return names

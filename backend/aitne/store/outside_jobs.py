@@ -14,7 +14,7 @@ from aitne.store import tables
 from aitne.store.database import Transaction
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.rows import JOB_COLUMNS, event_data, job_of, row_of
-from aitne.store.store_part import MOST_IDS, StorePart, batched, require_epoch
+from aitne.store.store_part import MOST_IDS, StorePart, require_epoch, split_into_batches
 
 MOST_ENDED = 2_000
 """Maximum number of ended jobs that are kept of each user, among those not submitted through the
@@ -65,7 +65,7 @@ class OutsideJobStore(StorePart):
         added: list[Job] = []
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
-            for some in batched(jobs, MOST_IDS):
+            for some in split_into_batches(jobs, MOST_IDS):
                 numbers = [job.scheduler_id for job in some]
                 query = select(*identity).where(_is_outside, _jobs.c.scheduler_id.in_(numbers))
                 stored = {tuple(row) for row in await tx.execute(query)}
@@ -112,6 +112,6 @@ async def prune_outside_jobs(tx: Transaction, before: datetime) -> None:
     old = select(ended.c.id).where(or_(ended.c.ended_at < before, ended.c.number > MOST_ENDED))
     newest = select(func.max(_events.c.id)).scalar_subquery()
     ids = list((await tx.execute(old)).scalars())
-    for some in batched(ids, MOST_IDS):
+    for some in split_into_batches(ids, MOST_IDS):
         await tx.execute(delete(_events).where(_events.c.job_id.in_(some), _events.c.id < newest))
         await tx.execute(delete(_jobs).where(_jobs.c.id.in_(some)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aitne.core.errors import SetupError
 from aitne.store.database_address import parse_address
-from aitne.store.database_faults import convert_startup_errors
+from aitne.store.database_error_messages import convert_startup_errors
 
 _WITHIN_S = 10.0
 

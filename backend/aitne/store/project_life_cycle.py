@@ -23,8 +23,8 @@ from aitne.core.models.project import (
 from aitne.core.models.user import Project
 from aitne.store import tables
 from aitne.store.database import Transaction
-from aitne.store.invitations import revoke_invitations_by
 from aitne.store.portable_sql import upsert
+from aitne.store.project_invitations import revoke_invitations_by
 from aitne.store.project_rows import (
     MANAGERS,
     REQUESTED,

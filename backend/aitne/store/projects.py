@@ -15,8 +15,8 @@ from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Project
 from aitne.store import tables
 from aitne.store.database import Transaction
-from aitne.store.invitations import revoke_invitations_by
 from aitne.store.portable_sql import insert_if_absent, upsert
+from aitne.store.project_invitations import revoke_invitations_by
 from aitne.store.project_life_cycle import INVITED, check_manager_remains
 from aitne.store.project_rows import (
     MANAGERS,

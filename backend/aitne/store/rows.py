@@ -33,7 +33,7 @@ usually cached by that text.
 
 
 @lru_cache(maxsize=1_024)
-def _spec(text: str) -> JobSpec:
+def _parse_job_spec(text: str) -> JobSpec:
     # The controller reads all live jobs repeatedly, and a specification seldom changes.
     # A field that another version stored is no error.
     return JobSpec.model_validate_json(text, extra="ignore")
@@ -42,7 +42,9 @@ def _spec(text: str) -> JobSpec:
 def job_of(row: RowMapping) -> Job:
     """Return the job that a row with the columns ``JOB_COLUMNS`` contains."""
     excluded = row["excluded_nodes"] or ()  # NULL in rows of earlier releases
-    return Job.model_validate({**row, "spec": _spec(row["spec"]), "excluded_nodes": excluded})
+    return Job.model_validate(
+        {**row, "spec": _parse_job_spec(row["spec"]), "excluded_nodes": excluded}
+    )
 
 
 def row_of(job: Job) -> dict[str, Any]:

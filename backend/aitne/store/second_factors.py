@@ -10,9 +10,9 @@ from sqlalchemy.exc import IntegrityError
 
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.sign_in import LoginAttempt, SecondFactor
+from aitne.store.credential_events import append_security_event
 from aitne.store.database import Transaction
 from aitne.store.portable_sql import insert_if_absent
-from aitne.store.security_events import append_security_event
 from aitne.store.sign_in_tables import lockouts, recovery_codes, second_factors
 from aitne.store.store_part import StorePart
 

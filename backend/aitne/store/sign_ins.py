@@ -27,10 +27,10 @@ from aitne.core.models.job import JobType
 from aitne.core.models.sign_in import OpenSignIn, SignIn
 from aitne.core.models.user import Role, User
 from aitne.store import sign_in_tables, tables
+from aitne.store.credential_events import append_security_event
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.portable_sql import upsert_selected
 from aitne.store.rows import make_user_from_row
-from aitne.store.security_events import append_security_event
 from aitne.store.store_part import StorePart
 
 _users = tables.users
@@ -168,7 +168,7 @@ class SignInStore(StorePart):
         """End the sign-in of this sign-in token, as if it expired ``now``. An unknown token is not an
         error.
         """
-        await self._invalidate(token_hash, {"expires_at": now}, now)
+        await self._invalidate_session(token_hash, {"expires_at": now}, now)
 
     async def replace_sign_in(self, token_hash: str, owner: str, now: datetime) -> None:
         """Invalidate this sign-in token, because the user ``owner`` has just logged in in the same
@@ -178,9 +178,11 @@ class SignInStore(StorePart):
         otherwise the sign-in ends. An unknown token is not an error.
         """
         same = case((_sessions.c.owner == owner, _sessions.c.expires_at), else_=now)
-        await self._invalidate(token_hash, {"expires_at": same}, now)
+        await self._invalidate_session(token_hash, {"expires_at": same}, now)
 
-    async def _invalidate(self, token_hash: str, values: dict[str, Any], now: datetime) -> None:
+    async def _invalidate_session(
+        self, token_hash: str, values: dict[str, Any], now: datetime
+    ) -> None:
         # The row stays until JupyterHub has ended the logins that were opened with it.
         values["token_hash"] = _INVALID + _sessions.c.id
         this = (_sessions.c.token_hash == token_hash, _sessions.c.expires_at > now)

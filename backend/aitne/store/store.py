@@ -13,7 +13,6 @@ from aitne.store.alerts import AlertStore
 from aitne.store.array_tasks import ArrayTaskStore
 from aitne.store.audit import AuditStore
 from aitne.store.cluster_load import LoadStore
-from aitne.store.credential_expiry import CredentialExpiryStore
 from aitne.store.credentials import CredentialStore
 from aitne.store.database import Clock, Database
 from aitne.store.database_address import parse_address
@@ -21,26 +20,27 @@ from aitne.store.database_inspection import SchemaState, find_integrity_problems
 from aitne.store.datasets import DatasetStore
 from aitne.store.deliveries import DeliveryStore
 from aitne.store.device_logins import DeviceLoginStore
-from aitne.store.gpu_allocation import GpuStore
+from aitne.store.ended_job_folders import JobFolderStore
+from aitne.store.expired_credentials import CredentialExpiryStore
+from aitne.store.gpu_counts import GpuStore
 from aitne.store.images import ImageStore
-from aitne.store.invitations import InvitationStore
 from aitne.store.job_change_requests import JobRequestStore
 from aitne.store.job_deletion import DeletionStore
-from aitne.store.job_folders import JobFolderStore
+from aitne.store.job_snapshots import SnapshotStore
 from aitne.store.job_tokens_and_samples import JobDataStore
 from aitne.store.jobs import JobStore
-from aitne.store.migrate import migrate
+from aitne.store.migrate import migrate_database
 from aitne.store.new_jobs import NewJobStore
 from aitne.store.nodes_and_leases import ClusterStore
 from aitne.store.notifications import NotificationStore
 from aitne.store.outside_jobs import OutsideJobStore
 from aitne.store.preferences import PreferenceStore
+from aitne.store.project_invitations import InvitationStore
 from aitne.store.project_life_cycle import ProjectLifeCycleStore
 from aitne.store.projects import ProjectStore
 from aitne.store.second_factors import SecondFactorStore
 from aitne.store.session_activity import ActivityStore
 from aitne.store.sign_ins import SignInStore
-from aitne.store.snapshots import SnapshotStore
 from aitne.store.topologies import TopologyStore
 from aitne.store.transitions import TransitionStore
 from aitne.store.usage import UsageStore
@@ -49,7 +49,7 @@ from aitne.store.user_secrets import UserSecretStore
 from aitne.store.users import UserStore
 
 
-def _now() -> datetime:
+def _get_current_time() -> datetime:
     return datetime.now(UTC)
 
 
@@ -105,7 +105,7 @@ class Store(
     """
 
     def __init__(self, url: str, *, clock: Clock | None = None, outlived: bool = False) -> None:
-        self._clock = clock or _now
+        self._clock = clock or _get_current_time
         # Leases are measured by the database's clock: the clocks of its clients may differ.
         self._by_own_clock = clock is not None
         self._db = Database(parse_address(url), self._clock, outlived=outlived)
@@ -117,7 +117,7 @@ class Store(
         newer release, or if SQLite is on a network file system.
         """
         await self._db.prepare()
-        await migrate(self._db)
+        await migrate_database(self._db)
 
     def load_migrations(self) -> None:
         """Load the modules of a migration, which ``start`` otherwise loads if one is necessary."""

@@ -43,7 +43,7 @@ an exception, nothing is changed.
 """
 
 
-def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+def split_into_batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """Yield batches of at most ``size`` items."""
     return (items[start : start + size] for start in range(0, len(items), size))
 

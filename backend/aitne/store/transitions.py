@@ -18,6 +18,7 @@ from aitne.core.jobs.states import JobState, check_transition
 from aitne.core.models.job import Job, JobChanges
 from aitne.store import tables
 from aitne.store.action_outbox import OutboxKind, add_outbox_items, delete_outbox_items
+from aitne.store.array_task_groups import lock_jobs
 from aitne.store.database import Transaction
 from aitne.store.job_writes import (
     check_attempt_and_version,
@@ -28,8 +29,7 @@ from aitne.store.job_writes import (
 )
 from aitne.store.portable_sql import upsert_many
 from aitne.store.rows import JOB_COLUMNS, job_of
-from aitne.store.store_part import MOST_IDS, StorePart, batched, require_epoch
-from aitne.store.task_groups import lock_jobs
+from aitne.store.store_part import MOST_IDS, StorePart, require_epoch, split_into_batches
 
 _jobs = tables.jobs
 _secrets = tables.job_secrets
@@ -249,7 +249,7 @@ async def _make_task_transitions(
     """
     arrays = {move.job_id: move for move in requests if move.with_tasks and move.job_id in jobs}
     result: list[TransitionRequest] = []
-    for some in batched(sorted(arrays), MOST_IDS):
+    for some in split_into_batches(sorted(arrays), MOST_IDS):
         query = (
             select(*JOB_COLUMNS)
             .where(_jobs.c.array_job_id.in_(some))

@@ -18,7 +18,7 @@ from aitne.store.job_writes import update_jobs
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.portable_sql import upsert
 from aitne.store.rows import JOB_COLUMNS, job_of
-from aitne.store.store_part import MOST_IDS, StorePart, batched, require_epoch
+from aitne.store.store_part import MOST_IDS, StorePart, require_epoch, split_into_batches
 
 _jobs = tables.jobs
 _TIMES = ("project", "owner", "nodes", "cpus", "gpus", "gpu_type", "began", "ended_at")
@@ -172,7 +172,7 @@ class UsageStore(StorePart):
         leader.
         """
         # In parts, so that other writers need not wait for all.
-        for some in batched(records, MOST_IDS):
+        for some in split_into_batches(records, MOST_IDS):
             ends = {energy.scheduler_id: energy for energy in some}
             query = (
                 select(*JOB_COLUMNS)

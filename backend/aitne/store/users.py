@@ -11,11 +11,11 @@ from sqlalchemy.exc import IntegrityError
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.user import Project, Role, User
 from aitne.store import sign_in_tables, tables
+from aitne.store.credential_events import append_security_event
 from aitne.store.database import Transaction
 from aitne.store.portable_sql import insert_if_absent
 from aitne.store.project_rows import project_row
 from aitne.store.rows import make_user_from_row
-from aitne.store.security_events import append_security_event
 from aitne.store.sign_ins import make_hub_logout_update, make_session_token_revocation
 from aitne.store.store_part import Check, StorePart
 

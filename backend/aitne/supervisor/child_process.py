@@ -14,13 +14,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
-from aitne.local_system import held_start
-from aitne.local_system.held_start import HeldStart
+from aitne.local_system import preloaded_start
 from aitne.local_system.hung_restart_records import HEARTBEAT_VARIABLE
+from aitne.local_system.preloaded_start import HeldStart
 from aitne.local_system.process_status_file import ProcessStatus
 from aitne.supervisor.hang_detector import HangDetector
 from aitne.supervisor.process_account import ProcessAccount, acting_as, become_account
-from aitne.supervisor.progress_watch import ProgressWatch
+from aitne.supervisor.progress_detector import ProgressWatch
 from aitne.supervisor.supervisor_plan import ChildPlan
 
 DELAYS_S = (0.0, 0.2, 0.5, 1.0, 1.5)
@@ -45,7 +45,7 @@ def set_parent_death_signal(parent: int, number: int) -> None:
         os.kill(os.getpid(), number)
 
 
-def launch(
+def launch_process(
     argv: list[str],
     env: dict[str, str],
     cwd: Path,
@@ -67,7 +67,7 @@ def launch(
     """
     parent = os.getpid()
     if hold is not None:
-        env = env | {held_start.VARIABLE: str(hold.descriptor)}
+        env = env | {preloaded_start.VARIABLE: str(hold.descriptor)}
         pass_fds = [*pass_fds, hold.descriptor]
 
     def prepare() -> None:
@@ -171,13 +171,13 @@ class Child:
     def _launch(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         argv, account = self.plan.argv, self._account
         if not self.plan.heartbeat:
-            return launch(argv, self._env, self._cwd, log, (), account, self.hold)
+            return launch_process(argv, self._env, self._cwd, log, (), account, self.hold)
         if self._heartbeat is not None:
             os.close(self._heartbeat)
         self._heartbeat, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             env = self._env | {HEARTBEAT_VARIABLE: str(writer)}
-            return launch(argv, env, self._cwd, log, (writer,), account, self.hold)
+            return launch_process(argv, env, self._cwd, log, (writer,), account, self.hold)
         finally:
             os.close(writer)
 

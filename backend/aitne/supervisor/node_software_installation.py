@@ -14,8 +14,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from aitne.adapters.folder_lock import lock_folder_creation
-from aitne.adapters.node_software import SoftwareFolder
+from aitne.adapters.folder_creation_lock import lock_folder_creation
+from aitne.adapters.node_software_folder import SoftwareFolder
 from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings

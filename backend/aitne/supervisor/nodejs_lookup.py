@@ -40,7 +40,7 @@ def find_nodejs() -> NodeJsInstallation:
     Raises:
         SetupError: there is none; the message says how to install one.
     """
-    for program, npm in _candidates():
+    for program, npm in _list_candidates():
         if program.is_file() and npm.is_file() and _read_major_version(program) >= OLDEST_MAJOR:
             return NodeJsInstallation(program, npm)
     raise SetupError(
@@ -49,7 +49,7 @@ def find_nodejs() -> NodeJsInstallation:
     )
 
 
-def _candidates() -> list[tuple[Path, Path]]:
+def _list_candidates() -> list[tuple[Path, Path]]:
     candidates = []
     system = shutil.which("node")
     if system is not None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import aitne
-from aitne.adapters.unix_accounts import UnixUser, permitted_user, unix_user
+from aitne.adapters.unix_account_mapping import UnixUser, permitted_user, unix_user
 from aitne.core.errors import NotAllowed, SetupError
 from aitne.core.settings import Settings
 from aitne.core.toml_writer import render_toml
@@ -74,12 +74,12 @@ def prepare_own_accounts(settings: Settings) -> ProcessAccount:
     os.umask(0o022)  # other accounts read the environments and the software
     account = platform_account(settings)
     assert account is not None  # noqa: S101 (the mode is own)
-    create_folders(settings, account)
+    create_platform_folders(settings, account)
     _check_installation(settings, account)
     return account
 
 
-def create_folders(settings: Settings, account: ProcessAccount) -> None:
+def create_platform_folders(settings: Settings, account: ProcessAccount) -> None:
     """Create root's folder and the data directory. A data directory that belongs to root is given
     to the platform's account.
 

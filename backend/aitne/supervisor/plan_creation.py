@@ -151,7 +151,7 @@ def make_proxy_child(settings: Settings) -> ChildPlan:
         ],
         env={
             "AITNE_PROXY_SHARED_ORIGIN": "0" if settings.has_user_domains else "1",
-            "AITNE_PROXY_HSTS": _hsts(settings),
+            "AITNE_PROXY_HSTS": _make_hsts_value(settings),
         },
         secret_env={"CONFIGPROXY_AUTH_TOKEN": "proxy_auth_token"},
         port=settings.port_of_sessions,
@@ -160,7 +160,7 @@ def make_proxy_child(settings: Settings) -> ChildPlan:
     )
 
 
-def _hsts(settings: Settings) -> str:
+def _make_hsts_value(settings: Settings) -> str:
     """Return the value of the header Strict-Transport-Security for the sessions' origin; empty
     without https.
     """

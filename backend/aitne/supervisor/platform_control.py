@@ -37,10 +37,10 @@ from aitne.supervisor import (
 )
 from aitne.supervisor.__main__ import DETACH, HELD, MAIN_PROCESS
 from aitne.supervisor.child_process import open_log, read_last_lines
-from aitne.supervisor.error_pages import write_pages
 from aitne.supervisor.plan_creation import envs_root, make_plan
 from aitne.supervisor.process_account import ProcessAccount, acting_as
-from aitne.supervisor.remaining_jobs import end_remaining_jobs
+from aitne.supervisor.proxy_error_pages import write_pages
+from aitne.supervisor.remaining_job_termination import end_remaining_jobs
 from aitne.supervisor.secret_files import ensure_secrets
 from aitne.supervisor.supervisor_plan import END_WITHIN_S, FAILURE, SOCKET, plan_dir
 

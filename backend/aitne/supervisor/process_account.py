@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-from aitne.local_system import privileges
+from aitne.local_system import privilege_drop
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +79,4 @@ def become_account(account: ProcessAccount) -> None:
     if account.uid == 0:
         os.setresuid(0, 0, 0)
     else:
-        privileges.become_account(account.uid, account.gid, account.groups)
+        privilege_drop.become_account(account.uid, account.gid, account.groups)

@@ -24,12 +24,12 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
-from aitne.adapters.folder_lock import lock_folder_creation
+from aitne.adapters.folder_creation_lock import lock_folder_creation
 from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import SetupError
 from aitne.local_system.platform_folders import cache_dir
-from aitne.supervisor import offline_bundle, uv
-from aitne.supervisor.changed_packages import list_changed_packages
+from aitne.supervisor import offline_bundle, uv_configuration
+from aitne.supervisor.environment_integrity import list_changed_packages
 from aitne.supervisor.nodejs_lookup import find_nodejs
 
 LOCKS = Path(__file__).parent / "envs"
@@ -103,7 +103,7 @@ def ensure_environments(
                 f"{_get_override_name(name)} names {_env_dir(name, root)}, which is not a folder. "
                 "Correct the variable, or unset it to have the environment created."
             )
-    folder = _root(root)
+    folder = _get_env_root(root)
     _check_space(folder)
     progress(
         f"Creating the {_format_names(missing)} environment{'s' if len(missing) > 1 else ''} in "
@@ -151,7 +151,9 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
     say("creating")
     own_pip = _can_use_own_pip(python)
     without_pip = ["--without-pip"] if own_pip else []
-    _run(name, [*python, "-m", "venv", *without_pip, str(folder)], lambda line: None)
+    _run_install_command(
+        name, [*python, "-m", "venv", *without_pip, str(folder)], lambda line: None
+    )
     # Another root file system does not have the lock file.
     packages = ["-r", str(lock)] if len(python) == 1 else lock.read_text().split()
     if own_pip and _install_with_uv(
@@ -170,7 +172,7 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
             last = time.monotonic()
             say(f"fetching, {min(collected, total)} of {total} packages")
 
-    _run(name, _make_pip_command(python, folder, packages), watch)
+    _run_install_command(name, _make_pip_command(python, folder, packages), watch)
 
 
 def repair_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> bool:
@@ -207,7 +209,7 @@ def _install_changed(name: str, folder: Path, python: Sequence[str], say: Progre
     if not _can_use_own_pip(python) or not _install_with_uv(
         name, folder, packages, lambda: None, say
     ):
-        _run(name, _make_pip_command(python, folder, packages), lambda line: None)
+        _run_install_command(name, _make_pip_command(python, folder, packages), lambda line: None)
 
 
 def repair_command(folder: Path, lines: Sequence[str]) -> str:
@@ -243,13 +245,15 @@ def _install_with_uv(
     """Install packages with uv; return False if that failed and pip should be used. ``report_start`` is
     called before uv starts.
     """
-    prepared = uv.make_install_command(str(folder / "bin/python"), packages, compiled=True)
+    prepared = uv_configuration.make_install_command(
+        str(folder / "bin/python"), packages, compiled=True
+    )
     if prepared is None:
         return False
     argv, environ = prepared
     report_start()
     try:
-        _run(name, argv, lambda line: None, environ=environ)
+        _run_install_command(name, argv, lambda line: None, environ=environ)
     except SetupError:
         # pip may succeed, and its messages about the same problem are better known.
         say("uv has failed; trying pip")
@@ -268,10 +272,10 @@ def install_proxy(folder: Path) -> None:
         shutil.copy(LOCKS / "proxy" / file, folder)
     options = ["--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev"]
     argv = find_nodejs().npm_argv(["ci", "--prefix", str(folder), *options])
-    _run("proxy", argv, lambda line: None, cwd=folder)
+    _run_install_command("proxy", argv, lambda line: None, cwd=folder)
 
 
-def _run(
+def _run_install_command(
     name: str,
     argv: Sequence[str],
     watch: Progress,
@@ -313,12 +317,12 @@ def _describe_sources(names: Sequence[str]) -> str:
     packed = offline_bundle.find_proxy_packages()
     if packed is not None:
         return f"the bundle {packed.parent}"
-    sources = uv.list_package_indexes() if set(names) - {"proxy"} else []
+    sources = uv_configuration.list_package_indexes() if set(names) - {"proxy"} else []
     if "proxy" in names:
         argv = find_nodejs().npm_argv(["config", "get", "registry"])
         answer = subprocess.run(argv, capture_output=True, text=True, check=False)
         sources.append(answer.stdout.strip() or "the registry of npm")
-    return _format_names([uv.without_password(source) for source in sources])
+    return _format_names([uv_configuration.without_password(source) for source in sources])
 
 
 def _check_space(root: Path) -> None:
@@ -337,7 +341,7 @@ def _check_space(root: Path) -> None:
         )
 
 
-def _root(root: Path | None) -> Path:
+def _get_env_root(root: Path | None) -> Path:
     return root or cache_dir() / "envs"
 
 
@@ -354,7 +358,7 @@ def _env_dir(name: str, root: Path | None = None) -> Path:
         digest.update((LOCKS / "proxy" / "package-lock.json").read_bytes())
     else:
         digest.update(f"{sys.version_info[:2]}\n".encode() + (LOCKS / f"{name}.txt").read_bytes())
-    return _root(root) / f"{name}-{digest.hexdigest()[:12]}"
+    return _get_env_root(root) / f"{name}-{digest.hexdigest()[:12]}"
 
 
 def _format_names(names: Sequence[str]) -> str:

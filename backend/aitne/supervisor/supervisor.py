@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from aitne.local_system import hung_restart_records, process_status_file, systemd_notification
-from aitne.local_system.held_start import HeldStart
 from aitne.local_system.http_status import poll_http_status
 from aitne.local_system.hung_restart_records import HungRestart
+from aitne.local_system.preloaded_start import HeldStart
 from aitne.local_system.process_status_file import ProcessStatus
-from aitne.supervisor.child_process import Child, launch, read_last_lines, rotate_log
+from aitne.supervisor.child_process import Child, launch_process, read_last_lines, rotate_log
 from aitne.supervisor.errors import PlatformStartError
 from aitne.supervisor.process_account import ROOT
 from aitne.supervisor.replaced_platform import stop_replaced_platform
@@ -167,7 +167,7 @@ class Supervisor:
     def _make_child(self, child: ChildPlan) -> Child:
         if child.as_root:
             return Child(child, child.env, self.logs, Path("/"), ROOT)
-        env = self._env(child.env, child.secret_env)
+        env = self._make_env(child.env, child.secret_env)
         return Child(child, env, self.logs, self.data_dir, self.plan.account)
 
     async def _start_children(self) -> None:
@@ -293,7 +293,7 @@ class Supervisor:
         answering = all(child.is_alive and child.answers for child in self.children.values())
         if answering and self._routes_due:
             # A restarted proxy has no routes until the Hub sends them.
-            token = self._secret("hub_api_token")
+            token = self._read_secret("hub_api_token")
             url = f"{self.plan.hub_url}/api/proxy"
             status = await _poll_status(url, method="POST", token=token)
             self._routes_due = status is None or status >= 300
@@ -337,7 +337,9 @@ class Supervisor:
             child.answers = child.is_alive
             return
         process = child.process
-        token = None if child.plan.probe_secret is None else self._secret(child.plan.probe_secret)
+        token = (
+            None if child.plan.probe_secret is None else self._read_secret(child.plan.probe_secret)
+        )
         socket = self._probe_socket(child)
         alive = child.is_alive
         status = await _poll_status(child.plan.probe, token=token, socket=socket) if alive else None
@@ -383,8 +385,8 @@ class Supervisor:
         self, argv: list[str], log: str, hold: HeldStart | None = None
     ) -> subprocess.Popen[bytes]:
         with (self.logs / log).open("wb") as output:
-            env, account = self._env({}, {}), self.plan.account
-            return launch(argv, env, self.data_dir, output, (), account, hold)
+            env, account = self._make_env({}, {}), self.plan.account
+            return launch_process(argv, env, self.data_dir, output, (), account, hold)
 
     async def _wait_for_program(self, process: subprocess.Popen[bytes], within_s: float) -> int:
         """Wait until a program has ended and return its exit status; -9 if it was killed after
@@ -466,11 +468,11 @@ class Supervisor:
             case _:
                 await answer({"error": _VERBS})
 
-    def _env(self, env: dict[str, str], secret_env: dict[str, str]) -> dict[str, str]:
-        secrets = {name: self._secret(file) for name, file in secret_env.items()}
+    def _make_env(self, env: dict[str, str], secret_env: dict[str, str]) -> dict[str, str]:
+        secrets = {name: self._read_secret(file) for name, file in secret_env.items()}
         return self.plan.base_env | env | secrets
 
-    def _secret(self, name: str) -> str:
+    def _read_secret(self, name: str) -> str:
         return (self.data_dir / "secrets" / name).read_text().strip()
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from aitne.core.platform.broker_folder import broker_dir
 from aitne.local_system.hung_restart_records import HUNG_AFTER_S
-from aitne.local_system.state_file import read_state
+from aitne.local_system.state_file_reader import read_state
 from aitne.supervisor.process_account import ProcessAccount
 
 FILE = "plan.json"
@@ -99,7 +99,7 @@ class SupervisorPlan:
     children: list[ChildPlan]
     held: tuple[str, ...] = ()
     """Names of the processes, and ``init``, that load their modules and then wait until the
-    supervisor lets them continue (``aitne.local_system.held_start``).
+    supervisor lets them continue (``aitne.local_system.preloaded_start``).
     """
     account: ProcessAccount | None = None
     """Account under which a supervisor that is root runs the processes; None: the supervisor's own.

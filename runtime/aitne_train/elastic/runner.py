@@ -8,7 +8,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any, TypeVar
 
-from aitne_train import _submission, lifecycle
+from aitne_train import _collective_submission, lifecycle
 from aitne_train.elastic.state import State
 from aitne_train.errors import HorovodInternalError, HostsUpdatedInterrupt
 
@@ -102,5 +102,5 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
 
 def _reconnect() -> None:
     lifecycle.shutdown()
-    _submission.discard_handles()
+    _collective_submission.discard_handles()
     lifecycle.init()

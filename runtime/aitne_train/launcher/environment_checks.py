@@ -9,7 +9,7 @@ import os
 import re
 import socket
 
-from aitne_train.launcher.cpus import count_available_cpus
+from aitne_train.launcher.available_cpu_count import count_available_cpus
 from aitne_train.launcher.hosts import parse_number
 from aitne_train.launcher.visible_gpus import parse_visible_gpus
 

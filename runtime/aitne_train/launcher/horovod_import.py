@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from aitne_train.launcher import software_location
+from aitne_train.launcher import platform_software_paths
 from aitne_train.launcher.errors import LaunchError
 
 TYPE_CHECKING = False
@@ -41,6 +41,6 @@ def _find_package_folder() -> str:
     """Return the folder with the package ``aitne_train`` and all of its API: the one of
     this module, or beside this archive the one for notebooks."""
     above = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    if not software_location.NOTEBOOK:
+    if not platform_software_paths.NOTEBOOK:
         return above
-    return os.path.join(os.path.dirname(os.path.dirname(above)), software_location.NOTEBOOK)
+    return os.path.join(os.path.dirname(os.path.dirname(above)), platform_software_paths.NOTEBOOK)

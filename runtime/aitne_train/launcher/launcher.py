@@ -15,18 +15,18 @@ import time
 from aitne_train.launcher import (
     horovod_import,
     hosts,
-    rendezvous,
+    rendezvous_client,
     slurm_queries,
-    slurm_task_variables,
+    slurm_rank_variables,
 )
-from aitne_train.launcher.addresses import LOCAL, build_interface_variables, own_addresses
 from aitne_train.launcher.cleanup_process import CleanupProcess
 from aitne_train.launcher.errors import LaunchError
+from aitne_train.launcher.held_ports import HeldPort
 from aitne_train.launcher.launch_coordinator import LaunchCoordinator
+from aitne_train.launcher.launch_event_loop import LaunchSupervisor
 from aitne_train.launcher.launch_node import LaunchNode
-from aitne_train.launcher.launch_supervisor import LaunchSupervisor
 from aitne_train.launcher.output_relay import print_message
-from aitne_train.launcher.ports import HeldPort
+from aitne_train.launcher.own_addresses import LOCAL, build_interface_variables, own_addresses
 from aitne_train.launcher.rank_processes import (
     NotStarted,
     build_own_command,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from typing import NoReturn
 
     from aitne_train.launcher.hosts import Host
-    from aitne_train.launcher.rank_topology import RankTopology
+    from aitne_train.launcher.rank_detection import RankTopology
 
 _LOOK_S = 0.02
 
@@ -93,7 +93,7 @@ class Launcher:
     def prepare_node(
         self,
         ranks: Sequence[int],
-        client: rendezvous.RendezvousClient,
+        client: rendezvous_client.RendezvousClient,
         master: str,
         index: int,
         run_dir: str | None,
@@ -200,7 +200,9 @@ def _run_first_node(
     server = RendezvousServer(
         token, LOCAL if len(ranks) == 1 else "", launcher.supervisor.queue_message
     )
-    client = rendezvous.RendezvousClient(own_addresses(server.port, os.environ, len(ranks)), token)
+    client = rendezvous_client.RendezvousClient(
+        own_addresses(server.port, os.environ, len(ranks)), token
+    )
     try:
         client.set("begun", b"")  # from now on it is known which address leads here
         launcher.prepare_coordinator(names, server)
@@ -217,9 +219,9 @@ def _run_first_node(
         launcher.keeper.release()
 
 
-def _publish_address(path: str, client: rendezvous.RendezvousClient) -> None:
+def _publish_address(path: str, client: rendezvous_client.RendezvousClient) -> None:
     try:
-        rendezvous.publish_address(path, client.addresses, client.token)
+        rendezvous_client.publish_address(path, client.addresses, client.token)
     except OSError as error:
         raise LaunchError(
             f"{os.path.dirname(path)} cannot be written: {error.strerror}. Give a --run-dir that all nodes can write"
@@ -262,15 +264,15 @@ def find_node_name() -> str:
 
 def _find_first_node(
     path: str, index: int, timeout_s: float
-) -> tuple[rendezvous.RendezvousClient, socket.socket]:
+) -> tuple[rendezvous_client.RendezvousClient, socket.socket]:
     """Wait at most ``timeout_s`` seconds for the first node; return a client of its store and a
     connection to it. ``path`` is the file in which it publishes its address. Raises
     ``LaunchError``."""
     give_up, reason = time.monotonic() + timeout_s, f"it has published no address in {path}"
     while time.monotonic() < give_up:
-        endpoint = rendezvous.read_rendezvous_file(path)
+        endpoint = rendezvous_client.read_rendezvous_file(path)
         if endpoint is not None:
-            client = rendezvous.RendezvousClient(*endpoint)
+            client = rendezvous_client.RendezvousClient(*endpoint)
             try:
                 return client, client.open_line(str(index))
             except ConnectionError as error:
@@ -345,12 +347,12 @@ def replace_process(
     if world.source != "slurm":  # the other launcher may itself be one task of Slurm
         nodes, rest = divmod(world.size, world.local_size)
         ranks = [] if rest else [world.local_size] * nodes
-        environ = slurm_task_variables.build_rank_environment(environ, world, node_number, ranks)
+        environ = slurm_rank_variables.build_rank_environment(environ, world, node_number, ranks)
     program_environ = {
         **environ,
         **horovod_import.build_variables(environ),
         **build_rank_variables(world, node_number),
-        rendezvous.TIMEOUT: f"{timeout_s:g}",
+        rendezvous_client.TIMEOUT: f"{timeout_s:g}",
     }
     held: list[HeldPort] = []
 
@@ -359,7 +361,9 @@ def replace_process(
         return str(held[0].number)
 
     if not (environ.get("MASTER_ADDR") and environ.get("MASTER_PORT")):
-        host, port = rendezvous.agree_on_choice(world, program_environ, choose_port).rsplit(":", 1)
+        host, port = rendezvous_client.agree_on_choice(world, program_environ, choose_port).rsplit(
+            ":", 1
+        )
         program_environ["MASTER_ADDR"], program_environ["MASTER_PORT"] = host, port
     if world.local_size < world.size:
         program_environ = {**build_interface_variables(environ), **program_environ}

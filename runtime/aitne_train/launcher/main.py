@@ -13,7 +13,7 @@ from aitne_train.launcher import (
     environment_checks,
     horovod_import,
     hosts,
-    remote_run,
+    multi_node_run,
     slurm_queries,
 )
 from aitne_train.launcher import options as command_line
@@ -26,8 +26,8 @@ from aitne_train.launcher.launcher import (
     run_node,
 )
 from aitne_train.launcher.output_relay import print_message
+from aitne_train.launcher.rank_detection import RankTopology, detect_topology
 from aitne_train.launcher.rank_processes import NotStarted, build_own_command
-from aitne_train.launcher.rank_topology import RankTopology, detect_topology
 from aitne_train.launcher.transport_requirements import NEEDS_MPI
 
 TYPE_CHECKING = False
@@ -58,10 +58,10 @@ def main(arguments: Sequence[str]) -> int:
         if arguments[:1] == ["node"] and "--run-dir" in arguments:
             return _run_node(arguments[1:])
         if arguments[:1] == ["_follow"]:
-            return remote_run.run_started_launcher(
+            return multi_node_run.run_started_launcher(
                 int(arguments[2]) if len(arguments) == 3 else None
             )
-        return _run(command_line.build_parser().parse_args(arguments))
+        return _run_ranks(command_line.build_parser().parse_args(arguments))
     except NotStarted as error:
         print_message(str(error))
         return error.code
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str]) -> int:
         return INTERRUPTED
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run_ranks(options: argparse.Namespace) -> int:
     argv = _find_program(options)
     settings = _build_settings(options, argv)
     os.environ.update(command_line.build_variables(options))
@@ -105,7 +105,7 @@ def _run(options: argparse.Namespace) -> int:
         os.execvp(command[0], command)  # noqa: S606
     if launcher == "local":
         return run_alone(host_list[0].ranks, settings)
-    return remote_run.run_on_nodes(host_list, launcher, settings)
+    return multi_node_run.run_on_nodes(host_list, launcher, settings)
 
 
 def _run_session(app: str, arguments: Sequence[str]) -> int:

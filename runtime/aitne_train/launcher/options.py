@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from aitne_train.launcher import horovod_import, hosts
-from aitne_train.launcher.addresses import INTERFACE
+from aitne_train.launcher.own_addresses import INTERFACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code

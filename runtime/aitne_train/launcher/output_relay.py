@@ -64,7 +64,7 @@ class OutputRelay:
         self._selector = selectors.DefaultSelector()
         for stream in self._streams:
             self._selector.register(stream.source, selectors.EVENT_READ, stream)
-        self._thread = threading.Thread(target=self._run, name="aitne-output", daemon=True)
+        self._thread = threading.Thread(target=self._relay_output, name="aitne-output", daemon=True)
         self._thread.start()
 
     def wait_for_last_lines(self, rank: int, within_s: float) -> list[bytes]:
@@ -87,7 +87,7 @@ class OutputRelay:
         while self._thread.is_alive() and self._writing:
             self._thread.join(within_s)
 
-    def _run(self) -> None:
+    def _relay_output(self) -> None:
         while self._selector.get_map():
             for key, _ in self._selector.select():
                 stream: RankStream = key.data

@@ -10,8 +10,8 @@ import sys
 import threading
 
 from aitne_train.launcher import horovod_import
+from aitne_train.launcher.available_cpu_count import count_available_cpus
 from aitne_train.launcher.cleanup_process import MARK, CleanupProcess
-from aitne_train.launcher.cpus import count_available_cpus
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.launcher.output_relay import OutputRelay, RankStream
 
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Callable, Mapping, Sequence
 
-    from aitne_train.launcher.rank_topology import RankTopology
+    from aitne_train.launcher.rank_detection import RankTopology
 
 _EVERY_SIGNAL = [number for number in range(1, 32) if number not in (9, 19)]
 _OF_OUTER_LAUNCHERS = (

@@ -11,7 +11,7 @@ import struct
 import threading
 import time
 
-from aitne_train.launcher import frames, ports
+from aitne_train.launcher import frames, held_ports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -46,7 +46,7 @@ class RendezvousServer:
     ) -> None:
         self._token = token
         self._heard = heard or (lambda _name, _payload: None)
-        self._listener = ports.open_listener(host)
+        self._listener = held_ports.open_listener(host)
         self.port: int = self._listener.getsockname()[1]
         self._selector = selectors.DefaultSelector()
         self._messages: dict[bytes, bytes] = {}
@@ -59,7 +59,9 @@ class RendezvousServer:
             sock.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._run, name="aitne-rendezvous", daemon=True)
+        self._thread = threading.Thread(
+            target=self._serve_requests, name="aitne-rendezvous", daemon=True
+        )
         self._thread.start()
 
     def send(self, name: str, payload: bytes) -> None:
@@ -92,7 +94,7 @@ class RendezvousServer:
             if peer.line == name:
                 self._queue_frame(peer, payload)
 
-    def _run(self) -> None:
+    def _serve_requests(self) -> None:
         try:
             while not self._closing:
                 for key, events in self._selector.select(self._nearest_deadline()):

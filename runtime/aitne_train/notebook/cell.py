@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from aitne_train.notebook import cell_communication, connection_recovery
+from aitne_train.notebook import cell_communication_profile, rank_connection_recovery
 from aitne_train.notebook.display import CellDisplay, describe_places, format_ranks
 from aitne_train.notebook.group_connection import (
     GroupConnection,
@@ -207,7 +207,7 @@ class DistributedCell:
                 while not self._is_done():
                     self._handle_next_event(request)
                 if (self._progress.interrupts or self._list_failures()) and not self._progress.lost:
-                    connection_recovery.recover_connections(self._link, self._display)
+                    rank_connection_recovery.recover_connections(self._link, self._display)
         finally:
             self._link.finish(request)
             self._display.finish()
@@ -288,7 +288,9 @@ class DistributedCell:
             self._show_failure(now)
         if progress.release_at is not None and now >= progress.release_at:
             progress.release_at = None
-            connection_recovery.release_ranks(self._link, self._ranks, "The cell was interrupted.")
+            rank_connection_recovery.release_ranks(
+                self._link, self._ranks, "The cell was interrupted."
+            )
         if progress.first_end is not None:
             if now - progress.first_end >= self._named_at:
                 self._named_at *= 2
@@ -336,7 +338,7 @@ class DistributedCell:
                 reason = (
                     f"Rank {first.rank} has ended its cell with {first.name}: {first.text[:300]}"
                 )
-                connection_recovery.release_ranks(self._link, ended, reason)
+                rank_connection_recovery.release_ranks(self._link, ended, reason)
 
     def _report_late_ranks(self, since_s: float) -> None:
         late = self._running_ranks
@@ -444,7 +446,7 @@ class DistributedCell:
     def _report_communication(self) -> None:
         replies = [message["content"] for message in self._progress.replied.values()]
         profiles = [each["communication"] for each in replies if each.get("communication")]
-        if line := cell_communication.describe_communication(profiles):
+        if line := cell_communication_profile.describe_communication(profiles):
             self._display.print_line(line, "stdout")
 
     def _explain_loss(self, lost: set[int]) -> str:

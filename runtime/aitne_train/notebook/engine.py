@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from aitne_train.launcher.rank_topology import RankTopology, detect_topology
+from aitne_train.launcher.rank_detection import RankTopology, detect_topology
 from aitne_train.launcher.visible_gpus import parse_visible_gpus
 from aitne_train.notebook import (
     connection_files,

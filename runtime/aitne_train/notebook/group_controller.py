@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from aitne_train.launcher import addresses
+from aitne_train.launcher import own_addresses
 from aitne_train.notebook import connection_files, ipyparallel_fast_import
 from aitne_train.notebook.group_state import GroupSettings, GroupState
 
@@ -41,11 +41,11 @@ def find_own_address(environ: Mapping[str, str]) -> str:
     It is that of ``AITNE_NETWORK_INTERFACE`` if that is set, or else the first one that is not a
     loopback address. Raises ``LaunchError`` if this node does not have the chosen interface.
     """
-    for address in addresses.own_addresses(0, environ, 2):
-        host = addresses.split(address.removesuffix(":0") + ":1")[0]
+    for address in own_addresses.own_addresses(0, environ, 2):
+        host = own_addresses.split_address(address.removesuffix(":0") + ":1")[0]
         if host.replace(".", "").isdigit():
             return host
-    return addresses.LOCAL
+    return own_addresses.LOCAL
 
 
 def run_controller(settings: GroupSettings) -> None:

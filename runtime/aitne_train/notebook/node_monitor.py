@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from aitne_train.notebook import connection_files
-from aitne_train.notebook.monitor_channel import MonitorChannel
+from aitne_train.notebook.node_monitor_channel import MonitorChannel
 
 _LINE = 64 * 1024
 _START_S = 120.0

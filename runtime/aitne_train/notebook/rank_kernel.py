@@ -25,7 +25,7 @@ from ipyparallel.engine.kernel import IPythonParallelKernel
 from traitlets import Type
 
 from aitne_train.notebook import value_encoding
-from aitne_train.notebook.cell_communication import CellCommunication
+from aitne_train.notebook.cell_communication_profile import CellCommunication
 from aitne_train.notebook.distributed_connections import RankConnections, clear_distributed_frames
 from aitne_train.notebook.output_limit import RICH, OutputLimit
 

@@ -85,14 +85,14 @@ class LiveTable:
         # Output of a thread belongs to the cell whose context it has.
         run = contextvars.copy_context().run
         threading.Thread(
-            target=run, args=(self._run,), name="aitne-ranks-table", daemon=True
+            target=run, args=(self._refresh_until_stopped,), name="aitne-ranks-table", daemon=True
         ).start()
 
     def stop(self) -> None:
         """End the updates; the table remains as it is."""
         self._stop.put(None)
 
-    def _run(self) -> None:
+    def _refresh_until_stopped(self) -> None:
         while True:
             with contextlib.suppress(Empty):
                 self._stop.get(timeout=self.PERIOD_S)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aitne_train.topology import mesh_node_order
+from aitne_train.topology import device_mesh_order
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.hostlist import compress_hostlist
 from aitne_train.topology.tree import describe_unconnected
@@ -97,7 +97,7 @@ def order_ranks(
             raise TopologyError(f"the node {node} is named twice", "Name each node once.")
         named.add(node)
     edges = (
-        mesh_node_order.count_edges(mesh, len(nodes), ranks_per_node)
+        device_mesh_order.count_edges(mesh, len(nodes), ranks_per_node)
         if mesh
         else build_ring(len(nodes))
     )
@@ -105,11 +105,11 @@ def order_ranks(
     given = network.compute_cost(range(len(nodes)), edges)
     candidates = [order_depth_first(network)]
     if mesh:
-        sizes = mesh_node_order.list_group_sizes(mesh, ranks_per_node)
-        candidates.append(mesh_node_order.group_nodes(network, candidates[0], sizes))
+        sizes = device_mesh_order.list_group_sizes(mesh, ranks_per_node)
+        candidates.append(device_mesh_order.group_nodes(network, candidates[0], sizes))
         cheapest = min(candidates, key=lambda order: network.compute_cost(order, edges))
-        if len(nodes) <= mesh_node_order.MAX_SWAPPED:
-            candidates.append(mesh_node_order.swap_nodes(network, cheapest, edges))
+        if len(nodes) <= device_mesh_order.MAX_SWAPPED:
+            candidates.append(device_mesh_order.swap_nodes(network, cheapest, edges))
     costs = [network.compute_cost(order, edges) for order in candidates]
     chosen = min(costs)
     best = candidates[costs.index(chosen)] if chosen < given else range(len(nodes))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.node_topology import Device, NodeTopology, NumaNode, parse_cpu_list
-from aitne_train.topology.pci import PciDevice, find_links
+from aitne_train.topology.pci_links import PciDevice, find_links
 
 _NUMA = re.compile(r"node(\d{1,5})", re.ASCII)
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")

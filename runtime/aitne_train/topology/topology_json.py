@@ -10,7 +10,7 @@ from aitne_train.topology.node_topology import (
     format_cpu_list,
     parse_cpu_list,
 )
-from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.tree import SourceLine, Switch
 
 TYPE_CHECKING = False

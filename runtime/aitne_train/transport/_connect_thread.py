@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from aitne_train.interruptible_event import Flag
-from aitne_train.run_store import LOOK_S, check_run
+from aitne_train.run_rendezvous_store import LOOK_S, check_run
 from aitne_train.transport.base import Group
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class ConnectThread(Generic[T]):
         Raises ``TransportError`` if the run of the group has failed.
         """
         try:
-            threading.Thread(target=self._run, name="aitne-connect", daemon=True).start()
+            threading.Thread(target=self._run_function, name="aitne-connect", daemon=True).start()
             while not self._ended.wait(LOOK_S):
                 check_run(group)
             if self._error is not None:
@@ -46,10 +46,10 @@ class ConnectThread(Generic[T]):
             return self._results[0]
         except BaseException:
             self.left = True
-            self._discard()
+            self._discard_all_results()
             raise
 
-    def _run(self) -> None:
+    def _run_function(self) -> None:
         if self.left:
             return
         try:
@@ -58,9 +58,9 @@ class ConnectThread(Generic[T]):
             self._error = error
         self._ended.set()
         if self.left:
-            self._discard()
+            self._discard_all_results()
 
-    def _discard(self) -> None:
+    def _discard_all_results(self) -> None:
         self._error = None  # its frames refer to this object and would keep connections open
         with self._lock:
             results, self._results = self._results, []

@@ -75,7 +75,7 @@ def _load_library() -> ctypes.CDLL | str:
     return library
 
 
-def missing() -> str | None:
+def get_unavailable_reason() -> str | None:
     """Return why this process cannot use the kernel; None if it can."""
     if os.environ.get(SWITCH) == "off":
         return f"{SWITCH} is off"

@@ -59,7 +59,7 @@ class PureExchange:
         local = _view_bytes(flat)
         if 0 < local.numel() <= _AT_ONCE_BYTES:
             self._view_slot(self._rank, local.numel()).copy_(local)
-            self._synchronize("allreduce", flat.dtype, op, local.numel())
+            self._wait_for_all_ranks("allreduce", flat.dtype, op, local.numel())
             every = [
                 self._view_slot(rank, local.numel()).view(flat.dtype) for rank in range(self._size)
             ]
@@ -71,7 +71,7 @@ class PureExchange:
             parts = _shm_layout.divide_chunk(chunk.numel(), self._size)
             here, after = parts[self._rank]
             self._view_slot(self._rank, chunk.numel()).copy_(chunk)
-            self._synchronize("allreduce", flat.dtype, op, local.numel())
+            self._wait_for_all_ranks("allreduce", flat.dtype, op, local.numel())
             part = chunk[here:after].view(flat.dtype)
             rows = [
                 self._view_slot(rank, chunk.numel())[here:after].view(flat.dtype)
@@ -79,7 +79,7 @@ class PureExchange:
             ]
             part.copy_(_reduce_rows(rows, op))
             self._view_second_slot(self._rank, after - here).copy_(chunk[here:after])
-            self._synchronize("allreduce", flat.dtype, op, local.numel())
+            self._wait_for_all_ranks("allreduce", flat.dtype, op, local.numel())
             for rank, (first, last) in enumerate(parts):
                 if rank != self._rank:
                     chunk[first:last].copy_(self._view_second_slot(rank, last - first))
@@ -97,7 +97,7 @@ class PureExchange:
         share = self._layout.share
         for number in range(_shm_layout.count_rounds(sizes, share)):
             self._copy_to_slots(source, sizes, number)
-            self._synchronize("reducescatter", flat.dtype, op, sizes)
+            self._wait_for_all_ranks("reducescatter", flat.dtype, op, sizes)
             begin, end = _shm_layout.locate_piece(sizes[self._rank], number, share)
             at = self._rank * share
             rows = [
@@ -118,7 +118,7 @@ class PureExchange:
         for number in range(_shm_layout.count_rounds(sizes, self._layout.chunk)):
             begin, end = _shm_layout.locate_piece(sizes[self._rank], number, self._layout.chunk)
             self._view_slot(self._rank, end - begin).copy_(source[begin:end])
-            self._synchronize("allgather", sizes)
+            self._wait_for_all_ranks("allgather", sizes)
             for rank, start in enumerate(starts[:-1]):
                 begin, end = _shm_layout.locate_piece(sizes[rank], number, self._layout.chunk)
                 taken[start + begin : start + end].copy_(self._view_slot(rank, end - begin))
@@ -130,7 +130,7 @@ class PureExchange:
         for begin, end in _shm_layout.split_pieces(local.numel(), self._layout.chunk):
             if self._rank == root:
                 self._view_slot(root, end - begin).copy_(local[begin:end])
-            self._synchronize("broadcast", root, local.numel())
+            self._wait_for_all_ranks("broadcast", root, local.numel())
             if self._rank != root:
                 local[begin:end].copy_(self._view_slot(root, end - begin))
             self._round += 1
@@ -149,7 +149,7 @@ class PureExchange:
         source, taken = _view_bytes(flat), _view_bytes(out)
         for number in range(self._agree_on_maximum(_shm_layout.count_rounds(out_sizes, share))):
             self._copy_to_slots(source, out_sizes, number)
-            self._synchronize("alltoall")
+            self._wait_for_all_ranks("alltoall")
             at = self._rank * share
             for rank, start in enumerate(starts[:-1]):
                 begin, end = _shm_layout.locate_piece(in_sizes[rank], number, share)
@@ -160,7 +160,7 @@ class PureExchange:
 
     def barrier(self) -> None:
         """Wait until all ranks have called this method."""
-        self._synchronize("barrier")
+        self._wait_for_all_ranks("barrier")
 
     def disconnect(self) -> None:
         """Close the connections, so that ranks waiting for this one, here and in other processes,
@@ -193,7 +193,7 @@ class PureExchange:
         ranks exchange.
         """
         self._view_slot(self._rank, 8).view(torch.int64).fill_(number)
-        self._synchronize("alltoall")
+        self._wait_for_all_ranks("alltoall")
         numbers = [int(self._view_slot(rank, 8).view(torch.int64)) for rank in range(self._size)]
         self._round += 1
         return max(numbers)
@@ -206,7 +206,7 @@ class PureExchange:
         begin = self._layout.compute_second_slot_offset(rank, self._round % 2)
         return self._shared[begin : begin + length]
 
-    def _synchronize(self, *what: object) -> None:
+    def _wait_for_all_ranks(self, *what: object) -> None:
         """Wait until all ranks have called this with the same description ``what`` of their
         operation.
 

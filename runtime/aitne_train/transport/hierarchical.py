@@ -100,7 +100,9 @@ class Hierarchical:
         ranks exchange parts between nodes; otherwise one rank of each node does.
         """
         self._run_collective(
-            lambda: self._reduce_parts(flat, op) if self._even else self._reduce(flat, op)
+            lambda: (
+                self._reduce_parts(flat, op) if self._even else self._reduce_by_leaders(flat, op)
+            )
         )
 
     def reducescatter(
@@ -201,7 +203,7 @@ class Hierarchical:
         self._find_leaders().allreduce(local_part, op)
         self._inside.allgather(flat, local_part, counts)
 
-    def _reduce(self, flat: torch.Tensor, op: Reduction) -> None:
+    def _reduce_by_leaders(self, flat: torch.Tensor, op: Reduction) -> None:
         self._inside.allreduce(flat, op)
         if self._is_leader():
             self._find_leaders().allreduce(flat, op)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from aitne_train.launcher.addresses import own_addresses, split
+from aitne_train.launcher.own_addresses import own_addresses, split_address
 from aitne_train.transport.base import OF_BOOL, Group, Reduction, TransportError
 
 _MPI = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
@@ -83,7 +83,7 @@ class Horovod:
         try:
             with _lock:
                 if not hvd.is_initialized():
-                    _start(hvd, group)
+                    _start_horovod(hvd, group)
                 transport = cls(group, hvd)
                 _users.add(transport)
         except (RuntimeError, ValueError, ConnectionError, TimeoutError) as error:
@@ -110,7 +110,9 @@ class Horovod:
             flat.copy_(wide)
         elif flat.numel():
             reduction = getattr(self._hvd, _NAMES[op])
-            self._run(f"allreduce.{flat.numel()}", flat, self._hvd.allreduce_async_, op=reduction)
+            self._run_collective(
+                f"allreduce.{flat.numel()}", flat, self._hvd.allreduce_async_, op=reduction
+            )
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
@@ -118,7 +120,11 @@ class Horovod:
         """Scatter sums of equal parts by Horovod; others by an allreduce."""
         if flat.dtype in _NATIVE and op is Reduction.SUM and len(set(counts)) == 1 and counts[0]:
             scatter = self._hvd.reducescatter_async
-            out.copy_(self._run(f"reducescatter.{flat.numel()}", flat, scatter, op=self._hvd.Sum))
+            out.copy_(
+                self._run_collective(
+                    f"reducescatter.{flat.numel()}", flat, scatter, op=self._hvd.Sum
+                )
+            )
         else:
             self.allreduce(flat, op)
             before = sum(counts[: self.rank])
@@ -129,7 +135,7 @@ class Horovod:
         supported.
         """
         if sum(counts):
-            found = self._run(
+            found = self._run_collective(
                 f"allgather.{sum(counts)}", flat.view(torch.uint8), self._hvd.allgather_async
             )
             out.view(torch.uint8).copy_(found)
@@ -138,7 +144,7 @@ class Horovod:
         """Broadcast as bytes, which supports any dtype."""
         if flat.numel():
             data = flat.view(torch.uint8)
-            self._run(
+            self._run_collective(
                 f"broadcast.{root}.{flat.numel()}", data, self._hvd.broadcast_async_, root_rank=root
             )
 
@@ -152,7 +158,7 @@ class Horovod:
         """Exchange as bytes, which supports any dtype."""
         splits = torch.tensor(send_counts, dtype=torch.int32) * flat.element_size()
         data = flat.view(torch.uint8)
-        found, _ = self._run("alltoall", data, self._hvd.alltoall_async, splits=splits)
+        found, _ = self._run_collective("alltoall", data, self._hvd.alltoall_async, splits=splits)
         out.view(torch.uint8).copy_(found)
 
     def barrier(self) -> None:
@@ -177,7 +183,7 @@ class Horovod:
                 if whole and not _users and not _by_mpi():
                     self._hvd.shutdown()
 
-    def _run(
+    def _run_collective(
         self, kind: str, tensor: torch.Tensor, start: Callable[..., Any], **arguments: Any
     ) -> Any:
         if self._aborted:
@@ -206,10 +212,10 @@ class Horovod:
                 os.sched_yield()
 
 
-def _start(hvd: Any, group: Group) -> None:
+def _start_horovod(hvd: Any, group: Group) -> None:
     """Start Horovod by MPI, or by gloo with its own rendezvous server on the first rank."""
     if not _by_mpi():
-        os.environ.update(_gloo(group))
+        os.environ.update(_prepare_gloo_variables(group))
     hvd.init()
 
 
@@ -217,7 +223,7 @@ def _by_mpi() -> bool:
     return any(name in os.environ for name in _MPI)
 
 
-def _gloo(group: Group) -> dict[str, str]:
+def _prepare_gloo_variables(group: Group) -> dict[str, str]:
     """Return the variables that Horovod's launcher sets for its gloo ranks."""
     key = f"{group.name}/horovod"
     nodes = len(set(group.nodes))
@@ -227,7 +233,7 @@ def _gloo(group: Group) -> dict[str, str]:
         server.init([])
         addresses = own_addresses(port, os.environ, nodes)
         group.store.set(key, json.dumps(addresses).encode())
-    address, port = split(json.loads(group.store.get(key, group.timeout_s))[0])
+    address, port = split_address(json.loads(group.store.get(key, group.timeout_s))[0])
     found = {
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",

@@ -65,7 +65,7 @@ class ShmTransport:
         refused = cls.refusal(group.nodes, device)
         if refused:
             raise TransportError(f"The shm transport cannot be used: {refused}.")
-        reason = _shm_kernel.missing()
+        reason = _shm_kernel.get_unavailable_reason()
         memory, native, connections = _shm_memory.share_memory(group, able=reason is None)
         if native:
             for connection in connections:

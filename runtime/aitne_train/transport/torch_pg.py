@@ -27,11 +27,16 @@ import torch
 import torch.distributed as dist
 
 from aitne_train.gpu_stream_sync import QUEUED
-from aitne_train.launcher import ports
-from aitne_train.launcher.addresses import LOCAL, find_chosen_interface, own_addresses, split
-from aitne_train.run_store import LOOK_S
+from aitne_train.launcher import held_ports
+from aitne_train.launcher.own_addresses import (
+    LOCAL,
+    find_chosen_interface,
+    own_addresses,
+    split_address,
+)
+from aitne_train.run_rendezvous_store import LOOK_S
 from aitne_train.transport._connect_thread import ConnectThread
-from aitne_train.transport._torch_store import TorchStore
+from aitne_train.transport._torch_store_adapter import TorchStore
 from aitne_train.transport.base import OF_BOOL, Group, Reduction, TransportError
 
 _OPS = {
@@ -341,7 +346,7 @@ def _publish_address(group: Group) -> Iterator[str]:
         return
     met, address_key = f"{group.name}/torch_pg", f"{group.name}/torch_pg/seen"
     if group.rank == 0:
-        with ports.open_listener("0.0.0.0") as listener:  # noqa: S104 - other nodes connect
+        with held_ports.open_listener("0.0.0.0") as listener:  # noqa: S104 - other nodes connect
             addresses = own_addresses(listener.getsockname()[1], os.environ, len(set(group.nodes)))
             group.store.set(met, json.dumps(addresses).encode())
             yield group.store.get(address_key, group.timeout_s).decode()
@@ -363,7 +368,9 @@ def _find_reachable(addresses: Sequence[str], timeout_s: float) -> tuple[str, st
     while (remaining_s := until - time.monotonic()) > 0:
         for address in addresses:
             try:
-                with socket.create_connection(split(address), min(_PROBE_S, remaining_s)) as probe:
+                with socket.create_connection(
+                    split_address(address), min(_PROBE_S, remaining_s)
+                ) as probe:
                     return probe.getpeername()[0], probe.getsockname()[0]
             except OSError:
                 continue  # one of them is enough

@@ -62,7 +62,7 @@ def both(started: list[subprocess.Popen[str]]) -> list[tuple[int, str, str]]:
 
 def test_nodes_number_their_ranks_in_order_and_meet(tmp_path: Path) -> None:
     text = (
-        "from aitne_train.launcher.rendezvous import join_store\nfrom aitne_train.launcher.rank_topology import detect_topology\n"
+        "from aitne_train.launcher.rendezvous_client import join_store\nfrom aitne_train.launcher.rank_detection import detect_topology\n"
         "world = detect_topology(os.environ); store = join_store(world, os.environ); store.set(f'from{rank}', b'')\n"
         "for each in range(world.size): store.get(f'from{each}', 30)\n"
         "names = ('RANK', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE', 'HOROVOD_CROSS_RANK', 'HOROVOD_CROSS_SIZE', 'GROUP_RANK')\n"
@@ -183,7 +183,7 @@ def test_ssh_alone_carries_the_environment(tmp_path: Path) -> None:
     stand_in.write_text(
         f"""#!{sys.executable}
 import json, os, subprocess, sys
-from aitne_train.launcher.rendezvous import RendezvousClient
+from aitne_train.launcher.rendezvous_client import RendezvousClient
 line = sys.stdin.readline()
 way = json.loads(line)
 spec = RendezvousClient(way["addresses"], way["token"]).get("spec", 10)
@@ -216,7 +216,7 @@ def test_a_node_that_ssh_does_not_reach_is_named(tmp_path: Path) -> None:
 
 # In one piece: mpirun puts together what comes when it comes.
 SHOWN = """
-from aitne_train.launcher.rank_topology import detect_topology
+from aitne_train.launcher.rank_detection import detect_topology
 w = detect_topology(os.environ)
 told = [os.environ[name] for name in ("HOROVOD_RANK", "MASTER_PORT")]
 os.write(1, (" ".join(map(str, [w.rank, w.size, w.local_rank, w.source, *told])) + "\\n").encode())

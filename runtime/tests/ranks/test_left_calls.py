@@ -325,7 +325,7 @@ def interrupted_starts(me: Rank) -> dict[str, float]:
         "_connect_to_rank_0",
         "connect_ranks",
         "_number_nodes",
-        "_connect",
+        "_open_context",
         "replace_context",
     ):
         if name == "replace_context":

@@ -13,8 +13,8 @@ import pytest
 from aitne_train.control_handshake import connect_ranks
 from aitne_train.control_messages import Control
 from aitne_train.errors import HorovodInternalError
-from aitne_train.launcher.rank_topology import RankTopology
-from aitne_train.launcher.rendezvous import TIMEOUT, RendezvousClient
+from aitne_train.launcher.rank_detection import RankTopology
+from aitne_train.launcher.rendezvous_client import TIMEOUT, RendezvousClient
 from aitne_train.launcher.rendezvous_server import RendezvousServer
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne_train.launcher.rendezvous import RendezvousClient
+from aitne_train.launcher.rendezvous_client import RendezvousClient
 from aitne_train.launcher.rendezvous_server import RendezvousServer
 from aitne_train.transport import _shm_memory, _shm_rendezvous
 from aitne_train.transport.base import Group, TransportError

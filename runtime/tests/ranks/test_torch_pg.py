@@ -14,10 +14,10 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from aitne_train.launcher.addresses import LOCAL
-from aitne_train.run_store import RunStore
+from aitne_train.launcher.own_addresses import LOCAL
+from aitne_train.run_rendezvous_store import RunStore
 from aitne_train.transport import torch_pg
-from aitne_train.transport._torch_store import TorchStore
+from aitne_train.transport._torch_store_adapter import TorchStore
 from aitne_train.transport.base import Reduction, TransportError
 from aitne_train.transport.torch_pg import TorchProcessGroup
 from tests.support import realtime

@@ -79,7 +79,7 @@ def ranks(request: pytest.FixtureRequest) -> Ranks:
     way: Way = request.param
     if way.name == "horovod":
         need_horovod()
-    if way.id == "shm-kernel" and (why := _shm_kernel.missing()):
+    if way.id == "shm-kernel" and (why := _shm_kernel.get_unavailable_reason()):
         if shutil.which("cc") is None:
             pytest.skip("no C compiler")
         pytest.fail(f"The kernel cannot be used: {why}.")

@@ -15,7 +15,7 @@ from runtime.tests.ranks.optimizer_work import started
 
 import aitne_train as hvd
 from aitne_train.errors import HorovodInternalError
-from aitne_train.launcher.addresses import split
+from aitne_train.launcher.own_addresses import split_address
 from aitne_train.transport.base import Reduction
 from aitne_train.transport.torch_pg import TorchProcessGroup
 from tests.support import realtime
@@ -56,7 +56,7 @@ def test_an_object_of_a_stranger_is_not_unpickled(pool: Pool, tmp_path: Path) ->
 
 def answers(address: str) -> bool:
     try:
-        socket.create_connection(split(address), 5).close()
+        socket.create_connection(split_address(address), 5).close()
     except OSError:
         return False
     return True

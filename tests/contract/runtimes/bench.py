@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from aitne.adapters.node_software import agent_archive
+from aitne.adapters.node_software_folder import agent_archive
 from aitne.core.jobs.agent_protocol import AgentSpec
 from aitne.core.models.image import ImageUse
 from aitne.core.ports.job_files import ProgramOutcome

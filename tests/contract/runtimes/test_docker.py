@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.runtimes import _container_launcher
+from aitne.adapters.runtimes import _docker_launcher
 from aitne.adapters.runtimes.docker import DockerRuntime
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.image import ImageUse
@@ -143,16 +143,16 @@ def test_the_container_goes_when_launcher_and_agent_are_killed(bench: Bench) -> 
 
 def test_leftover_containers_of_ended_owner_are_removed_by_next_start(bench: Bench) -> None:
     gone = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    owner = _container_launcher.process_identity(gone.pid)
+    owner = _docker_launcher.process_identity(gone.pid)
     gone.communicate(b"\n")
     api = bench.daemon.client.api
     assert bench.image is not None
     config = {"Image": bench.image.digest, "Cmd": ["true"]}
     for name, label in (
         ("dead", owner),
-        ("alive", _container_launcher.process_identity(os.getpid())),
+        ("alive", _docker_launcher.process_identity(os.getpid())),
     ):
-        labels = {_container_launcher.OWNER: label}
+        labels = {_docker_launcher.OWNER: label}
         api.create_container_from_config({**config, "Labels": labels}, name)
     run = bench.start("sh", "-c", "echo ready; exec sleep 300")
     run.until("ready")
@@ -268,7 +268,7 @@ def test_gpus_are_asked_for_by_name(
     visible: str, request_: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AITNEENV_CUDA_VISIBLE_DEVICES", visible)
-    options = _container_launcher.container_options(FACTS, "/t", ["true"], gpus=True)
+    options = _docker_launcher.container_options(FACTS, "/t", ["true"], gpus=True)
     (found,) = options["HostConfig"]["DeviceRequests"]
     assert found["Capabilities"] == [["gpu"]]
     assert {name: found[name] for name in request_} == request_
@@ -277,7 +277,7 @@ def test_gpus_are_asked_for_by_name(
 @pytest.mark.parametrize("gpus", [False, True])
 def test_a_variable_gives_nobody_gpus(gpus: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AITNEENV_NVIDIA_VISIBLE_DEVICES", "all")
-    options = _container_launcher.container_options(FACTS, "/t", ["true"], gpus=gpus)
+    options = _docker_launcher.container_options(FACTS, "/t", ["true"], gpus=gpus)
     said = [each for each in options["Env"] if each.startswith("NVIDIA_VISIBLE_DEVICES=")]
     assert said == ([] if gpus else ["NVIDIA_VISIBLE_DEVICES=void"])
 
@@ -290,7 +290,7 @@ def test_containers_have_the_groups_of_the_user_but_that_of_docker(
     group = docker.stat().st_gid
     monkeypatch.setattr(os, "getgroups", lambda: [group, group + 1])
     facts = FACTS | {"url": f"unix://{docker}"}
-    options = _container_launcher.container_options(facts, "/t", ["true"], gpus=False)
+    options = _docker_launcher.container_options(facts, "/t", ["true"], gpus=False)
     assert options["HostConfig"]["GroupAdd"] == [str(group + 1)]
 
 

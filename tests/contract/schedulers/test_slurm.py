@@ -17,7 +17,7 @@ from aitne.adapters.schedulers.slurm import SlurmScheduler
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState, TerminationReason
-from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne_train.topology.hostlist import expand_hostlist
 from tests.support import realtime

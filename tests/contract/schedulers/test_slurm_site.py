@@ -17,7 +17,7 @@ from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState
 from aitne.core.models.cluster import NodeState
-from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.models.resources import Resources
 from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.units import parse_duration

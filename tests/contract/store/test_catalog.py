@@ -10,7 +10,7 @@ from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.states import JobState
 from aitne.core.models.image import Image, ImageApp, ImageNeeds, ImageState, Package
 from aitne.core.models.user import Actor, Role, Scope
-from aitne.services.platform.event_hub import visible
+from aitne.services.platform.event_hub import is_event_visible
 from aitne.store import Store
 from tests.contract.store.test_users import add, user
 from tests.support.catalog import make_artifact, make_dataset, make_image
@@ -31,7 +31,7 @@ async def hears(store: Store, kind: str, name: str) -> list[tuple[str, str]]:
     seen = [
         (f"{event.data['name']}:{event.data['version']}", event.data["what"])
         for event in await store.list_events_after(0)
-        if event.kind == kind and visible(event, actor)
+        if event.kind == kind and is_event_visible(event, actor)
     ]
     return list(dict.fromkeys(seen))
 
@@ -284,5 +284,7 @@ async def test_of_datasets_hears_who_may_read_them(store: Store) -> None:
     root = Actor(user=user("root", "x").model_copy(update={"role": Role.ADMIN}))
     plain = root.model_copy(update={"scopes": frozenset({Scope.READ, Scope.WRITE})})
     events = await store.list_events_after(0)
-    assert all(visible(each, root) for each in events)
-    assert not any(visible(each, plain) for each in events if each.kind == "dataset.changed")
+    assert all(is_event_visible(each, root) for each in events)
+    assert not any(
+        is_event_visible(each, plain) for each in events if each.kind == "dataset.changed"
+    )

@@ -8,7 +8,7 @@ import pytest
 from aitne.core.errors import StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.cluster import Cluster, GpuCount, Node, NodeState, Partition, SchedulerStatus
-from aitne.core.models.cluster_load import ClusterLoad
+from aitne.core.models.cluster_load_history import ClusterLoad
 from aitne.core.models.job import JobChanges
 from aitne.store import Store
 from aitne.store.new_jobs import Idempotency

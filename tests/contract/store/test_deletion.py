@@ -18,10 +18,10 @@ from aitne.core.models.resources import GpuRequest
 from aitne.core.models.usage_sample import Sample
 from aitne.core.ports.job_files import FolderSize
 from aitne.core.retention import KeepTimes, RetentionSettings, keep_times
-from aitne.services.projects.job_record_usage import JobUsage
+from aitne.services.projects.usage_without_accounting import JobUsage
 from aitne.store import Store, tables
+from aitne.store.ended_job_folders import FolderResult, JobFolders
 from aitne.store.job_deletion import DeleteRefusal
-from aitne.store.job_folders import FolderResult, JobFolders
 from aitne.store.new_jobs import Idempotency
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_array, make_job, make_task_group

@@ -19,7 +19,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from aitne.core.errors import NotFound, SetupError, StoreUnavailable
 from aitne.core.models.job import JobFilter
-from aitne.store import Store, sqlite_file
+from aitne.store import Store, sqlite_file_checks
 from aitne.store.database_address import parse_address
 from tests.support.jobs import make_job, make_spec
 from tests.support.postgres import PostgresServer
@@ -213,13 +213,13 @@ class TestSqliteFile:
         for _ in range(60):
             await store.create_job(make_job(spec=make_spec(commands=("x" * 3_000,))))
         await store.close()
-        sqlite_file._CHECKED_BELOW_BYTES, before = 0, sqlite_file._CHECKED_BELOW_BYTES
+        sqlite_file_checks._CHECKED_BELOW_BYTES, before = 0, sqlite_file_checks._CHECKED_BELOW_BYTES
         try:
             content = path.read_bytes()
             path.write_bytes(content[:empty] + b"\xa5" * (len(content) - empty))
             store = await start(path)
         finally:
-            sqlite_file._CHECKED_BELOW_BYTES = before
+            sqlite_file_checks._CHECKED_BELOW_BYTES = before
         with pytest.raises(StoreUnavailable, match=r"is damaged.*backup"):
             await store.list_jobs(JobFilter(), visible_to=None)
         await store.close()
@@ -249,7 +249,7 @@ class TestSqliteFile:
             os.seteuid(65_534)
             try:
                 with pytest.raises(SetupError) as caught:
-                    sqlite_file.prepare_file(path)
+                    sqlite_file_checks.prepare_file(path)
             finally:
                 os.seteuid(0)
         wrong = path.parent if readonly == "the folder" else path
@@ -286,7 +286,7 @@ class TestSqliteFile:
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise error
 
-        monkeypatch.setattr(sqlite_file, "prepare_file", full)
+        monkeypatch.setattr(sqlite_file_checks, "prepare_file", full)
         assert "disk" in await refusal(path)
 
     async def test_locked_by_a_process_that_hangs(
@@ -355,30 +355,30 @@ class TestNetworkFileSystems:
         ],
     )
     def test_file_system_of_path_is_determined(self, path: str, kind: str) -> None:
-        assert sqlite_file.find_file_system_type(Path(path), MOUNTS) == kind
+        assert sqlite_file_checks.find_file_system_type(Path(path), MOUNTS) == kind
 
     @pytest.mark.parametrize("path", ["/home/ada", "/beegfs/x", "/ssh", "/over"])
     def test_network_file_systems_are_refused(
         self, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "mountinfo").write_text(MOUNTS)
-        monkeypatch.setattr(sqlite_file, "_MOUNTS", tmp_path / "mountinfo")
+        monkeypatch.setattr(sqlite_file_checks, "_MOUNTS", tmp_path / "mountinfo")
         with pytest.raises(SetupError, match=r"network file system.*--data-dir.*postgresql://"):
-            sqlite_file.check_not_on_network(Path(path))
+            sqlite_file_checks.check_not_on_network(Path(path))
 
     def test_local_file_systems_are_accepted(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        sqlite_file.check_not_on_network(tmp_path)
-        monkeypatch.setattr(sqlite_file, "_MOUNTS", tmp_path / "nothing")
-        sqlite_file.check_not_on_network(Path("/home"))
+        sqlite_file_checks.check_not_on_network(tmp_path)
+        monkeypatch.setattr(sqlite_file_checks, "_MOUNTS", tmp_path / "nothing")
+        sqlite_file_checks.check_not_on_network(Path("/home"))
 
     async def test_a_start_there_makes_no_file(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         mounts = path.parent.with_name("mountinfo")
         mounts.write_text("27 1 254:0 / / rw - nfs server:/ rw\n")
-        monkeypatch.setattr(sqlite_file, "_MOUNTS", mounts)
+        monkeypatch.setattr(sqlite_file_checks, "_MOUNTS", mounts)
         assert "(nfs)" in await refusal(path)
         assert not path.exists()
 

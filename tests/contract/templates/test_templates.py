@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from aitne.core.models.job import JobType, Scalar
-from aitne.core.models.parameter import ParameterType
 from aitne.core.models.template import Template
+from aitne.core.models.template_parameter import ParameterType
 from aitne.services.jobs.template_catalog import TemplateCatalog, builtin_folder
 
 ICONS = {"notebook", "terminal", "brain", "chart"}

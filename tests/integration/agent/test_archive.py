@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.node_software import SoftwareFolder
+from aitne.adapters.node_software_folder import SoftwareFolder
 from aitne.core.settings import Settings
 from tests.support import realtime
 

@@ -13,7 +13,7 @@ from aitne.core.jobs.agent_protocol import EXIT_ENVIRONMENT, ProgramPhase
 from aitne.core.jobs.environment_command import wrap_in_environment
 from aitne.core.jobs.module_shell_functions import FUNCTIONS
 from aitne.core.jobs.states import TerminationReason
-from aitne.core.models.job_options import EnvironmentOptions
+from aitne.core.models.common_job_fields import EnvironmentOptions
 from aitne.core.ports.job_files import ProgramOutcome
 from tests.support import realtime
 from tests.support.agents import Job, Platform

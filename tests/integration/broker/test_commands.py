@@ -12,7 +12,7 @@ import pytest
 from aitne.adapters.command import _process
 from aitne.adapters.command.as_user import AsUserCommand
 from aitne.adapters.command.local import LocalCommand
-from aitne.adapters.unix_accounts import unix_user
+from aitne.adapters.unix_account_mapping import unix_user
 from aitne.core.errors import CommandTimeout, NotAllowed, Unavailable
 from aitne.local_system.own_account import own_account_name
 from tests.support import realtime

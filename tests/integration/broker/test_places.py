@@ -16,8 +16,8 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.unix_accounts import permitted_user
-from aitne.adapters.user_path_access import BrokerUserFolders
+from aitne.adapters.unix_account_mapping import permitted_user
+from aitne.adapters.user_folders import BrokerUserFolders
 from aitne.core.broker.storage_verbs import MAX_AREAS
 from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.models.storage_area import Area, AreaFacts
@@ -323,7 +323,7 @@ def test_making_needs_no_right_but_the_one_to_give_away(
     os.chown(below, 0, broker.uid("ben"))
     below.chmod(0o2755)  # what is made here belongs to another group at first
     program = (
-        "import sys; from aitne.adapters.unix_accounts import unix_user\n"
+        "import sys; from aitne.adapters.unix_account_mapping import unix_user\n"
         "from aitne.adapters.area_folders import create_area_folder\n"
         "from aitne.core.models.storage_area import Area\n"
         "path, project, user = sys.argv[1:]\n"

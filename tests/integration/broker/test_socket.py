@@ -32,7 +32,7 @@ from aitne.core.errors import (
     Unavailable,
 )
 from aitne.core.jobs.states import JobState
-from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.models.resources import Resources
 from aitne.core.ports.scheduler import Run
 from tests.support import realtime

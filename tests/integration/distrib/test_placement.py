@@ -22,7 +22,7 @@ import aitne_train.topology
 from aitne.client import Client
 from aitne.client.records import Job
 from aitne.core.platform.dev_cluster_record import DevCluster
-from aitne_devcluster.cluster import down, up
+from aitne_devcluster.cluster import remove_cluster, start_cluster
 from tests.integration.distrib.conftest import log_of
 from tests.support import realtime
 from tests.support.browser import assert_portal_shows_order, chromium
@@ -81,11 +81,11 @@ def interleaved() -> Iterator[DevCluster]:
     """A Slurm of eight nodes on four leaf switches."""
     root_or_skip()
     name = cluster_name("interleaved")
-    cluster = up(name, nodes=8, gpus=0, topology="interleaved", progress=say)
+    cluster = start_cluster(name, nodes=8, gpus=0, topology="interleaved", progress=say)
     try:
         yield cluster
     finally:
-        down(name, progress=say)
+        remove_cluster(name, progress=say)
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from aitne.adapters.hub_client import HubClient
 from aitne.core.sessions.entry_points import session_url
 from aitne.core.settings import Settings
 from aitne.supervisor import software_environments
-from aitne.supervisor.error_pages import write_pages
 from aitne.supervisor.plan_creation import make_hub_child, make_proxy_child
+from aitne.supervisor.proxy_error_pages import write_pages
 from aitne.supervisor.secret_files import ensure_secrets
 from aitne.supervisor.supervisor_plan import ChildPlan
 from tests.integration.hub.standin import StandInJob, StandInPortal

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters import node_software
+from aitne.adapters import node_software_folder
 from aitne.supervisor import software_environments
 from tests.support import realtime
 from tests.support.requirements import lacking
@@ -42,7 +42,7 @@ def python() -> Path:
     path = software_environments.session_env_dir() / "bin" / "python"
     if not path.is_file():
         lacking("hub", "the environment of sessions was not made; `aitne up` makes it")
-    node_software.write_own_software()
+    node_software_folder.write_own_software()
     return path
 
 
@@ -77,7 +77,7 @@ def write_request(folder: Path, **request: Any) -> Path:
     """Write what the platform writes for the execution, and return the job's folder."""
     job = folder / "job"
     job.mkdir()
-    package = str(node_software.own_software().notebook)
+    package = str(node_software_folder.own_software().notebook)
     defaults = {"parameters": {}, "kernel": None, "in_its_folder": True, "own_python": False}
     defaults["package"] = package
     (job / "notebook.json").write_text(json.dumps(defaults | request))

@@ -181,7 +181,7 @@ def test_copies_that_are_not_encrypted_stay_in_the_data_directory(
         return ()
 
     # The databases are copied by now, and the archive is open.
-    monkeypatch.setattr(creation, "_files", look)
+    monkeypatch.setattr(creation, "_list_backup_files", look)
     create_in(source, backups, key=public)
     assert seen == [["archive"]]
     assert not list(source.data_dir.glob(".aitne-backup-*"))

@@ -220,7 +220,7 @@ def test_real_faults_fire_every_alert_and_administrators_are_told(
         title = f"The node {node} is down"
         eventually("of the node too", lambda: title in told(client), WITHIN_S)
         fires("AitneMailUndeliverable")
-        faults.restart(slurm_cluster, f"slurmd.{node}")
+        faults.restart_daemon(slurm_cluster, f"slurmd.{node}")
 
         slurmctld = faults.pid_of(slurm_cluster, "slurmctld")
         assert slurmctld is not None

@@ -25,7 +25,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.ports.command import Command, Completed
 from aitne.core.ports.scheduler import Run
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.local_system.settings_loader import load_settings
 from aitne_devcluster import faults
 from tests.integration.slurm_rest.conftest import Open, saying
@@ -211,6 +211,6 @@ async def test_a_slurmctld_without_its_state_has_cancelled_nothing(
         os.kill(pid, signal.SIGKILL)
         for path in (cluster.root / "state").glob("job_state*"):
             path.unlink()
-        faults.restart(cluster, "slurmctld")
+        faults.restart_daemon(cluster, "slurmctld")
         await accounted("CANCELLED")
         assert not await it.scheduler.find_records([run])

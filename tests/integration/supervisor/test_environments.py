@@ -11,7 +11,7 @@ import pytest
 
 from aitne.core.errors import SetupError
 from aitne.supervisor import software_environments
-from aitne.supervisor.changed_packages import list_changed_packages
+from aitne.supervisor.environment_integrity import list_changed_packages
 
 
 def test_pip_error_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.broker_client import BrokerScheduler
-from aitne.adapters.user_path_access import BrokerUserFolders
+from aitne.adapters.user_folders import BrokerUserFolders
 from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.storage.areas import AreaOwner, list_areas
 from aitne.local_system.dev_cluster_records import DESCRIPTORS, find_dev_cluster
 from aitne.local_system.settings_loader import load_settings
-from aitne_devcluster import faults, processes, roots, state
-from aitne_devcluster.locks import ALL, locked
+from aitne_devcluster import cluster_state, faults, processes, root_file_systems
+from aitne_devcluster.locks import ALL, hold_cluster_lock
 from aitne_devcluster.plan import HOME, DevClusterPlan, read_plan
 from aitne_devcluster.processes import wait_until
 from tests.support import realtime
@@ -65,10 +65,10 @@ def left_of(plan: DevClusterPlan) -> list[object]:
     """Return the processes, mounts, files and ports that are left of a cluster."""
     paths = (plan.root, DESCRIPTORS / f"{plan.name}.json", DESCRIPTORS / f"{plan.name}.lock")
     return [
-        *processes.find(plan),
-        *roots.mounts_below(plan.root),
+        *processes.find_cluster_processes(plan),
+        *root_file_systems.mounts_below(plan.root),
         *(path for path in paths if path.exists()),
-        *(processes.listening() & set(plan.port_range)),
+        *(processes.list_listening_ports() & set(plan.port_range)),
     ]
 
 
@@ -138,7 +138,7 @@ def test_a_killed_daemon_comes_back(slurm_cluster: DevCluster, daemon: str) -> N
     assert (slurm_cluster.run_dir / f"{daemon}.pid").read_text().strip() == str(before)
     os.kill(before, signal.SIGKILL)
     assert wait_until(lambda: faults.pid_of(slurm_cluster, daemon) is None, 10)
-    faults.restart(slurm_cluster, daemon)
+    faults.restart_daemon(slurm_cluster, daemon)
     after = faults.pid_of(slurm_cluster, daemon)
     assert after not in (None, before)
     wait_ended(slurm_cluster, sbatch(slurm_cluster, "alice", "#!/bin/bash\n", "-o", "/dev/null"))
@@ -188,15 +188,17 @@ def test_a_node_without_power_has_nothing_left_running(slurm_cluster: DevCluster
     job = sbatch(slurm_cluster, "alice", script, *words)
 
     def on_node() -> list[processes.ClusterProcess]:
-        return [found for found in processes.find(plan) if found.daemon == "slurmd.n3"]
+        return [
+            found for found in processes.find_cluster_processes(plan) if found.daemon == "slurmd.n3"
+        ]
 
     assert wait_until(lambda: sum(found.job for found in on_node()) >= 4, 20)
     faults.crash_node(slurm_cluster, "n3")
     assert on_node() == []
-    faults.restart(slurm_cluster, "slurmd.n3")
+    faults.restart_daemon(slurm_cluster, "slurmd.n3")
     run_as(slurm_cluster, "alice", "scancel", job)
     wait_ended(slurm_cluster, job)
-    state.wait_idle(plan)
+    cluster_state.wait_idle(plan)
 
 
 def test_dev_cluster_with_running_jobs_is_removed_completely(name: str) -> None:
@@ -212,7 +214,9 @@ def test_dev_cluster_with_running_jobs_is_removed_completely(name: str) -> None:
         sbatch(cluster, user, "#!/bin/bash\nsetsid sleep 300 &\nsleep 300\n", "-o", "/dev/null")
         for user in ("alice", "bob")
     ]
-    assert wait_until(lambda: sum(found.job for found in processes.find(plan)) >= 8, 20), jobs
+    assert wait_until(
+        lambda: sum(found.job for found in processes.find_cluster_processes(plan)) >= 8, 20
+    ), jobs
 
     shown = aitne("status", "--name", name, "--json")
     assert shown.returncode == 0, shown.stderr
@@ -231,7 +235,7 @@ def test_dev_cluster_with_running_jobs_is_removed_completely(name: str) -> None:
     ended = aitne("down", "--name", name)
     assert ended.returncode == 0, ended.stderr
     assert left_of(plan) == []
-    with locked(ALL):  # no other one begins meanwhile
+    with hold_cluster_lock(ALL):  # no other one begins meanwhile
         if alone and not [*HOME.glob("*")]:
             assert people() == before
             assert not HOME.exists()
@@ -254,7 +258,7 @@ def test_dev_cluster_of_killed_start_is_removed(name: str, release: str, moment:
         os.killpg(starting.pid, signal.SIGKILL)
     plan = read_plan(name)
     assert plan is not None
-    assert processes.find(plan)
+    assert processes.find_cluster_processes(plan)
     ended = aitne("down", "--name", name)
     assert ended.returncode == 0, ended.stderr
     assert left_of(plan) == []
@@ -286,10 +290,10 @@ def test_a_daemon_that_ends_at_once_is_shown_with_its_last_words(slurm_cluster: 
     conf.write_text(good + "NoSuchOption=1\n")
     try:
         with pytest.raises(Exception, match=r"slurmdbd (did not start|ended).*NoSuchOption"):
-            faults.restart(slurm_cluster, "slurmdbd")
+            faults.restart_daemon(slurm_cluster, "slurmdbd")
     finally:
         conf.write_text(good)
-        faults.restart(slurm_cluster, "slurmdbd")
+        faults.restart_daemon(slurm_cluster, "slurmdbd")
 
 
 def test_user_without_root_is_told_that_dev_cluster_needs_root() -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters import debian_packages
+from aitne.adapters import apt_installation
 from aitne.core.errors import SetupError
 
 
 @pytest.fixture
 def options(tmp_path: Path) -> list[str]:
     """An apt of the test's own, which knows no mirror."""
-    if not debian_packages.has_apt():
+    if not apt_installation.has_apt():
         pytest.skip("there is no apt-get here")
     lists = tmp_path / "lists"
     (lists / "partial").mkdir(parents=True)
@@ -33,7 +33,7 @@ def test_second_apt_process_waits_for_lock(tmp_path: Path, options: list[str]) -
     ended = threading.Event()
 
     def second() -> None:
-        debian_packages.run_apt_get("update", options=options)
+        apt_installation.run_apt_get("update", options=options)
         ended.set()
 
     with (tmp_path / "lists" / "lock").open("w") as lock:
@@ -47,4 +47,4 @@ def test_second_apt_process_waits_for_lock(tmp_path: Path, options: list[str]) -
 
 def test_apt_error_is_passed_on(options: list[str]) -> None:
     with pytest.raises(SetupError, match=r"apt-get install failed .*no-such-package"):
-        debian_packages.run_apt_get("install", "-y", "no-such-package", options=options)
+        apt_installation.run_apt_get("install", "-y", "no-such-package", options=options)

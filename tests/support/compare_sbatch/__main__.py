@@ -17,7 +17,7 @@ from pathlib import Path
 
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster_record import DevCluster
-from aitne_devcluster.cluster import down, up
+from aitne_devcluster.cluster import remove_cluster, start_cluster
 from aitne_devcluster.plan import ReleaseName
 from tests.support.compare_sbatch.comparison import Row, compare
 from tests.support.compare_sbatch.report import document, succeeded, table
@@ -57,11 +57,11 @@ def _compare(scripts: Sequence[BatchScript], release: ReleaseName) -> list[Row]:
     try:
         # Standard output has the comparison alone.
         with redirect_stdout(sys.stderr), tempfile.TemporaryDirectory() as root:
-            cluster = up(name, release=release, progress=say)
+            cluster = start_cluster(name, release=release, progress=say)
             with run_platform(_platform(Path(root), cluster, release)) as platform:
                 return compare(scripts, cluster, platform)
     finally:
-        down(name, progress=say)
+        remove_cluster(name, progress=say)
 
 
 def _platform(root: Path, cluster: DevCluster, release: ReleaseName) -> RunningPlatform:

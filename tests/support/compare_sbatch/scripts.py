@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from aitne.core.jobs.command_arguments import interpreter
+from aitne.core.jobs.command_arguments import parse_interpreter
 from aitne.core.jobs.sbatch_import import is_batch_script
 
 ENVIRONMENTS = ".environment"
@@ -51,14 +51,14 @@ class BatchScript:
     def missing(self) -> str | None:
         """The program that the script needs and this machine lacks."""
         match = _NEEDS.search(self.text)
-        words = [*(interpreter(self.text) or ())[:1], *(match[1].split() if match else ())]
+        words = [*(parse_interpreter(self.text) or ())[:1], *(match[1].split() if match else ())]
         return next((word for word in words if shutil.which(word) is None), None)
 
     def instrumented(self, environments: Path) -> str:
         """Return the text with a command before the first one, in the same line, which writes the
         environment of the script; the text as it is if its interpreter is no shell.
         """
-        program = interpreter(self.text)
+        program = parse_interpreter(self.text)
         words = " ".join(program or ()).split()
         if not {Path(word).name for word in words} & _SHELLS:
             return self.text

@@ -13,7 +13,7 @@ from io import StringIO
 from pathlib import Path
 
 from aitne.cli.main import main
-from aitne.core.jobs.sbatch_call import read_call
+from aitne.core.jobs.sbatch_call_parser import read_call
 from aitne.core.jobs.sbatch_conversion_state import Note
 from aitne.core.jobs.sbatch_import import import_sbatch
 from aitne.core.platform.dev_cluster_record import DevCluster

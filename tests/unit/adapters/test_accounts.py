@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.unix_accounts import OwnAccount, UnixAccounts
+from aitne.adapters.unix_account_mapping import OwnAccount, UnixAccounts
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.settings import Settings
 from aitne.local_system.settings_loader import load_settings

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from aitne.adapters import ended_folders, job_files
-from aitne.agent import fence
+from aitne.agent import attempt_fence
 from aitne.core.errors import InvalidInput, StorageFull, Unavailable
 from aitne.core.ports.job_files import FolderRemoval, FolderSize, JobLocation
 from tests.support.mounts import mounted
@@ -37,8 +37,8 @@ def ended(place: JobLocation, tasks: int = 0) -> Path:
     )
     folder = Path(str(place.directory))
     for task in range(tasks) if tasks else (None,):
-        fence.take_fence(str(folder), task, "7", 0)
-        fence.write_outcome(str(folder), task, "7", 0, 0, interrupted=False)
+        attempt_fence.take_fence(str(folder), task, "7", 0)
+        attempt_fence.write_outcome(str(folder), task, "7", 0, 0, interrupted=False)
         name = "output.log" if task is None else f"output-{task}.log"
         (folder / name).write_bytes(b"said\n")
         if task is not None:
@@ -66,8 +66,8 @@ def test_four_inodes_remain_of_an_ended_job(place: JobLocation) -> None:
     held = job_files.read_fence(place, None)
     assert held is not None
     assert held.owner == "7"
-    with pytest.raises(fence.DuplicateRunError):
-        fence.take_fence(str(folder), None, "8", 0)
+    with pytest.raises(attempt_fence.DuplicateRunError):
+        attempt_fence.take_fence(str(folder), None, "8", 0)
     assert ended_folders.remove_unneeded_files(place) == size  # a second call changes nothing
 
 

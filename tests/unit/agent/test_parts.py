@@ -16,7 +16,15 @@ from uuid import UUID
 import pytest
 
 from aitne.adapters import job_files
-from aitne.agent import fence, http_client, main, master_port, outcome, program_launcher, reporter
+from aitne.agent import (
+    attempt_fence,
+    http_client,
+    main,
+    master_port,
+    outcome,
+    program_launcher,
+    reporter,
+)
 from aitne.agent.spec import Spec
 from aitne.core.errors import Unavailable
 from aitne.core.jobs import environment_command
@@ -34,7 +42,7 @@ from aitne.core.jobs.agent_protocol import (
     AgentSpec,
 )
 from aitne.core.jobs.states import TerminationReason
-from aitne.core.models.job_options import EnvironmentOptions
+from aitne.core.models.common_job_fields import EnvironmentOptions
 from aitne.core.ports.job_files import CLOSED, Fence, JobLocation
 from aitne.core.ports.runtime import RuntimeLaunch
 
@@ -61,7 +69,7 @@ def test_importing_the_agent_is_cheap() -> None:
     dear |= {
         "aitne.agent.program_launcher",
         "aitne.agent.required_files",
-        "aitne.agent.cgroup_limits",
+        "aitne.agent.job_cgroup",
         "fcntl",
     }
     assert not modules & {*dear, "pydantic", "aitne.core", "logging", "inspect", "email"}
@@ -169,14 +177,14 @@ def test_exit_codes_mean_the_same_on_both_sides() -> None:
 
 
 def test_the_fence_is_taken_once(tmp_path: Path) -> None:
-    fence.take_fence(str(tmp_path), None, "12", 0)
+    attempt_fence.take_fence(str(tmp_path), None, "12", 0)
     assert json.loads((tmp_path / "fence").read_text()) == {"owner": "12", "restart_count": 0}
     for owner, count in (("12", 0), ("13", 0), ("13", 5)):
-        with pytest.raises(fence.DuplicateRunError):
-            fence.take_fence(str(tmp_path), None, owner, count)
-    fence.take_fence(str(tmp_path), None, "12", 1)
+        with pytest.raises(attempt_fence.DuplicateRunError):
+            attempt_fence.take_fence(str(tmp_path), None, owner, count)
+    attempt_fence.take_fence(str(tmp_path), None, "12", 1)
     assert json.loads((tmp_path / "fence").read_text())["restart_count"] == 1
-    fence.take_fence(str(tmp_path), 4, "13", 0)
+    attempt_fence.take_fence(str(tmp_path), 4, "13", 0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fence", "fence-4"]
 
 
@@ -185,9 +193,9 @@ def test_agent_outcome_is_read_by_platform(tmp_path: Path) -> None:
     place = JobLocation(job_id=job_id, attempt=2, folder=str(tmp_path / str(job_id)))
     folder = tmp_path / str(job_id) / "2"
     folder.mkdir(parents=True, mode=0o700)
-    fence.take_fence(str(folder), 7, "12_7", 1)
+    attempt_fence.take_fence(str(folder), 7, "12_7", 1)
     told: dict[str, Any] = {"reason": "start_failed", "message": "it is not there"}
-    fence.write_outcome(str(folder), 7, "12_7", 1, 3, interrupted=True, **told)
+    attempt_fence.write_outcome(str(folder), 7, "12_7", 1, 3, interrupted=True, **told)
     found = job_files.read_outcome(place, 7)
     assert found is not None
     assert (found.owner, found.restart_count, found.exit_code) == ("12_7", 1, 3)
@@ -200,25 +208,25 @@ def test_agent_outcome_is_read_by_platform(tmp_path: Path) -> None:
 
 def test_a_run_that_has_ended_is_not_begun_again(tmp_path: Path) -> None:
     """A Slurm that forgot its end starts it once more, with its old id."""
-    fence.take_fence(str(tmp_path), None, "12", 0)
+    attempt_fence.take_fence(str(tmp_path), None, "12", 0)
     # Preempted: a program that notices may end with any code of its own (torchrun: 1).
-    fence.write_outcome(str(tmp_path), None, "12", 0, 1, interrupted=True)
-    fence.take_fence(str(tmp_path), None, "12", 1)
-    fence.write_outcome(str(tmp_path), None, "12", 1, 3, interrupted=False)
+    attempt_fence.write_outcome(str(tmp_path), None, "12", 0, 1, interrupted=True)
+    attempt_fence.take_fence(str(tmp_path), None, "12", 1)
+    attempt_fence.write_outcome(str(tmp_path), None, "12", 1, 3, interrupted=False)
     for count in (0, 1, 2):
-        with pytest.raises(fence.RunEndedError) as ended:
-            fence.take_fence(str(tmp_path), None, "12", count)
+        with pytest.raises(attempt_fence.RunEndedError) as ended:
+            attempt_fence.take_fence(str(tmp_path), None, "12", count)
         assert ended.value.code == 3
-    with pytest.raises(fence.DuplicateRunError):
-        fence.take_fence(str(tmp_path), None, "13", 0)
+    with pytest.raises(attempt_fence.DuplicateRunError):
+        attempt_fence.take_fence(str(tmp_path), None, "13", 0)
 
 
 def test_an_attempt_that_the_platform_has_given_up_never_begins(tmp_path: Path) -> None:
     place = JobLocation(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "job"))
     assert job_files.close_fence(place, None).owner == CLOSED, "also where no folder was made yet"
     assert job_files.close_fence(place, None).owner == CLOSED
-    with pytest.raises(fence.DuplicateRunError):
-        fence.take_fence(str(place.directory), None, "12", 0)
+    with pytest.raises(attempt_fence.DuplicateRunError):
+        attempt_fence.take_fence(str(place.directory), None, "12", 0)
     elsewhere = JobLocation(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "gone" / "job"))
     with pytest.raises(Unavailable):
         job_files.close_fence(elsewhere, None)
@@ -231,8 +239,8 @@ def test_fence_is_taken_by_one_of_many_threads(tmp_path: Path) -> None:
     def run(owner: str) -> None:
         barrier.wait()
         try:
-            fence.take_fence(str(tmp_path), None, owner, 0)
-        except fence.DuplicateRunError:
+            attempt_fence.take_fence(str(tmp_path), None, owner, 0)
+        except attempt_fence.DuplicateRunError:
             return
         won.append(owner)
 
@@ -252,14 +260,14 @@ def test_the_fence_works_without_hard_links(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
-    fence.take_fence(str(tmp_path), None, "12", 0)
-    with pytest.raises(fence.DuplicateRunError):
-        fence.take_fence(str(tmp_path), None, "13", 0)
+    attempt_fence.take_fence(str(tmp_path), None, "12", 0)
+    with pytest.raises(attempt_fence.DuplicateRunError):
+        attempt_fence.take_fence(str(tmp_path), None, "13", 0)
     place = JobLocation(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "job"))
     assert job_files.close_fence(place, None).owner == CLOSED
-    with pytest.raises(fence.DuplicateRunError):
-        fence.take_fence(str(place.directory), None, "12", 0)
-    fence.take_fence(str(place.directory), 3, "12_3", 0)
+    with pytest.raises(attempt_fence.DuplicateRunError):
+        attempt_fence.take_fence(str(place.directory), None, "12", 0)
+    attempt_fence.take_fence(str(place.directory), 3, "12_3", 0)
     assert job_files.close_fence(place, 3).owner == "12_3"
     assert sorted(path.name for path in Path(place.directory).iterdir()) == ["fence", "fence-3"]
 
@@ -275,20 +283,20 @@ def test_a_link_whose_answer_was_lost_was_made(
         link(*args, **kwargs)
 
     monkeypatch.setattr(os, "link", twice)
-    fence.take_fence(str(tmp_path), None, "12", 0)
+    attempt_fence.take_fence(str(tmp_path), None, "12", 0)
     assert [path.name for path in tmp_path.iterdir()] == ["fence"]
-    with pytest.raises(fence.DuplicateRunError):
-        fence.take_fence(str(tmp_path), None, "12", 0)
+    with pytest.raises(attempt_fence.DuplicateRunError):
+        attempt_fence.take_fence(str(tmp_path), None, "12", 0)
 
 
 def test_a_fence_that_cannot_be_read_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / "fence").write_text("")
-    with pytest.raises(fence.DuplicateRunError, match="cannot be read"):
-        fence.take_fence(str(tmp_path), None, "12", 1)
+    with pytest.raises(attempt_fence.DuplicateRunError, match="cannot be read"):
+        attempt_fence.take_fence(str(tmp_path), None, "12", 1)
     (tmp_path / "fence").unlink()
     (tmp_path / "fence").mkdir()
     with pytest.raises(OSError, match="directory"):
-        fence.take_fence(str(tmp_path), None, "12", 1)
+        attempt_fence.take_fence(str(tmp_path), None, "12", 1)
 
 
 # --- HTTP ----------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_counters_are_read_before_they_can_begin_anew_twice(
     spec = SimpleNamespace(node="n", sample_interval_s=256.0)
     measuring = sampler.Sampler(spec, reporter.Reporter(spec_in(tmp_path)))  # type: ignore[arg-type]
     measuring.open_rapl(str(root))
-    measuring._pause()
+    measuring._sleep_for_interval()
     monkeypatch.setattr(sampler, "has_whole_nodes", lambda _: True)
     assert sum(pauses) == 256.0
     assert measuring.measure()["cpu_energy_j"] == pytest.approx(256_000.0, rel=1e-3)

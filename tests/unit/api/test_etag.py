@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi import Response
 
-from aitne.api.etag import RequestETags, compute_etag
+from aitne.api.conditional_requests import RequestETags, compute_etag
 from aitne.core.errors import ChangedMeanwhile
 from aitne.core.models.base import Frozen
 

@@ -15,7 +15,7 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.user import Actor, Role
 from aitne.services.platform.secret_generation import hash_secret
 from aitne_train.topology.node_topology import Device, NodeTopology
-from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.topology_json import part_to_record
 from tests.support.jobs import make_job, store_job_token
 from tests.support.stage import Stage

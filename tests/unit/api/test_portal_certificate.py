@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from aitne.api.portal_certificate import PortalCertificate
+from aitne.api.certificate_renewal import PortalCertificate
 from aitne.core.settings import Settings
 from aitne.services.platform import certificates
 from aitne.services.platform.certificates import ensure_certificates, portal_files

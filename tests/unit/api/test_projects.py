@@ -269,7 +269,7 @@ async def test_slurm_user_that_cannot_be_member_is_left_in_slurm(stage: Stage) -
 
 
 async def test_events_of_a_project_are_for_its_members(stage: Stage) -> None:
-    from aitne.services.platform.event_hub import visible
+    from aitne.services.platform.event_hub import is_event_visible
 
     await people(stage)
     await stage.store.set_limits("vision", Limits(max_gpus=8), actor="root")
@@ -278,8 +278,8 @@ async def test_events_of_a_project_are_for_its_members(stage: Stage) -> None:
         for each in await stage.store.list_events_after(0)
         if each.kind == "project.changed" and each.data["what"] == "limits"
     ]
-    assert visible(event, stage.actor("ada", Role.USER, "vision"))
-    assert not visible(event, stage.actor("eve"))
+    assert is_event_visible(event, stage.actor("ada", Role.USER, "vision"))
+    assert not is_event_visible(event, stage.actor("eve"))
 
 
 def held() -> Associations:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from aitne.agent.program_metrics import ProgramMetrics
-from aitne.cli.views.runs import write_csv
+from aitne.cli.views.snapshots_and_sweeps import write_csv
 from aitne.client.runs import SweepRecord
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from aitne.broker.config import BrokerConfig
-from aitne.broker.guard import Guard
+from aitne.broker.request_guard import Guard
 from aitne.core.errors import NotAllowed
 from aitne.core.ports.job_files import JobLocation
 

@@ -80,7 +80,7 @@ from aitne.cli import commands, command_table
 import gen_commands
 
 commands.__path__.append(sys.argv[1])
-exec(gen_commands.render(), vars(command_table))
+exec(gen_commands.render_module(), vars(command_table))
 from aitne.cli.main import main
 sys.exit(main(sys.argv[2:]))
 """

@@ -472,7 +472,7 @@ def test_status_is_what_the_supervisor_says(
 def test_up_of_client_says_how_to_install_server(
     aitne: Aitne, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aitne.cli.server_packages.find_spec", lambda name: None)
+    monkeypatch.setattr("aitne.cli.server_package_check.find_spec", lambda name: None)
     done = aitne("up")
     assert done.status == 1
     assert done.err.startswith("aitne: This installation is the client")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.client.working_tree import read_working_tree
+from aitne.client.working_tree_scan import read_working_tree
 from aitne.core import tree_document
 from tests.support.fake_api import JOB_ID, FakeApi, job, problem
 from tests.unit.cli.conftest import Aitne

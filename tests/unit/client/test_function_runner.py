@@ -22,7 +22,7 @@ from aitne.client.function_errors import (
     RemoteTraceback,
     ResultUnusable,
 )
-from aitne.client.function_jobs import FOLDER, FunctionCall
+from aitne.client.function_packaging import FOLDER, FunctionCall
 from aitne.client.function_runner import RAISED, REFUSED
 from aitne.client.records import Job
 from aitne.core.jobs.job_folder_layout import result_error_file_name, result_file_name
@@ -225,7 +225,7 @@ def test_library_has_all_that_the_client_imports(runs: Runner, tmp_path: Path) -
     code = (
         f"import sys; sys.path.append({str(library)!r}); import aitne; "
         "from aitne import Client, submit, notify, job; import aitne.client.aio; "
-        "import aitne.client.function_jobs, aitne.client.job_watcher; print(aitne.__file__)"
+        "import aitne.client.function_packaging, aitne.client.job_watcher; print(aitne.__file__)"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False

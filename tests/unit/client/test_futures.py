@@ -17,9 +17,9 @@ import pytest
 from aitne.client import Client, function_errors
 from aitne.client.errors import WaitTimeout
 from aitne.client.function_errors import JobNotCompleted
-from aitne.client.function_jobs import FunctionCall
+from aitne.client.function_packaging import FunctionCall
 from aitne.core.errors import InvalidInput, NotAllowed
-from aitne.core.jobs.array_tasks import task_id
+from aitne.core.jobs.array_job_state import task_id
 from tests.support.fake_api import JOB_ID, Answer, FakeApi, job, page
 
 OTHER_ID = JOB_ID[:-1] + "2"

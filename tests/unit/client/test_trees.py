@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aitne.client import Client
-from aitne.client import trees as uploads
+from aitne.client import tree_upload as uploads
 from aitne.client.manifests import Progress
 from aitne.core import tree_document
 from aitne.core.errors import Conflict, InvalidInput

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.client.working_tree import read_working_tree
+from aitne.client.working_tree_scan import read_working_tree
 from aitne.core.errors import InvalidInput
 from aitne.core.tree_document import JobTree
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from aitne.adapters.node_software import own_software
+from aitne.adapters.node_software_folder import own_software
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges

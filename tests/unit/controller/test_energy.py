@@ -10,7 +10,7 @@ import pytest
 from aitne.adapters.accounting.none import NoAccounting
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.accounting import JobEnergy
-from aitne.services.controller.energy_watch import EnergyWatch
+from aitne.services.controller.job_energy_recording import EnergyWatch
 from tests.support.accounting import MemoryAccounting
 from tests.support.jobs import make_job
 from tests.unit.controller.conftest import Bench

@@ -10,7 +10,7 @@ import pytest
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.cluster import Cluster, Node, NodeState
 from aitne.core.models.job import JobChanges, RetryPolicy
-from aitne.services.controller.failed_nodes import with_excluded_nodes
+from aitne.services.controller.excluded_nodes import with_excluded_nodes
 from tests.support.fakes import FakeScheduler
 from tests.support.jobs import make_job
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aitne.core.errors import Conflict
-from aitne.core.jobs.array_tasks import task_id
+from aitne.core.jobs.array_job_state import task_id
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import RetryPolicy
 from tests.support.fakes import SlowStart

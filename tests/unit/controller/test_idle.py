@@ -12,7 +12,7 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.notification import NotificationKind
 from aitne.core.models.usage_sample import Sample
 from aitne.core.notifications.settings import IdleSettings
-from aitne.services.controller.idle_gpus import GpuWatch, mean_utilization
+from aitne.services.controller.idle_gpu_reports import GpuWatch, mean_utilization
 from aitne.services.controller.idle_sessions import IdleWatch, compute_warning_leads
 from aitne.store.action_outbox import OutboxKind
 from tests.support.jobs import make_job, make_session

@@ -10,7 +10,7 @@ import pytest
 from aitne.core.errors import NotFound
 from aitne.core.jobs.states import JobState
 from aitne.core.models.cluster import Cluster, GpuCount, Node, NodeState, Partition
-from aitne.core.models.cluster_load import LoadPeriod
+from aitne.core.models.cluster_load_history import LoadPeriod
 from aitne.core.settings import Settings
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.controller.load_sampler import LoadSampler

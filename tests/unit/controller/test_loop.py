@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from aitne.adapters.node_software import own_software
+from aitne.adapters.node_software_folder import own_software
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.core.errors import SchedulerUnavailable, StoreUnavailable
 from aitne.core.jobs.states import JobState

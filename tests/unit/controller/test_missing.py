@@ -8,14 +8,14 @@ import pytest
 
 from aitne.core.errors import Unavailable
 from aitne.core.jobs.agent_protocol import EXIT_DUPLICATE, EXIT_NO_FENCE
-from aitne.core.jobs.array_tasks import task_id
+from aitne.core.jobs.array_job_state import task_id
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.cluster import NodeState
 from aitne.core.models.job import JobChanges, RetryPolicy
 from aitne.core.models.usage_sample import Sample
 from aitne.core.platform.metric_names import SCHEDULER_STATE_LOST
 from aitne.core.ports.job_files import CLOSED, Fence, ProgramOutcome
-from aitne.services.controller.missing_runs import (
+from aitne.services.controller.missing_run_resolution import (
     MOST_ATTEMPTS,
     SILENCE_AFTER_RESTART_S,
     SILENCE_S,

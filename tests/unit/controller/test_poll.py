@@ -18,7 +18,7 @@ from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.cluster import NodeState
 from aitne.core.models.job import JobChanges, RetryPolicy
 from aitne.core.ports.job_files import Fence
-from aitne.services.controller.missing_runs import SILENCE_S
+from aitne.services.controller.missing_run_resolution import SILENCE_S
 from aitne.services.controller.submission_outcome import RETRY_S
 from tests.support.fakes import ControllerDown, NeverStarts, SlowStart, Vanishes
 from tests.support.files import key_of

@@ -14,7 +14,7 @@ from aitne.core.models.project import Retention
 from aitne.core.models.user import Project
 from aitne.core.ports.job_files import FolderRemoval, JobLocation
 from aitne.core.retention import RetentionSettings
-from aitne.services.controller.retention_watch import EXPIRE_EVERY, RetentionWatch
+from aitne.services.controller.ended_job_deletion import EXPIRE_EVERY, RetentionWatch
 from aitne.store.project_life_cycle import ProjectChange
 from tests.support.files import MemoryFiles
 from tests.support.jobs import make_job

@@ -16,7 +16,7 @@ from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.settings import Settings, TopologySettings
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.cluster_topologies import ClusterTopologies
-from aitne.services.controller.topology_watch import TopologyConfig, TopologyWatch
+from aitne.services.controller.topology_source_reader import TopologyConfig, TopologyWatch
 from tests.support.fakes import FakeScheduler
 from tests.unit.controller.conftest import Bench
 

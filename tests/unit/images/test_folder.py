@@ -50,7 +50,7 @@ def test_a_folder_of_ones_own_extends_what_we_ship(tmp_path: Path) -> None:
 
 
 def test_the_image_with_jupyterlab_has_the_versions_of_the_sessions_without_an_image() -> None:
-    from aitne.adapters.node_software import SESSION_LOCK
+    from aitne.adapters.node_software_folder import SESSION_LOCK
 
     jupyter = recipes.read_recipe(recipes.find_recipe_folder("jupyter"))
     assert jupyter.constraints == SESSION_LOCK.read_text()

@@ -14,14 +14,14 @@ from aitne.adapters.schedulers._local.environment import (
     base_environment,
     remove_unusable_characters,
 )
-from aitne.adapters.schedulers._local.machine_resources import capacities, gpu_type
+from aitne.adapters.schedulers._local.machine_resources import gpu_type, list_node_capacities
 from aitne.core.errors import SetupError
 from aitne.core.settings import LocalSettings
 
 
 def test_node_describes_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "GPU_Box.example.org")
-    (node,) = capacities(LocalSettings(gpus="none"))
+    (node,) = list_node_capacities(LocalSettings(gpus="none"))
     assert node.name == "gpu-box"
     assert node.cpus == len(os.sched_getaffinity(0))
     assert node.memory_bytes > 1 << 28
@@ -29,17 +29,22 @@ def test_node_describes_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_declared_gpus_are_numbered_through() -> None:
-    first, second = capacities(LocalSettings(nodes=2, cpus=4, memory=1 << 30, gpus="a100:2,v100:1"))
+    first, second = list_node_capacities(
+        LocalSettings(nodes=2, cpus=4, memory=1 << 30, gpus="a100:2,v100:1")
+    )
     assert (first.name, second.name) == ("node01", "node02")
     assert [(gpu.index, gpu.type) for gpu in first.gpus] == [(0, "a100"), (1, "a100"), (2, "v100")]
     assert [gpu.index for gpu in second.gpus] == [3, 4, 5]
-    assert [gpu.type for gpu in capacities(LocalSettings(gpus="2"))[0].gpus] == [None, None]
+    assert [gpu.type for gpu in list_node_capacities(LocalSettings(gpus="2"))[0].gpus] == [
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("text", ["a100:x", "a b", "gpu:a100:2:3"])
 def test_a_wrong_declaration_says_what_to_write(text: str) -> None:
     with pytest.raises(SetupError, match="Write auto, none, a number"):
-        capacities(LocalSettings(gpus=text))
+        list_node_capacities(LocalSettings(gpus=text))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +84,7 @@ def _nvml(names: list[Any], *, broken: bool = False) -> SimpleNamespace:
 
 def test_nvml_tells_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", _nvml(["NVIDIA H200", b"Tesla T4"]))
-    first, second = capacities(LocalSettings(nodes=2))
+    first, second = list_node_capacities(LocalSettings(nodes=2))
     assert [gpu.type for gpu in first.gpus] == ["h200", "t4"]
     assert first.features == ("cuda12.4",)
     assert (second.gpus, second.features) == ((), ())
@@ -87,9 +92,9 @@ def test_nvml_tells_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_driver_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", _nvml([], broken=True))
-    assert capacities(LocalSettings())[0].gpus == ()
+    assert list_node_capacities(LocalSettings())[0].gpus == ()
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert capacities(LocalSettings())[0].gpus == ()
+    assert list_node_capacities(LocalSettings())[0].gpus == ()
 
 
 def test_base_environment_contains_no_platform_variables() -> None:

@@ -17,7 +17,7 @@ from aitne.adapters.schedulers._local.node_resources import (
     RunningTask,
     WaitingTask,
 )
-from aitne.adapters.schedulers._local.planner import forecast, plan
+from aitne.adapters.schedulers._local.planner import forecast_start_times, make_schedule_plan
 from aitne.core.placement.leaf_selection import count_fewest_leaves, make_tree, select_nearest_nodes
 from aitne_train.topology.tree import TopologyTree
 
@@ -43,7 +43,7 @@ def test_a_short_job_fills_the_gap_and_a_long_one_does_not() -> None:
         WaitingTask(2, demand(1, limit=60.0)),
         WaitingTask(3, demand(1, limit=50.0)),
     ]
-    result = plan((NODE,), now, waiting, 0.0)
+    result = make_schedule_plan((NODE,), now, waiting, 0.0)
     assert set(result.starts) == {3}
     assert result.reasons == {
         1: "Waits for 2 CPUs: 1 of 2 is free",
@@ -54,28 +54,30 @@ def test_a_short_job_fills_the_gap_and_a_long_one_does_not() -> None:
 def test_a_long_job_passes_where_the_head_loses_nothing() -> None:
     now = [running(TWO, demand(2), 50.0)]
     waiting = [WaitingTask(1, demand(1, nodes=2)), WaitingTask(2, demand(1, limit=1_000.0))]
-    assert set(plan(TWO, now, waiting, 0.0).starts) == {2}
+    assert set(make_schedule_plan(TWO, now, waiting, 0.0).starts) == {2}
 
 
 def test_an_array_keeps_to_its_throttle_and_holds_up_nobody() -> None:
     waiting = [WaitingTask(n, demand(), group=7, throttle=1) for n in (1, 2)] + [
         WaitingTask(3, demand())
     ]
-    result = plan((NODE,), [], waiting, 0.0)
+    result = make_schedule_plan((NODE,), [], waiting, 0.0)
     assert set(result.starts) == {1, 3}
     assert result.reasons[2] == "Waits for its array: at most 1 at once"
 
 
 def test_a_job_for_nodes_that_are_gone_holds_up_nobody() -> None:
-    result = plan((NODE,), [], [WaitingTask(1, demand(8)), WaitingTask(2, demand(1))], 0.0)
+    result = make_schedule_plan(
+        (NODE,), [], [WaitingTask(1, demand(8)), WaitingTask(2, demand(1))], 0.0
+    )
     assert set(result.starts) == {2}
     assert result.reasons[1].endswith("no node is that large any more")
 
 
 def test_grants_on_nodes_that_are_gone_are_passed_over() -> None:
     old = running(TWO, demand(2, nodes=2), 10.0)
-    assert set(plan((NODE,), [old], [WaitingTask(1, demand(1))], 0.0).starts) == set()
-    assert forecast((NODE,), [old], [WaitingTask(1, demand(1))], 0.0) == {1: 10.0}
+    assert set(make_schedule_plan((NODE,), [old], [WaitingTask(1, demand(1))], 0.0).starts) == set()
+    assert forecast_start_times((NODE,), [old], [WaitingTask(1, demand(1))], 0.0) == {1: 10.0}
 
 
 def test_jobs_keep_together_and_leave_gpus_to_who_needs_them() -> None:
@@ -116,7 +118,7 @@ def test_the_forecast_lets_everybody_run_to_his_limit() -> None:
         WaitingTask(2, demand(1)),
         WaitingTask(3, demand(2)),
     ]
-    assert forecast((NODE,), now, waiting, 0.0) == {1: 50.0, 2: 60.0, 3: 160.0}
+    assert forecast_start_times((NODE,), now, waiting, 0.0) == {1: 50.0, 2: 60.0, 3: 160.0}
 
 
 # --- properties ----------------------------------------------------------------------------------
@@ -194,7 +196,7 @@ def test_simulated_to_the_end(
     promised: dict[int, float] = {}
     now, ran = 0.0, set[int]()
     while True:
-        result = plan(nodes, [job for job, _ in held.values()], waiting, now)
+        result = make_schedule_plan(nodes, [job for job, _ in held.values()], waiting, now)
         for job in waiting:
             if job.key in result.starts:
                 assert job.key not in ran
@@ -215,7 +217,7 @@ def test_simulated_to_the_end(
             head = None
         if head is not None:
             # Alone in the queue it would start at this time; the jobs behind it must not change that.
-            start = forecast(
+            start = forecast_start_times(
                 nodes,
                 [job for job, _ in held.values()],
                 [replace(head, throttle=None)],
@@ -233,7 +235,7 @@ def test_ten_thousand_waiting_tasks_are_looked_at_quickly() -> None:
     now = [running((NODE,), demand(2), 50.0)]
     waiting = [WaitingTask(n, demand(1)) for n in range(10_000)]
     began = time.process_time()
-    plan((NODE,), now, waiting, 0.0)
+    make_schedule_plan((NODE,), now, waiting, 0.0)
     assert time.process_time() - began < 0.5
 
 
@@ -257,11 +259,20 @@ def nodes_of(started: object) -> list[str]:
 
 def test_several_nodes_are_on_the_fewest_leaves() -> None:
     two = replace(demand(2, nodes=2), tree=interleaved())
-    assert nodes_of(plan(FOUR, [], [WaitingTask(1, two)], 0.0).starts[1]) == ["n1", "n3"]
+    assert nodes_of(make_schedule_plan(FOUR, [], [WaitingTask(1, two)], 0.0).starts[1]) == [
+        "n1",
+        "n3",
+    ]
     busy = [running(FOUR, demand(2), 50.0)]
-    assert nodes_of(plan(FOUR, busy, [WaitingTask(1, two)], 0.0).starts[1]) == ["n2", "n4"]
+    assert nodes_of(make_schedule_plan(FOUR, busy, [WaitingTask(1, two)], 0.0).starts[1]) == [
+        "n2",
+        "n4",
+    ]
     named = replace(two, required=("n4",), exclude=frozenset({"n2"}))
-    assert nodes_of(plan(FOUR, [], [WaitingTask(1, named)], 0.0).starts[1]) == ["n1", "n4"]
+    assert nodes_of(make_schedule_plan(FOUR, [], [WaitingTask(1, named)], 0.0).starts[1]) == [
+        "n1",
+        "n4",
+    ]
 
 
 def test_job_waits_for_its_leaves_and_nodes() -> None:
@@ -272,13 +283,16 @@ def test_job_waits_for_its_leaves_and_nodes() -> None:
         )
     ]
     apart = replace(demand(2, nodes=2), tree=tree)
-    assert nodes_of(plan(FOUR, busy, [WaitingTask(1, apart)], 0.0).starts[1]) == ["n1", "n2"]
+    assert nodes_of(make_schedule_plan(FOUR, busy, [WaitingTask(1, apart)], 0.0).starts[1]) == [
+        "n1",
+        "n2",
+    ]
     together = replace(apart, max_leaves=1)
-    result = plan(FOUR, busy, [WaitingTask(1, together)], 0.0)
+    result = make_schedule_plan(FOUR, busy, [WaitingTask(1, together)], 0.0)
     assert result.reasons == {1: "Waits for 2 nodes with 2 CPUs and 1 GiB each on one leaf"}
-    assert forecast(FOUR, busy, [WaitingTask(1, together)], 0.0) == {1: 50.0}
+    assert forecast_start_times(FOUR, busy, [WaitingTask(1, together)], 0.0) == {1: 50.0}
     named = replace(demand(2), required=("n3",))
-    result = plan(FOUR, busy, [WaitingTask(1, named)], 0.0)
+    result = make_schedule_plan(FOUR, busy, [WaitingTask(1, named)], 0.0)
     assert result.reasons == {1: "Waits for 2 CPUs and 1 GiB on n3"}
 
 
@@ -306,13 +320,16 @@ def test_job_waits_for_one_fabric_unless_none_is_large_enough() -> None:
         )
     ]
     two = replace(demand(2, nodes=2), tree=tree)
-    result = plan(FOUR, busy, [WaitingTask(1, two)], 0.0)
+    result = make_schedule_plan(FOUR, busy, [WaitingTask(1, two)], 0.0)
     assert not result.starts
     assert result.reasons == {1: "Waits for 2 nodes with 2 CPUs and 1 GiB each on one fabric"}
-    assert forecast(FOUR, busy, [WaitingTask(1, two)], 0.0) == {1: 50.0}
-    assert nodes_of(plan(FOUR, [], [WaitingTask(1, two)], 0.0).starts[1]) == ["n1", "n2"]
+    assert forecast_start_times(FOUR, busy, [WaitingTask(1, two)], 0.0) == {1: 50.0}
+    assert nodes_of(make_schedule_plan(FOUR, [], [WaitingTask(1, two)], 0.0).starts[1]) == [
+        "n1",
+        "n2",
+    ]
     three = replace(demand(2, nodes=3), tree=tree)
-    assert len(nodes_of(plan(FOUR, [], [WaitingTask(1, three)], 0.0).starts[1])) == 3
+    assert len(nodes_of(make_schedule_plan(FOUR, [], [WaitingTask(1, three)], 0.0).starts[1])) == 3
     assert count_fewest_leaves(tree, FABRICS, 2) == 1
     assert count_fewest_leaves(tree, FABRICS, 3) == 2
     assert count_fewest_leaves(tree, FABRICS, 2, ["n1", "n3"]) == 2

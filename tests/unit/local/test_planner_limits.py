@@ -25,7 +25,7 @@ from aitne.adapters.schedulers._local.node_resources import (
     RunningTask,
     WaitingTask,
 )
-from aitne.adapters.schedulers._local.planner import forecast, plan
+from aitne.adapters.schedulers._local.planner import forecast_start_times, make_schedule_plan
 from aitne.core.models.limits import GPU_TRES, Limits
 from tests.unit.local.test_planner import NODE, G, check_allocation, demand, demands, nodes_
 
@@ -47,7 +47,7 @@ def test_job_above_limit_of_project_waits_and_others_pass() -> None:
         WaitingTask(2, demand(4), owner=("speech", "ada")),
         WaitingTask(3, demand(1), owner=ADA),
     ]
-    result = plan((BIG,), [runs(demand(2), 50.0)], waiting, 0.0, caps)
+    result = make_schedule_plan((BIG,), [runs(demand(2), 50.0)], waiting, 0.0, caps)
     assert set(result.starts) == {2}
     assert result.limited == {
         1: LimitBlock(VISION, "cpu"),
@@ -59,7 +59,7 @@ def test_job_above_limit_of_project_waits_and_others_pass() -> None:
 def test_limit_of_member_applies_to_this_member_alone() -> None:
     caps = {("vision", "ada"): Cap({JOBS: 1})}
     waiting = [WaitingTask(1, demand(), owner=ADA), WaitingTask(2, demand(), owner=BOB)]
-    result = plan((BIG,), [runs(demand(), 50.0)], waiting, 0.0, caps)
+    result = make_schedule_plan((BIG,), [runs(demand(), 50.0)], waiting, 0.0, caps)
     assert set(result.starts) == {2}
     assert result.limited == {1: LimitBlock(("vision", "ada"), JOBS)}
 
@@ -71,7 +71,7 @@ def test_short_jobs_pass_and_long_ones_wait_behind_a_large_job_of_their_project(
         WaitingTask(2, demand(1, limit=60.0), owner=BOB),
         WaitingTask(3, demand(1, limit=50.0), owner=BOB),
     ]
-    result = plan((BIG,), [runs(demand(2), 50.0)], waiting, 0.0, caps)
+    result = make_schedule_plan((BIG,), [runs(demand(2), 50.0)], waiting, 0.0, caps)
     assert set(result.starts) == {3}
     assert result.limited[2] == LimitBlock(VISION, "cpu", behind=True)
 
@@ -86,7 +86,7 @@ def test_head_of_the_queue_keeps_the_room_in_its_limit() -> None:
     ]
     nodes = (BIG, replace(BIG, name="n2"))
     on_both = [other, replace(other, grants=(replace(other.grants[0], node="n2"),))]
-    result = plan(nodes, on_both, waiting, 0.0, caps)
+    result = make_schedule_plan(nodes, on_both, waiting, 0.0, caps)
     assert set(result.starts) == set()
     assert result.limited == {2: LimitBlock(VISION, "cpu", behind=True)}
 
@@ -94,7 +94,7 @@ def test_head_of_the_queue_keeps_the_room_in_its_limit() -> None:
 def test_job_above_a_lowered_limit_delays_no_other() -> None:
     caps = {VISION: Cap({"cpu": 2})}
     waiting = [WaitingTask(1, demand(4), owner=ADA), WaitingTask(2, demand(2), owner=BOB)]
-    result = plan((BIG,), [], waiting, 0.0, caps)
+    result = make_schedule_plan((BIG,), [], waiting, 0.0, caps)
     assert set(result.starts) == {2}
     assert result.limited == {1: LimitBlock(VISION, "cpu")}
 
@@ -111,12 +111,12 @@ def test_gpu_hours_count_running_jobs_until_their_time_limits() -> None:
         WaitingTask(2, demand(1, gpus=1, limit=60.0), owner=ADA),
         WaitingTask(3, demand(1), owner=ADA),
     ]
-    result = plan((node,), going, waiting, 0.0, caps)
+    result = make_schedule_plan((node,), going, waiting, 0.0, caps)
     # 120 are used and 80 reserved. The first may fit yet, if the running job ends early.
     assert set(result.starts) == {3}
     assert result.limited[2] == LimitBlock(VISION, GPU_SECONDS, behind=True)
     spent = {VISION: replace(caps[VISION], gpu_s_used=280.0)}
-    assert plan((node,), [], waiting, 0.0, spent).limited == {
+    assert make_schedule_plan((node,), [], waiting, 0.0, spent).limited == {
         1: LimitBlock(VISION, GPU_SECONDS),
         2: LimitBlock(VISION, GPU_SECONDS),
     }
@@ -130,7 +130,7 @@ def test_job_for_any_gpu_gets_the_type_that_is_left() -> None:
         WaitingTask(2, demand(1, gpus=1), owner=ADA),
         WaitingTask(3, demand(1, gpus=2), owner=ADA),
     ]
-    result = plan((node,), [], waiting, 0.0, caps)
+    result = make_schedule_plan((node,), [], waiting, 0.0, caps)
     assert result.starts[1][0].gpus == (1,)
     assert result.reasons[2] == "Waits for 1 GPU: 0 of 2 are free"
     assert result.limited[3] == LimitBlock(VISION, f"{GPU_TRES}:a100")
@@ -139,7 +139,7 @@ def test_job_for_any_gpu_gets_the_type_that_is_left() -> None:
 def test_no_start_time_is_estimated_for_a_job_that_a_limit_holds_back() -> None:
     caps = {VISION: Cap({"cpu": 2})}
     waiting = [WaitingTask(1, demand(1), owner=BOB), WaitingTask(2, demand(1), owner=("x", "y"))]
-    assert forecast((BIG,), [runs(demand(2), 50.0)], waiting, 0.0, caps) == {2: 0.0}
+    assert forecast_start_times((BIG,), [runs(demand(2), 50.0)], waiting, 0.0, caps) == {2: 0.0}
 
 
 @pytest.mark.timeout(30)
@@ -147,7 +147,7 @@ def test_ten_thousand_tasks_that_a_limit_holds_back_are_planned_in_one_pass() ->
     """A comparison of all pairs would exceed the time limit of the test many times."""
     caps = {VISION: Cap({"cpu": 2})}
     waiting = [WaitingTask(n, demand(1), owner=ADA) for n in range(10_000)]
-    assert not plan((BIG,), [runs(demand(2), 50.0)], waiting, 0.0, caps).starts
+    assert not make_schedule_plan((BIG,), [runs(demand(2), 50.0)], waiting, 0.0, caps).starts
 
 
 # --- properties ----------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_random_sequences_stay_within_limits_and_start_every_job_that_fits(
     now = 0.0
     while True:
         waiting = [task for task, _, at in tasks.values() if at <= now and task.key not in ran]
-        result = plan(nodes, [job for job, _ in held.values()], waiting, now, caps)
+        result = make_schedule_plan(nodes, [job for job, _ in held.values()], waiting, now, caps)
         assert result.reasons.keys() | result.limited.keys() | result.starts.keys() == {
             task.key for task in waiting
         }
@@ -255,7 +255,7 @@ def test_a_stream_of_small_jobs_does_not_delay_a_large_one_of_the_project(
     for now in range(21):
         held = [task for task in held if task.ends_at > now]
         waiting = [large, *small[: now + 1]]
-        result = plan((BIG,), held, waiting, float(now), caps)
+        result = make_schedule_plan((BIG,), held, waiting, float(now), caps)
         for task in list(small):
             if grants := result.starts.get(task.key):
                 ends = now + task.demand.time_limit_s

@@ -39,7 +39,7 @@ def test_descendants_are_found_with_and_without_the_kernels_list(
     assert child.stdout is not None
     grandchild = int(child.stdout.readline())
     try:
-        found = procfs.descendants(os.getpid())
+        found = procfs.list_descendants(os.getpid())
         assert {child.pid, grandchild} <= set(found)
         assert found[grandchild] == procfs.start_time(grandchild)
         # It may still be between fork and exec.

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from aitne.core.models.notebook import NotebookOptions
+from aitne.core.models.notebook_job import NotebookOptions
 from aitne.notebook.notebook_parameters import (
     NotANotebook,
     find_parameter_cell,

@@ -10,7 +10,7 @@ from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.user import Project, User
 from aitne.core.settings import Settings
 from aitne.store import Store
-from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.topology_json import part_to_record
 from aitne_train.topology.tree import SourceLine, Switch
 

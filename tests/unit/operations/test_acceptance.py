@@ -18,8 +18,8 @@ from aitne.operations.acceptance.acceptance_report import (
     render_page,
     write_report,
 )
-from aitne.operations.acceptance.acceptance_site import AcceptanceSite, StepFailed, StepSkipped
 from aitne.operations.acceptance.acceptance_steps import STEPS, AcceptanceStep
+from aitne.operations.acceptance.site_client import AcceptanceSite, StepFailed, StepSkipped
 from aitne.operations.acceptance.step_execution import run_steps
 
 
@@ -67,7 +67,7 @@ def test_hardware_is_tested_only_where_it_was_asked_for() -> None:
     hardware = {name: step.hardware for name, step in STEPS.items() if step.hardware}
     assert hardware == {"gpu": "gpu", "nccl": "gpu", "fabric": "fabric", "beegfs": "beegfs"}
     for name in hardware:
-        state, message, _ = step_execution._run(STEPS[name], site)
+        state, message, _ = step_execution._run_step(STEPS[name], site)
         assert (state, "pass --" in message) == (CheckState.SKIPPED, True)
 
 

@@ -33,7 +33,7 @@ from aitne.operations.doctor.checks import all_checks, slurm
 from aitne.operations.doctor.checks.machine import list_unit_problems
 from aitne.operations.doctor.node_test_jobs import make_job_file
 from aitne.operations.doctor.root_files import RootFiles, read_root_files
-from aitne.operations.requirements.findings import Finding, ok
+from aitne.operations.requirements.findings import Finding, make_ok_finding
 from aitne.services.platform.certificates import authority_file
 from aitne.services.platform.doctor_report import read_report
 from aitne.supervisor.plan_creation import make_plan
@@ -212,7 +212,7 @@ def test_check_that_hangs_or_breaks_does_not_keep_the_others_from_their_results(
 
     def hangs(host: CheckedHost) -> Finding:
         released.wait(60)
-        return ok("It is late.")
+        return make_ok_finding("It is late.")
 
     def breaks(host: CheckedHost) -> Finding:
         raise RuntimeError("a defect")

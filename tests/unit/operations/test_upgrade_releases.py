@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import SetupError
-from aitne.operations.upgrade.interrupted_upgrade import choose_upgrade
 from aitne.operations.upgrade.releases import (
     COMPLETE,
     PROGRAMS,
@@ -20,6 +19,7 @@ from aitne.operations.upgrade.releases import (
     installed_extras,
     own_root,
 )
+from aitne.operations.upgrade.upgrade_selection import choose_upgrade
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from aitne.adapters.schedulers._slurm.libslurm.worker import FIELDS
 from aitne.adapters.schedulers.pyslurm import PyslurmScheduler, check_pyslurm
 from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import SchedulerUnavailable, SetupError
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.local_system.settings_loader import load_settings
 
 PATIENCE_S = 60.0

@@ -51,7 +51,9 @@ def said(**changes: Any) -> SimpleNamespace:
 def rows(**changes: Any) -> list[SchedulerJob]:
     """Return the records of a job that passed the worker's JSON."""
     return [
-        *pyslurm_records.to_scheduler_jobs(json.loads(json.dumps(worker.record(said(**changes)))))
+        *pyslurm_records.to_scheduler_jobs(
+            json.loads(json.dumps(worker.make_record(said(**changes))))
+        )
     ]
 
 
@@ -174,6 +176,6 @@ def test_missing_pyslurm_attributes_are_named() -> None:
     job = SimpleNamespace(**{field: property() for field in worker.FIELDS if field != "comment"})
     jobs = SimpleNamespace(load=list)
     lacking = SimpleNamespace(Job=job, Jobs=jobs, PyslurmError=Exception)
-    assert worker.missing(lacking) == ["Job.comment"]
+    assert worker.list_missing_names(lacking) == ["Job.comment"]
     job.comment = property()
-    assert worker.missing(lacking) == []
+    assert worker.list_missing_names(lacking) == []

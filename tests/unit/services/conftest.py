@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.node_software import own_software
-from aitne.adapters.unix_accounts import OwnAccount
+from aitne.adapters.node_software_folder import own_software
+from aitne.adapters.unix_account_mapping import OwnAccount
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState
 from aitne.core.models.cluster import Cluster, GpuCount, Node, NodeState
@@ -33,7 +33,7 @@ from aitne.services.projects.limit_checks import LimitCheck
 from aitne.services.sessions.session_service import SessionService
 from aitne.services.users.user_secrets import UserSecretService
 from aitne.store import Store
-from aitne_train.topology.parts import Topology
+from aitne_train.topology.partial_topology import Topology
 from aitne_train.topology.tree import TopologyTree
 from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.unix_accounts import OwnAccount, UnixAccounts
+from aitne.adapters.unix_account_mapping import OwnAccount, UnixAccounts
 from aitne.core.errors import InvalidInput, NotFound, Unavailable
 from aitne.core.models.storage_area import (
     Area,
@@ -17,7 +17,7 @@ from aitne.core.models.storage_area import (
     Quota,
     StorageTarget,
 )
-from aitne.core.ports.unix_accounts import UnixAccount
+from aitne.core.ports.unix_account_mapping import UnixAccount
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import StorageSettings
 from aitne.services.storage_areas import StorageService

@@ -14,7 +14,7 @@ from aitne.adapters.schedulers._slurm import squeue_parser
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.core.ports.command import Completed
 from aitne.core.ports.scheduler import Run
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import Settings
 
 JOB = UUID(int=7)

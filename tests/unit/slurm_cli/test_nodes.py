@@ -12,7 +12,7 @@ from aitne.adapters.job_files import OwnFiles
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.core.errors import SchedulerRejected
 from aitne.core.ports.command import Completed
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import Settings
 
 

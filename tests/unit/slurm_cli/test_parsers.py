@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.adapters.schedulers._slurm import (
-    command_output,
+    command_errors,
     sacct_parser,
     scontrol_parser,
     squeue_parser,
@@ -222,13 +222,13 @@ def test_answers_of_any_shape_are_read_or_left(output: str) -> None:
     scontrol_parser.parse_reservations(f"ReservationName={output}")
     scontrol_parser.gres_counts(output)
     SlurmConfig.parse(output)
-    command_output.parse_forecast(output)
+    command_errors.parse_forecast(output)
 
 
 @pytest.mark.parametrize("typo", ["", " a"])  # 26.05 writes "at 1795271271 a using"
 def test_the_start_that_a_forecast_tells(typo: str) -> None:
     using = "using 2 processors on nodes n[1-2] in partition gpu"
-    forecast = command_output.parse_forecast(
+    forecast = command_errors.parse_forecast(
         f"sbatch: Job 1 to start at 1795271271{typo} {using}\n"
     )
     assert forecast.starts_at is not None
@@ -385,7 +385,7 @@ FAILED = "sbatch: error: Batch job submission failed: "
 def test_failed_submission_message_says_whether_slurm_has_the_job(
     words: str, failure: SubmissionFailure
 ) -> None:
-    assert command_output.parse_submission_failure(words) is failure
+    assert command_errors.parse_submission_failure(words) is failure
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def test_failed_submission_message_says_whether_slurm_has_the_job(
     [("12\n", "12"), ("12;dev\n", "12"), ("", None), ("0", None), ("Submitted 12", None), ("1\n2", None)],
 )  # fmt: skip
 def test_ids(output: str, number: str | None) -> None:
-    assert command_output.parse_job_id(output) == number
+    assert command_errors.parse_job_id(output) == number
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,17 @@ from uuid import UUID
 import pytest
 
 from aitne.adapters.schedulers._slurm import (
-    command_output,
+    command_errors,
     sacct_parser,
     scontrol_parser,
     squeue_parser,
 )
-from aitne.adapters.schedulers._slurm.partition_limits import ClusterLimits
+from aitne.adapters.schedulers._slurm.partition_limit_check import ClusterLimits
 from aitne.adapters.schedulers._slurm.slurm_config import SlurmConfig
 from aitne.adapters.schedulers._slurm.submission_failure import SubmissionFailure
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.cluster import Cluster, Holder, NodeState
-from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.scheduler import SchedulerJob
 from tests.support.jobs import make_request
@@ -163,15 +163,15 @@ FIELDS = {
 @pytest.mark.parametrize("name", sorted(FIELDS))
 def test_refusals_name_the_field(folder: Path, name: str) -> None:
     _, _, words = said(folder, f"sbatch-{name}").partition("\n")
-    assert command_output.parse_submission_failure(words) is SubmissionFailure.REFUSED
+    assert command_errors.parse_submission_failure(words) is SubmissionFailure.REFUSED
     asked = make_request(resources=Resources(gres={"nope": 1}))
-    refused = command_output.make_rejection(words, asked)
+    refused = command_errors.make_rejection(words, asked)
     assert refused.field == FIELDS[name]
     assert "Slurm says: " in str(refused)
 
 
 def test_a_forecast(folder: Path) -> None:
-    forecast = command_output.parse_forecast(said(folder, "sbatch-test-only"))
+    forecast = command_errors.parse_forecast(said(folder, "sbatch-test-only"))
     assert forecast.starts_at is not None
     assert forecast.partition == "gpu"
     assert len(forecast.nodes) == 2

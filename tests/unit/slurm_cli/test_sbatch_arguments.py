@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aitne.adapters.schedulers._slurm.sbatch_arguments import make_sbatch_arguments
 from aitne.core.errors import SchedulerRejected
-from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.models.resources import GpuRequest, Resources
 from tests.support.jobs import make_request
 

@@ -16,7 +16,7 @@ from aitne.adapters.schedulers.slurm import SlurmScheduler
 from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SubmitUncertain
 from aitne.core.ports.command import Completed
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import Settings
 from tests.support.files import MemoryFiles
 from tests.support.jobs import make_request

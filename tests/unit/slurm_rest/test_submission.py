@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.schedulers._slurm import command_output
-from aitne.adapters.schedulers._slurm.rest.errors import classify_failed_submission
+from aitne.adapters.schedulers._slurm import command_errors
+from aitne.adapters.schedulers._slurm.rest.failed_responses import classify_failed_submission
 from aitne.adapters.schedulers._slurm.rest.rest_client import RestClient
 from aitne.adapters.schedulers._slurm.rest.submission import make_submission
 from aitne.adapters.schedulers._slurm.rest.version_conversion import (
@@ -22,7 +22,7 @@ from aitne.adapters.schedulers._slurm.rest.version_conversion import (
 )
 from aitne.adapters.schedulers._slurm.sbatch_arguments import make_sbatch_arguments
 from aitne.adapters.schedulers._slurm.submission_failure import SubmissionFailure
-from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.scheduler import SubmitRequest
 from tests.unit.slurm_rest.recorded import VERSIONS, answer
@@ -305,7 +305,7 @@ async def test_a_refusal_names_the_field(release: str, version: int, name: str, 
         "POST", f"/slurm/v0.0.{version}/job/submit", {}, body={}, timeout_s=5
     )
     assert classify_failed_submission(said) is SubmissionFailure.REFUSED
-    assert command_output.make_rejection(said.error_text, FULL).field == field
+    assert command_errors.make_rejection(said.error_text, FULL).field == field
     await client.close()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aitne.adapters.schedulers._slurm.token_mint import LIFETIME_S, TokenMint, sign
+from aitne.adapters.schedulers._slurm.token_mint import LIFETIME_S, TokenMint, sign_token
 from aitne.core.errors import SetupError
 
 KEY = bytes(range(32))
@@ -24,7 +24,7 @@ def claims(token: str) -> dict[str, Any]:
 
 
 def test_a_token_is_signed_with_the_key_and_nothing_else() -> None:
-    token = sign(KEY, "alice", 100, 160)
+    token = sign_token(KEY, "alice", 100, 160)
     head, body, signature = token.split(".")
     expected = hmac.new(KEY, f"{head}.{body}".encode(), hashlib.sha256).digest()
     assert base64.urlsafe_b64decode(signature + "=" * (-len(signature) % 4)) == expected

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aitne.adapters.schedulers._slurm.rest.api_versions import (
     KNOWN,
-    negotiate,
+    choose_api_version,
     parse_served_versions,
 )
 from aitne.core.errors import SetupError
@@ -28,23 +28,23 @@ def test_each_release_is_spoken_to_in_its_newest_version(
 ) -> None:
     _, document = answer(release, None, "openapi")
     assert parse_served_versions(document) == offered
-    assert negotiate(offered).number == chosen
+    assert choose_api_version(offered).number == chosen
 
 
 @given(st.sets(st.integers(0, 99)))
 def test_only_what_both_sides_know_is_chosen(offered: set[int]) -> None:
     common = offered & {api.number for api in KNOWN}
     if common:
-        assert negotiate(tuple(offered)).number == max(common)
+        assert choose_api_version(tuple(offered)).number == max(common)
     else:
         with pytest.raises(SetupError, match="serves these API versions"):
-            negotiate(tuple(offered))
+            choose_api_version(tuple(offered))
 
 
 def test_an_unknown_slurmrestd_is_told_by_its_versions() -> None:
     with pytest.raises(SetupError) as caught:
-        negotiate((98, 99))
+        choose_api_version((98, 99))
     assert "v0.0.98, v0.0.99" in caught.value.message
     assert "v0.0.38" in caught.value.message
     with pytest.raises(SetupError, match="none at all"):
-        negotiate(parse_served_versions({"paths": {"/other": {}}}))
+        choose_api_version(parse_served_versions({"paths": {"/other": {}}}))

@@ -11,7 +11,7 @@ import pytest
 
 from aitne.supervisor import child_process, software_environments, supervisor
 from aitne.supervisor.child_process import Child, read_last_lines, rotate_log
-from aitne.supervisor.error_pages import write_pages
+from aitne.supervisor.proxy_error_pages import write_pages
 from aitne.supervisor.secret_files import NAMES, ensure_secrets
 from aitne.supervisor.supervisor_plan import ChildPlan
 

@@ -34,7 +34,7 @@ def own(data_dir: Path, **accounts: Any) -> Settings:
 
 
 def made(settings: Settings) -> None:
-    per_user_accounts.create_folders(settings, process_account(PLATFORM))
+    per_user_accounts.create_platform_folders(settings, process_account(PLATFORM))
 
 
 def test_mode_own_has_a_broker_and_software_beside_the_data_directory(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from aitne.supervisor.hang_detector import HangDetector
-from aitne.supervisor.progress_watch import ProgressWatch
+from aitne.supervisor.progress_detector import ProgressWatch
 from tests.support.waiting import eventually
 
 

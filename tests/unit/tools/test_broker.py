@@ -23,7 +23,7 @@ def test_the_broker_understands_its_settings(release: str) -> None:
             "port_base": 26_500,
         }
     )
-    text = broker.settings(plan, "/usr/bin/python3", {1000, 0})
+    text = broker.format_settings(plan, "/usr/bin/python3", {1000, 0})
     found = BrokerConfig.model_validate(tomllib.loads(text))
     assert found.peers == [0, 1000]
     assert found.socket == plan.broker_socket
@@ -50,4 +50,4 @@ def test_caller_of_sudo_may_use_cluster(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert broker.caller() == ids
+    assert broker.get_sudo_caller_ids() == ids

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from aitne.core.errors import InvalidInput, SetupError
 from aitne_devcluster import config
-from aitne_devcluster.accounting import associations
+from aitne_devcluster.accounting import format_associations
 from aitne_devcluster.plan import DevClusterPlan, names_of_nodes
-from aitne_devcluster.topology import ARRANGEMENTS, DevTopology, arranged, from_file
+from aitne_devcluster.topology import ARRANGEMENTS, DevTopology, from_file, make_arranged_topology
 from aitne_train.topology.hostlist import expand_hostlist
 from aitne_train.topology.slurm import parse_conf
 from aitne_train.topology.tree import TopologyTree
@@ -23,7 +23,9 @@ def planned(
     nodes: int, cloud_nodes: int, arrangement: str | None, **facts: object
 ) -> DevClusterPlan:
     """Return the plan of a cluster as `up` makes it."""
-    topology = arranged(arrangement, names_of_nodes(nodes), names_of_nodes(cloud_nodes, "c"))
+    topology = make_arranged_topology(
+        arrangement, names_of_nodes(nodes), names_of_nodes(cloud_nodes, "c")
+    )
     given = {"nodes": nodes, "cloud_nodes": cloud_nodes, "topology": topology, **facts}
     return DevClusterPlan.model_validate(given)
 
@@ -104,7 +106,7 @@ def test_topology_conf_connects_each_node_once(plan: DevClusterPlan) -> None:
     ],
 )
 def test_arrangements_of_eight_nodes(arrangement: str | None, lines: list[str]) -> None:
-    topology = arranged(arrangement, names_of_nodes(8), ())
+    topology = make_arranged_topology(arrangement, names_of_nodes(8), ())
     assert set(lines) <= set(topology.text.splitlines())
     plan = planned(8, 0, arrangement, name="dev", release="trixie", gpus=2, port_base=26_500)
     conf = config.slurm_conf(plan, "here")
@@ -148,9 +150,9 @@ def test_from_file_refuses_what_slurm_could_not_use(
 @pytest.mark.parametrize(
     ("topology", "oldest"),
     [
-        (arranged("block", names_of_nodes(4), ()), (23, 11)),
+        (make_arranged_topology("block", names_of_nodes(4), ()), (23, 11)),
         (DevTopology(file="topology.yaml"), (25, 5)),
-        (arranged("cyclic", names_of_nodes(4), ()), (22, 5)),
+        (make_arranged_topology("cyclic", names_of_nodes(4), ()), (22, 5)),
     ],
 )
 def test_check_names_releases_that_read_a_topology(
@@ -194,7 +196,7 @@ def test_slurm_conf_keeps_jobs_private_and_shows_cloud_nodes_if_present() -> Non
 def test_members_stand_below_their_accounts() -> None:
     members: dict[str, list[str]] = {}
     parent = ""
-    for line in associations("dev").splitlines():
+    for line in format_associations("dev").splitlines():
         kind, name = re.match(r"(\w+) - '([^']+)'", line).groups()  # type: ignore[union-attr]
         if kind == "Parent":
             parent = name

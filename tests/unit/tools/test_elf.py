@@ -10,32 +10,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne_apptainer import elf
+from aitne_apptainer import glibc_compatibility
 from aitne_apptainer.installation import refit_control
 
 PROGRAM = Path(sys.executable).resolve().read_bytes()
 
 
 def test_a_program_that_runs_here_is_left_as_it_is() -> None:
-    assert elf.unpin(PROGRAM, (2, 99)) is None
+    assert glibc_compatibility.unpin_program(PROGRAM, (2, 99)) is None
 
 
 def test_missing_library_symbols_are_named() -> None:
-    with pytest.raises(elf.NotMovable, match=r"it needs \w+@GLIBC_2\."):
-        elf.unpin(PROGRAM, (2, 3))
+    with pytest.raises(glibc_compatibility.NotMovable, match=r"it needs \w+@GLIBC_2\."):
+        glibc_compatibility.unpin_program(PROGRAM, (2, 3))
 
 
 @given(st.binary(max_size=300))
 def test_garbage_is_refused_and_nothing_worse(content: bytes) -> None:
-    with pytest.raises(elf.NotMovable):
-        elf.unpin(elf.MAGIC + content, (2, 36))
+    with pytest.raises(glibc_compatibility.NotMovable):
+        glibc_compatibility.unpin_program(glibc_compatibility.MAGIC + content, (2, 36))
 
 
 def test_a_table_beyond_what_memory_can_be_is_refused() -> None:
     damaged = bytearray(PROGRAM)
     damaged[0x28:0x30] = b"\xff" * 8
-    with pytest.raises(elf.NotMovable):
-        elf.unpin(bytes(damaged), (2, 36))
+    with pytest.raises(glibc_compatibility.NotMovable):
+        glibc_compatibility.unpin_program(bytes(damaged), (2, 36))
 
 
 @given(st.integers(0, len(PROGRAM) - 1), st.integers(0, 255), st.integers(0, len(PROGRAM)))
@@ -44,8 +44,8 @@ def test_a_damaged_program_is_refused_or_left_and_nothing_worse(
 ) -> None:
     damaged = bytearray(PROGRAM)
     damaged[place] = value
-    with suppress(elf.NotMovable):
-        elf.unpin(bytes(damaged[:end]), (2, 36))
+    with suppress(glibc_compatibility.NotMovable):
+        glibc_compatibility.unpin_program(bytes(damaged[:end]), (2, 36))
 
 
 CONTROL = """Package: apptainer

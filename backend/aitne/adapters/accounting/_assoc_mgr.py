@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from aitne.adapters.accounting._accounting_records import parse_rows, parse_tres, parse_wall
+from aitne.adapters.accounting._sacctmgr_parser import parse_rows, parse_tres, parse_wall
 from aitne.core.models.limits import MIB, AssociationUse, Gauge, QosUse
 
 QOS_FIELDS = ("Name", "MaxTRESPerUser", "MaxWall")
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"\d+")
 _WITH_NUMBER = re.compile(r"^(.*)\(\d+\)$")
 
 
-def _gauge(text: str) -> Gauge:
+def _parse_gauge(text: str) -> Gauge:
     match = _GAUGE.fullmatch(text)
     if match is None:
         return Gauge(limit=None, used=0)
@@ -25,7 +25,7 @@ def _gauge(text: str) -> Gauge:
     return Gauge(limit=None if limit == "N" else int(limit), used=int(used))
 
 
-def _gauges(text: str) -> dict[str, Gauge]:
+def _parse_gauges(text: str) -> dict[str, Gauge]:
     """Parse a list such as ``cpu=N(4),mem=2048(0)``: for each resource its limit (``N``: no limit)
     and, in parentheses, its current usage. Resources that have no limit and are not in use are
     omitted.
@@ -33,7 +33,7 @@ def _gauges(text: str) -> dict[str, Gauge]:
     gauges = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
-        gauge = _gauge(value)
+        gauge = _parse_gauge(value)
         if gauge.limit is not None or gauge.used:
             gauges[name] = gauge
     return gauges
@@ -104,17 +104,17 @@ def parse_association_use(text: str) -> tuple[AssociationUse, ...]:
                 account=facts["Account"],
                 user=_remove_id(facts.get("UserName", "")) or None,
                 parent=_remove_id(facts.get("ParentAccount", "")) or None,
-                tres=_gauges(facts.get("GrpTRES", "")),
+                tres=_parse_gauges(facts.get("GrpTRES", "")),
                 tres_minutes={
                     name: gauge
-                    for name, gauge in _gauges(facts.get("GrpTRESMins", "")).items()
+                    for name, gauge in _parse_gauges(facts.get("GrpTRESMins", "")).items()
                     if gauge.limit is not None
                 },
                 per_job=_parse_job_limits(facts.get("MaxTRESPJ", "")),
-                grp_jobs=_gauge(facts.get("GrpJobs", "")),
-                grp_submitted=_gauge(facts.get("GrpSubmitJobs", "")),
-                max_jobs=_gauge(facts.get("MaxJobs", "")),
-                max_submitted=_gauge(facts.get("MaxSubmitJobs", "")),
+                grp_jobs=_parse_gauge(facts.get("GrpJobs", "")),
+                grp_submitted=_parse_gauge(facts.get("GrpSubmitJobs", "")),
+                max_jobs=_parse_gauge(facts.get("MaxJobs", "")),
+                max_submitted=_parse_gauge(facts.get("MaxSubmitJobs", "")),
                 max_wall_s=int(wall) * 60 if _NUMBER.fullmatch(wall) else None,
             )
         )
@@ -139,7 +139,7 @@ def parse_qos_use(text: str, limits: str) -> tuple[QosUse, ...]:
         uses.append(
             QosUse(
                 name=name,
-                tres=_gauges(facts.get("GrpTRES", "")),
+                tres=_parse_gauges(facts.get("GrpTRES", "")),
                 per_job=_parse_job_limits(facts.get("MaxTRESPJ", "")),
                 per_user=_parse_job_limits(row.get("MaxTRESPerUser", "")),
                 used_by=_parse_usage_by_user(block[below:], names),
@@ -162,7 +162,7 @@ def _parse_usage_by_user(lines: list[str], names: Mapping[str, str]) -> dict[str
             match = _WITH_NUMBER.match(line)
             user = match[1] if match else names.get(line, line)
         elif users and line.startswith("MaxTRESPU="):
-            gauges = _gauges(line.removeprefix("MaxTRESPU="))
+            gauges = _parse_gauges(line.removeprefix("MaxTRESPU="))
             used = {name: gauge.used for name, gauge in gauges.items() if gauge.used}
             if used:
                 usage[user] = used

@@ -21,25 +21,25 @@ class NoAccounting:
 
     async def read_associations(self) -> Associations:
         """Raise ``NotSupported``: there is no accounting."""
-        self._refuse()
+        self._raise_not_supported()
 
     async def apply_changes(self, changes: Sequence[Change]) -> None:
         """Raise ``NotSupported``: there is no accounting."""
-        self._refuse()
+        self._raise_not_supported()
 
     async def read_usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
         """Raise ``NotSupported``: there is no accounting."""
-        self._refuse()
+        self._raise_not_supported()
 
     async def read_energy(self, start: datetime, end: datetime) -> Sequence[JobEnergy]:
         """Raise ``NotSupported``: there is no accounting."""
-        self._refuse()
+        self._raise_not_supported()
 
     async def read_limit_usage(self) -> LimitUsage:
         """Raise ``NotSupported``: there is no accounting."""
-        self._refuse()
+        self._raise_not_supported()
 
-    def _refuse(self) -> NoReturn:
+    def _raise_not_supported(self) -> NoReturn:
         raise NotSupported(
             f"The scheduler {self._scheduler} has no accounting. Projects and their members work; "
             "limits and usage records need Slurm with slurmdbd."

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from typing_extensions import override
 
-from aitne.adapters.accounting import _accounting_records, _assoc_mgr
+from aitne.adapters.accounting import _assoc_mgr, _sacctmgr_parser
 from aitne.core.errors import NotAllowed, NotSupported, SchedulerRejected, Unavailable
 from aitne.core.models.limits import LimitUsage, Usage
 from aitne.core.ports.accounting import (
@@ -67,43 +67,55 @@ class SlurmAccounting(Accounting):
         cluster = await self._read_cluster_name()
         associations = await self._run_sacctmgr_show(
             *("assoc", "WOPLimits", "where", f"Cluster={cluster}"),
-            f"format={','.join(_accounting_records.ASSOCIATION_FIELDS)}",
+            f"format={','.join(_sacctmgr_parser.ASSOCIATION_FIELDS)}",
         )
         users = await self._run_sacctmgr_show(
-            "user", f"format={','.join(_accounting_records.USER_FIELDS)}"
+            "user", f"format={','.join(_sacctmgr_parser.USER_FIELDS)}"
         )
         counted = await self._run_sacctmgr_show("tres", "format=Type,Name")
-        accounts, members = _accounting_records.parse_associations(associations)
+        accounts, members = _sacctmgr_parser.parse_associations(associations)
         return Associations(
             cluster=cluster,
             accounts=accounts,
             members=members,
-            users=_accounting_records.parse_users(users),
-            tres=_accounting_records.parse_counted_resources(counted),
+            users=_sacctmgr_parser.parse_users(users),
+            tres=_sacctmgr_parser.parse_counted_resources(counted),
         )
 
     @override
     async def apply_changes(self, changes: Sequence[Change]) -> None:
         cluster = await self._read_cluster_name()
         for change in changes:
-            words = _accounting_records.make_sacctmgr_arguments(change, cluster)
-            completed = await self._run(["sacctmgr", "-i", *words], _APPLY_TIMEOUT_S)
+            words = _sacctmgr_parser.make_sacctmgr_arguments(change, cluster)
+            completed = await self._run_command(["sacctmgr", "-i", *words], _APPLY_TIMEOUT_S)
             # Another process may have made the same change a moment ago; that is not a failure.
             unchanged = isinstance(change, AddAccount | AddMember | RemoveMember) and any(
                 word in completed.output_text for word in ("Nothing new added", "Nothing deleted")
             )
             if completed.returncode and not unchanged:
-                raise _error(completed, f"`sacctmgr {' '.join(words)}`")
+                raise _make_error(completed, f"`sacctmgr {' '.join(words)}`")
 
     @override
     async def read_usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
         # sacct and not sreport: sreport updates its sums only once an hour and omits jobs that just
         # ended. ``-T`` truncates jobs to the interval, ``-D`` shows each run of a requeued job.
         await self._read_cluster_name()
-        argv = ["sacct", "-a", "-X", "-T", "-D", "-n", "-P", "-S", _time(start), "-E", _time(end)]
-        argv += ["-o", ",".join(_accounting_records.USAGE_FIELDS)]
-        return _accounting_records.parse_usage(
-            _text(await self._run_checked(argv, _USAGE_TIMEOUT_S)), _time(end)
+        argv = [
+            "sacct",
+            "-a",
+            "-X",
+            "-T",
+            "-D",
+            "-n",
+            "-P",
+            "-S",
+            _format_time(start),
+            "-E",
+            _format_time(end),
+        ]
+        argv += ["-o", ",".join(_sacctmgr_parser.USAGE_FIELDS)]
+        return _sacctmgr_parser.parse_usage(
+            _decode_output(await self._run_checked(argv, _USAGE_TIMEOUT_S)), _format_time(end)
         )
 
     @override
@@ -112,10 +124,10 @@ class SlurmAccounting(Accounting):
         if self._config["AcctGatherEnergyType"] in _NO_ENERGY:
             return ()
         # Without ``-D`` a requeued job has its last run only.
-        argv = ["sacct", "-a", "-X", "-n", "-P", "-S", _time(start), "-E", _time(end)]
-        argv += ["-o", ",".join(_accounting_records.ENERGY_FIELDS)]
-        return _accounting_records.parse_energy(
-            _text(await self._run_checked(argv, _USAGE_TIMEOUT_S))
+        argv = ["sacct", "-a", "-X", "-n", "-P", "-S", _format_time(start), "-E", _format_time(end)]
+        argv += ["-o", ",".join(_sacctmgr_parser.ENERGY_FIELDS)]
+        return _sacctmgr_parser.parse_energy(
+            _decode_output(await self._run_checked(argv, _USAGE_TIMEOUT_S))
         )
 
     @override
@@ -128,7 +140,7 @@ class SlurmAccounting(Accounting):
             )
             self._qos_read_at = now
         argv = ["scontrol", "show", "assoc_mgr", "flags=assoc,qos"]
-        text = _text(await self._run_checked(argv, _READ_TIMEOUT_S))
+        text = _decode_output(await self._run_checked(argv, _READ_TIMEOUT_S))
         enforced = self._config["AccountingStorageEnforce"].split(",")
         return LimitUsage(
             enforced=frozenset(word for word in enforced if word not in ("", "none")),
@@ -141,36 +153,38 @@ class SlurmAccounting(Accounting):
         (AccountingStorageEnforce).
         """
         if not self._config:
-            text = _text(await self._run_checked(["scontrol", "show", "config"], _READ_TIMEOUT_S))
-            self._config = _accounting_records.parse_config(text, _CONFIG)
+            text = _decode_output(
+                await self._run_checked(["scontrol", "show", "config"], _READ_TIMEOUT_S)
+            )
+            self._config = _sacctmgr_parser.parse_config(text, _CONFIG)
         if "slurmdbd" not in self._config["AccountingStorageType"]:
             raise NotSupported(NO_ACCOUNTING)
         return self._config["ClusterName"]
 
     async def _run_sacctmgr_show(self, *words: str) -> str:
-        return _text(
+        return _decode_output(
             await self._run_checked(["sacctmgr", "-n", "-P", "show", *words], _READ_TIMEOUT_S)
         )
 
     async def _run_checked(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        completed = await self._run(argv, timeout_s)
+        completed = await self._run_command(argv, timeout_s)
         if completed.returncode:
-            raise _error(completed, argv[0])
+            raise _make_error(completed, argv[0])
         return completed
 
-    async def _run(self, argv: Sequence[str], timeout_s: float) -> Completed:
+    async def _run_command(self, argv: Sequence[str], timeout_s: float) -> Completed:
         return await self._command.run(argv, account=None, env=self._env, timeout_s=timeout_s)
 
 
-def _time(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _text(completed: Completed) -> str:
+def _decode_output(completed: Completed) -> str:
     return completed.stdout.decode("utf-8", "replace")
 
 
-def _error(completed: Completed, what: str) -> Exception:
+def _make_error(completed: Completed, what: str) -> Exception:
     message = " ".join(completed.output_text.split())[:500] or f"exit code {completed.returncode}"
     lower = message.lower()
     if any(word in lower for word in _SILENT):

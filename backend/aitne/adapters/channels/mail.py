@@ -85,10 +85,10 @@ class MailChannel:
         mail["List-Unsubscribe"] = f"<{self._portal}{_PREFERENCES}>"
         mail["Auto-Submitted"] = "auto-generated"
         mail["X-Aitne-Event"] = _remove_control_characters(str(message["kind"]))
-        mail.set_content(self._body(message), charset="utf-8")
+        mail.set_content(self._make_body(message), charset="utf-8")
         return mail
 
-    def _body(self, message: Mapping[str, Any]) -> str:
+    def _make_body(self, message: Mapping[str, Any]) -> str:
         parts = [str(message["title"]), str(message["text"])]
         if message.get("log"):
             parts.append(

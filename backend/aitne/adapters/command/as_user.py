@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 
 from aitne.adapters.command._process import ConnectedProcesses, run_process
-from aitne.adapters.unix_accounts import UnixUser
+from aitne.adapters.unix_account_mapping import UnixUser
 from aitne.core.errors import NotAllowed
 from aitne.core.ports.command import Completed
 

@@ -121,7 +121,7 @@ class LdapIdentity(FormSource):
                     settings.search_base,
                     bonsai.LDAPSearchScope.SUBTREE,
                     search,
-                    self._attributes(),
+                    self._list_attributes(),
                     timeout=settings.timeout_s,
                     sizelimit=_TWO,
                 )
@@ -137,7 +137,7 @@ class LdapIdentity(FormSource):
             dn,
             bonsai.LDAPSearchScope.BASE,
             "(objectClass=*)",
-            self._attributes(),
+            self._list_attributes(),
             timeout=self._settings.timeout_s,
         )
         return entries[0] if entries else {}
@@ -179,7 +179,7 @@ class LdapIdentity(FormSource):
         assert self._settings.user_dn is not None  # noqa: S101 - the caller has checked it
         return self._settings.user_dn.replace("{user}", escape_attribute_value(username))
 
-    def _attributes(self) -> list[str]:
+    def _list_attributes(self) -> list[str]:
         settings = self._settings
         return [
             settings.name_attribute,

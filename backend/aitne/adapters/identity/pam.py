@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from aitne.adapters._pam import check_password, read_account_facts
 from aitne.adapters.broker_client import BrokerClient
-from aitne.adapters.unix_accounts import permitted_user
+from aitne.adapters.unix_account_mapping import permitted_user
 from aitne.core.broker.password_verb import CheckPasswordResult
 from aitne.core.errors import NotAllowed, SetupError
 from aitne.core.models.base import UserName

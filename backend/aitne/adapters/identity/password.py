@@ -66,10 +66,10 @@ class PasswordIdentity(FormSource):
         False after the same time, so that the duration does not reveal which users exist.
         """
         async with self._slots:
-            matches = await asyncio.to_thread(self._matches, password, stored)
+            matches = await asyncio.to_thread(self._matches_stored_hash, password, stored)
         return matches and stored is not None
 
-    def _matches(self, password: str, stored: str | None) -> bool:
+    def _matches_stored_hash(self, password: str, stored: str | None) -> bool:
         try:
             return self._hasher.verify(self._dummy_hash if stored is None else stored, password)
         except (VerificationError, InvalidHashError):

@@ -64,7 +64,7 @@ class Apptainer:
             for name, layer in layers.folders():
                 Path(folder, name).symlink_to(layer)
             Path(folder, DEFINITION).write_text(text)
-            self._build(DEFINITION, target, Path(folder), work)
+            self._build_image_file(DEFINITION, target, Path(folder), work)
 
     def convert(self, source: str, target: Path, work: Work) -> None:
         """Make an image file from ``source``: a folder or an archive such as
@@ -78,9 +78,9 @@ class Apptainer:
             work.convert_errors("Making an image file of it"),
             tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as folder,
         ):
-            self._build(source, target, Path(folder), work)
+            self._build_image_file(source, target, Path(folder), work)
 
-    def _build(self, source: str, target: Path, folder: Path, work: Work) -> None:
+    def _build_image_file(self, source: str, target: Path, folder: Path, work: Work) -> None:
         argv = [self.program, "build", "--force", "--mksquashfs-args", SQUASH, str(target), source]
         env = self.environment(folder)
         work.run(argv, what="Making the image file", env=env, cwd=folder)

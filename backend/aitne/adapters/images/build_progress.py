@@ -162,7 +162,7 @@ def _end_after_timeout(process: subprocess.Popen[str], timeout_s: float) -> Iter
 
     def expire() -> None:
         timed_out.append(True)
-        _signal(process, signal.SIGKILL)
+        _signal_process_group(process, signal.SIGKILL)
 
     timer = threading.Timer(timeout_s, expire)
     timer.daemon = True
@@ -170,15 +170,15 @@ def _end_after_timeout(process: subprocess.Popen[str], timeout_s: float) -> Iter
     try:
         yield timed_out
     except BaseException:
-        _signal(process, signal.SIGTERM)
+        _signal_process_group(process, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_S)
-        _signal(process, signal.SIGKILL)
+        _signal_process_group(process, signal.SIGKILL)
         raise
     finally:
         timer.cancel()
 
 
-def _signal(process: subprocess.Popen[str], number: int) -> None:
+def _signal_process_group(process: subprocess.Popen[str], number: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)

@@ -23,8 +23,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.adapters import debian_packages
-from aitne.adapters.folder_lock import lock_folder_creation
+from aitne.adapters import apt_installation
+from aitne.adapters.folder_creation_lock import lock_folder_creation
 from aitne.adapters.images import build_definition, wheels
 from aitne.adapters.images.build_progress import Work
 from aitne.adapters.images.recipes import SUITE, Recipe
@@ -72,12 +72,12 @@ def make_layer_names(recipe: Recipe) -> tuple[str, str | None]:
     """Return the names of the image's two layers in the cache; the second is None if the image has
     no Python packages.
     """
-    base = f"debian-{_digest(SUITE, platform.machine(), *recipe.debian)}"
+    base = f"debian-{_compute_digest(SUITE, platform.machine(), *recipe.debian)}"
     if recipe.python_prefix is None:
         return base, None
     wheel_ids = [f"{name}={wheels.compute_wheel_digest(name)}" for name in recipe.wheels]
     lists = (base, recipe.python_prefix, *recipe.python, recipe.constraints, *wheel_ids)
-    return base, f"python-{_digest(*lists)}"
+    return base, f"python-{_compute_digest(*lists)}"
 
 
 def find_missing_layers(recipe: Recipe) -> tuple[str, ...]:
@@ -177,7 +177,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def _make_debian(recipe: Recipe, folder: Path, work: Work) -> None:
-    debian_packages.install_missing(("mmdebstrap",), work.report_step, purpose="An image")
+    apt_installation.install_missing(("mmdebstrap",), work.report_step, purpose="An image")
     work.report_step(f"Making the Debian layer of {len(recipe.debian)} packages and what they need")
     options = ["force-unsafe-io"]
     options += [f"path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT]
@@ -186,12 +186,12 @@ def _make_debian(recipe: Recipe, folder: Path, work: Work) -> None:
         "--quiet",
         "--mode=root",
         "--variant=essential",
-        *(f"--aptopt={option}" for option in debian_packages.read_mirror_options()),
+        *(f"--aptopt={option}" for option in apt_installation.read_mirror_options()),
         *(f"--dpkgopt={option}" for option in options),
         f"--include={','.join(recipe.debian)}",
         SUITE,
         str(folder / "root"),
-        debian_packages.read_mirror_url(),
+        apt_installation.read_mirror_url(),
     ]
     # With the caller's environment: that is where a proxy would be named.
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
@@ -365,5 +365,5 @@ def _check_space(kind: str) -> None:
         )
 
 
-def _digest(*parts: str) -> str:
+def _compute_digest(*parts: str) -> str:
     return hashlib.sha256(json.dumps([FORMAT, *parts]).encode()).hexdigest()[:12]

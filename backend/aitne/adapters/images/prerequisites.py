@@ -7,7 +7,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from aitne.adapters.debian_packages import Progress
+from aitne.adapters.apt_installation import Progress
 from aitne.core.errors import SetupError
 
 PROGRAM = "apptainer"

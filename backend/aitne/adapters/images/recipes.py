@@ -98,12 +98,12 @@ def find_recipe_folder(name: str, root: Path | None = None) -> Path:
             "NAME",
             f"there is no image folder {name!r}",
             value=name,
-            allowed=f"{names}, or the path of a folder of your own such as ./{_example(name)}",
+            allowed=f"{names}, or the path of a folder of your own such as ./{_make_example_name(name)}",
         )
     return shipped / name
 
 
-def _example(name: str) -> str:
+def _make_example_name(name: str) -> str:
     return name if re.fullmatch(IMAGE_NAME, name) else "my-image"
 
 
@@ -191,7 +191,7 @@ def read_recipe(folder: Path, root: Path | None = None) -> Recipe:
         env=env,
         smoke=tuple(dict.fromkeys(command for file in rootward for command in file.smoke)),
         wheels=tuple(dict.fromkeys(name for file in rootward for name in file.wheels)),
-        constraints=_constraints(chain),
+        constraints=_read_constraints(chain),
     )
 
 
@@ -211,7 +211,7 @@ def _list_base_folders(folder: Path, shipped: Path) -> list[Path]:
     return chain
 
 
-def _constraints(chain: list[Path]) -> str:
+def _read_constraints(chain: list[Path]) -> str:
     """Return the text of the first constraints file in ``chain``: the recipe folders of the image
     and of the images that it extends, in this order. Return an empty text if no folder has one.
     """

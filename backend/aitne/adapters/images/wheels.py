@@ -18,7 +18,7 @@ from pathlib import Path
 
 from aitne.core.errors import SetupError
 from aitne.local_system.platform_folders import cache_dir
-from aitne_train import package_archive_files
+from aitne_train import package_file_collection
 
 OWN = "aitne-train"
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -33,11 +33,11 @@ def compute_wheel_digest(name: str) -> str:
         SetupError: there is no such wheel.
     """
     if name != OWN:
-        return _digest(_find_cached_wheel(name).read_bytes())
-    return _digest(
+        return _compute_digest(_find_cached_wheel(name).read_bytes())
+    return _compute_digest(
         *(
             data
-            for path, data in package_archive_files.collect_files_with_kernel().items()
+            for path, data in package_file_collection.collect_files_with_kernel().items()
             for data in (path.encode(), data)
         )
     )
@@ -71,7 +71,7 @@ def _pack_training_runtime(folder: Path) -> Path:
     """Write this installation's training runtime as a wheel to ``folder``
     (packaging.python.org/en/latest/specifications/binary-distribution-format).
     """
-    files = package_archive_files.collect_files_with_kernel()
+    files = package_file_collection.collect_files_with_kernel()
     compiled = any(path.endswith(".so") for path in files)
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     tag = f"py3-none-{platform if compiled else 'any'}"
@@ -101,5 +101,5 @@ def _record_hash(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
-def _digest(*parts: bytes) -> str:
+def _compute_digest(*parts: bytes) -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]

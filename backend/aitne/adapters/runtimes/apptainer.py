@@ -97,7 +97,7 @@ class ApptainerRuntime:
         if not spec.network:
             prefix += ["--net", "--network", "none"]
         for bind in spec.binds:
-            prefix += ["--mount", _mount(bind)]
+            prefix += ["--mount", _format_mount(bind)]
         return RuntimeLaunch(
             prefix=(*prefix, image.path),
             gpu_options={"nvidia": ("--nv",), "amd": ("--rocm",)},
@@ -122,7 +122,7 @@ class ApptainerRuntime:
         return ()
 
 
-def _mount(bind: Bind) -> str:
+def _format_mount(bind: Bind) -> str:
     """Return a bind as a CSV line for ``--mount``. Every field is quoted, so that any path is
     accepted.
     """

@@ -16,9 +16,9 @@ from aitne.core.ports.runtime import GPUS, TMP, ContainerSpec, OwnEnding, Runtim
 from aitne.core.settings import Settings
 
 DEFAULT_URL = "unix:///var/run/docker.sock"
-_LAUNCHER = "aitne.adapters.runtimes._container_launcher"
+_LAUNCHER = "aitne.adapters.runtimes._docker_launcher"
 _ENV_PREFIX = "AITNEENV_"
-# Messages of _docker_run: its own failures, and what the daemon did to the container.
+# Messages of _docker_launcher: its own failures, and what the daemon did to the container.
 _ENDINGS = (
     OwnEnding(exit_code=125, words="aitne: Docker's daemon", reason=TerminationReason.FAILED),
     OwnEnding(exit_code=125, words="aitne: ", reason=TerminationReason.START_FAILED),
@@ -31,7 +31,7 @@ _ENDINGS = (
 
 
 class DockerRuntime:
-    """Implementation of ``core.ports.runtime.Runtime`` with the launcher ``_docker_run``.
+    """Implementation of ``core.ports.runtime.Runtime`` with the launcher ``_docker_launcher``.
 
     The launcher creates the container through the daemon and otherwise behaves like ``apptainer
     exec``: it forwards streams and signals and ends with the program's exit code. It applies
@@ -66,7 +66,7 @@ class DockerRuntime:
         return None
 
     def make_launch(self, spec: ContainerSpec) -> RuntimeLaunch:
-        """Return a launch whose command prefix is the launcher ``_docker_run`` with a description
+        """Return a launch whose command prefix is the launcher ``_docker_launcher`` with a description
         of the container.
 
         Raises:

@@ -33,13 +33,13 @@ from aitne.adapters.schedulers._local.job_records import (
     write_job_files,
 )
 from aitne.adapters.schedulers._local.local_attacher import LocalAttacher
-from aitne.adapters.schedulers._local.machine_resources import capacities
-from aitne.adapters.schedulers._local.node_records import explain_never_fits, node_record
+from aitne.adapters.schedulers._local.machine_resources import list_node_capacities
+from aitne.adapters.schedulers._local.node_record_conversion import explain_never_fits, node_record
 from aitne.adapters.schedulers._local.node_resources import FreeResources, NodeCapacity
 from aitne.adapters.schedulers._local.project_limits import TaskLimits
 from aitne.adapters.schedulers._local.run_starter import RunStarter
 from aitne.adapters.schedulers._local.scheduling_engine import SchedulingEngine
-from aitne.adapters.unix_accounts import permitted_user
+from aitne.adapters.unix_account_mapping import permitted_user
 from aitne.core.errors import NotSupported, SchedulerRejected, SchedulerUnavailable, SetupError
 from aitne.core.jobs.states import JobState
 from aitne.core.models.cluster import Cluster, Holder
@@ -52,7 +52,7 @@ from aitne.core.ports.scheduler import (
     SchedulerJob,
     SubmitRequest,
 )
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, parse_array
 
@@ -119,7 +119,7 @@ class LocalScheduler:
                 await asyncio.to_thread(check_only_root_writes, self._root)
             await asyncio.to_thread(self._records.prepare)
             self._lock = await self._acquire_lock()
-            self._nodes = await asyncio.to_thread(capacities, self._settings.local)
+            self._nodes = await asyncio.to_thread(list_node_capacities, self._settings.local)
             if self._files is None:
                 self._agent_cgroups = await asyncio.to_thread(find_agent_cgroups)
             records, highest = await asyncio.to_thread(self._records.load)
@@ -202,7 +202,7 @@ class LocalScheduler:
             Unavailable: the files of the job could not be written; it was not queued.
         """
         engine = self._engine
-        array = None if request.array is None else _array(request.array)
+        array = None if request.array is None else _parse_array_option(request.array)
         self._check_request(request)
         record = LocalJobRecord(
             number=self._next_number,
@@ -213,7 +213,7 @@ class LocalScheduler:
         )
         self._next_number = record.last_number + 1
         # Once the record may be on disk, it must be in memory too, even if the caller was cancelled.
-        await asyncio.shield(asyncio.ensure_future(self._accept(engine, record)))
+        await asyncio.shield(asyncio.ensure_future(self._accept_job(engine, record)))
         return str(record.number)
 
     async def _write_files(self, request: SubmitRequest) -> None:
@@ -237,7 +237,7 @@ class LocalScheduler:
             f"{error.strerror or error}. The job was not queued."
         )
 
-    async def _accept(self, engine: SchedulingEngine, record: LocalJobRecord) -> None:
+    async def _accept_job(self, engine: SchedulingEngine, record: LocalJobRecord) -> None:
         await self._write_files(record.request)
         try:
             await asyncio.to_thread(self._records.create, record)
@@ -311,10 +311,10 @@ class LocalScheduler:
         before = self._clock() - _KEEP_ENDED
         # Jobs that ended while the platform was down are reported for as long as those that ended since.
         if before >= self._started_at and (numbers := engine.forget_ended_before(before)):
-            await asyncio.to_thread(self._delete, numbers)
+            await asyncio.to_thread(self._delete_records, numbers)
         return [self._to_record(engine, task) for task in engine.book.tasks()]
 
-    def _delete(self, numbers: Sequence[int]) -> None:
+    def _delete_records(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             try:
                 self._records.delete(number)
@@ -342,7 +342,7 @@ class LocalScheduler:
             task.last_row = row
         return task.last_row or row
 
-    def _tasks(self, run: Run) -> list[LocalTask]:
+    def _find_tasks(self, run: Run) -> list[LocalTask]:
         """Return the tasks that the run's scheduler ID names; empty if they belong to another
         attempt or account.
         """
@@ -365,7 +365,7 @@ class LocalScheduler:
         engine = self._engine
         try:
             # Waiting tasks first: none of them must start in place of one that ends meanwhile.
-            tasks = self._tasks(run)
+            tasks = self._find_tasks(run)
             for task in sorted(tasks, key=lambda task: task.phase is not TaskPhase.WAITING):
                 await engine.cancel(task)
         except OSError as error:
@@ -399,7 +399,7 @@ class LocalScheduler:
             ) from error
 
     def _find_waiting_tasks(self, run: Run) -> list[LocalTask]:
-        tasks = [task for task in self._tasks(run) if task.phase is TaskPhase.WAITING]
+        tasks = [task for task in self._find_tasks(run) if task.phase is TaskPhase.WAITING]
         if not tasks:
             raise SchedulerRejected(f"Job {run.scheduler_id} does not wait any more.")
         return tasks
@@ -430,7 +430,7 @@ class LocalScheduler:
         scheduler_id = run.scheduler_id
         running = [
             task
-            for task in self._tasks(run)
+            for task in self._find_tasks(run)
             if task.phase in (TaskPhase.LAUNCHING, TaskPhase.RUNNING)
         ]
         if not running:
@@ -492,7 +492,7 @@ class LocalScheduler:
         changed.clear()
 
 
-def _array(text: str) -> tuple[tuple[int, ...], int | None]:
+def _parse_array_option(text: str) -> tuple[tuple[int, ...], int | None]:
     try:
         parsed = parse_array(text)
     except ValueError as error:

@@ -21,7 +21,7 @@ from aitne.adapters.schedulers._slurm.libslurm.pyslurm_client import Library, Wo
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.core.errors import SchedulerUnavailable, SetupError
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import Settings
 
 FITS = "26.05"
@@ -94,15 +94,17 @@ class PyslurmScheduler(SlurmCliScheduler):
         }
         fresh = [line for line in rows if line not in old_rows]
         if any(pyslurm_records.has_doubtful_exit_code(job) for line in fresh for job in rows[line]):
-            ends = {_key(job): job for job in await super().poll()}
+            ends = {_make_job_key(job): job for job in await super().poll()}
             for line in fresh:
-                rows[line] = [_add_exit_code(job, ends.get(_key(job))) for job in rows[line]]
+                rows[line] = [
+                    _add_exit_code(job, ends.get(_make_job_key(job))) for job in rows[line]
+                ]
         self._known = rows
         return [job for jobs in rows.values() for job in jobs]
 
     async def _check_slurm_release(self) -> None:
         """Check that slurmctld has the supported release; raises ``SetupError`` otherwise."""
-        release = (await self._config()).release
+        release = (await self._get_config()).release
         if not release.startswith(f"{FITS}."):
             raise SetupError(
                 f"This Slurm is {release}, and pyslurm supports only {FITS}. {_INSTEAD}"
@@ -121,7 +123,7 @@ def check_pyslurm(hello: WorkerHello) -> None:
         )
 
 
-def _key(job: SchedulerJob) -> tuple[object, ...]:
+def _make_job_key(job: SchedulerJob) -> tuple[object, ...]:
     return job.scheduler_id, job.job_id, job.attempt, job.restart_count
 
 

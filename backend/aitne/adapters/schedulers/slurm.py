@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from aitne.adapters.command._process import PATH
-from aitne.adapters.schedulers._slurm import command_output, job_identity
+from aitne.adapters.schedulers._slurm import command_errors, job_identity
 from aitne.adapters.schedulers._slurm.commands import environment_of
 from aitne.adapters.schedulers._slurm.rest import rest_records
 from aitne.adapters.schedulers._slurm.rest.account_headers import AccountHeaders
@@ -42,7 +42,7 @@ from aitne.core.errors import (
 )
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration
 
@@ -160,7 +160,7 @@ class SlurmScheduler(SlurmCliScheduler):
             return await super().submit(request)
         except RestRefusal as error:
             if error.explained:
-                raise command_output.make_rejection(error.message, request) from error
+                raise command_errors.make_rejection(error.message, request) from error
             if not error.certain and (number := await self._find_job_id(request)) is not None:
                 return number
             return await super().submit(request)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 
 from aitne.adapters.accounting.slurm import SlurmAccounting
-from aitne.adapters.schedulers._slurm import command_output, job_identity
+from aitne.adapters.schedulers._slurm import command_errors, job_identity
 from aitne.adapters.schedulers._slurm.sbatch_arguments import make_sbatch_arguments
 from aitne.adapters.schedulers._slurm.slurm_attacher import SlurmAttacher
 from aitne.adapters.schedulers._slurm.slurm_config import SlurmConfig
@@ -43,7 +43,7 @@ from aitne.core.ports.scheduler import (
     SchedulerJob,
     SubmitRequest,
 )
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, format_slurm_time
 from aitne.local_system.own_account import own_account_name
@@ -96,7 +96,7 @@ class SlurmCliScheduler:
             SetupError: Slurm's commands are missing.
         """
         try:
-            config = await self._config()
+            config = await self._get_config()
             account = self._settings.slurm.operator or own_account_name()
             sees_all = "jobs" not in config.private or await self._sees_all(config, account)
         except SchedulerUnavailable as error:
@@ -119,7 +119,7 @@ class SlurmCliScheduler:
         )
         return level.strip() in ("Operator", "Administrator")
 
-    async def _config(self) -> SlurmConfig:
+    async def _get_config(self) -> SlurmConfig:
         config = await self._site.config()
         self.settle_s = self._site.settle_s
         return config
@@ -187,7 +187,7 @@ class SlurmCliScheduler:
 
     def _parse_submit_result(self, completed: Completed, request: SubmitRequest) -> str:
         if completed.returncode == 0:
-            number = command_output.parse_job_id(completed.stdout.decode("utf-8", "replace"))
+            number = command_errors.parse_job_id(completed.stdout.decode("utf-8", "replace"))
             if number is not None:
                 return number
             raise SubmitUnclear(
@@ -198,18 +198,18 @@ class SlurmCliScheduler:
             raise SubmitUnclear(
                 f"sbatch was ended by signal {-completed.returncode}: {completed.output_text[:200]!r}"
             )
-        failure = command_output.parse_submission_failure(completed.output_text)
+        failure = command_errors.parse_submission_failure(completed.output_text)
         if failure is SubmissionFailure.REFUSED:
-            raise command_output.make_rejection(completed.output_text, request)
+            raise command_errors.make_rejection(completed.output_text, request)
         self._site.record_no_answer()
         if failure is SubmissionFailure.NOT_NOW:
             raise SchedulerUnavailable(
-                f"Slurm accepts no jobs at the moment: {command_output.format_error_output(completed.output_text)}"
+                f"Slurm accepts no jobs at the moment: {command_errors.format_error_output(completed.output_text)}"
             )
         raise SubmitUncertain(f"sbatch was interrupted: {completed.output_text}")
 
     async def _make_sbatch_command(self, request: SubmitRequest) -> Sequence[str]:
-        config = await self._config()
+        config = await self._get_config()
         rejected = (await self._site.limits()).find_rejection(request)
         if rejected is not None:
             raise rejected
@@ -268,12 +268,12 @@ class SlurmCliScheduler:
         except (CommandTimeout, Unavailable) as error:
             raise SchedulerUnavailable(error.message) from error
         if completed.returncode == 0:
-            return None if needs_more else command_output.parse_forecast(completed.output_text)
+            return None if needs_more else command_errors.parse_forecast(completed.output_text)
         if (
-            command_output.parse_submission_failure(completed.output_text)
+            command_errors.parse_submission_failure(completed.output_text)
             is SubmissionFailure.REFUSED
         ):
-            raise command_output.make_rejection(completed.output_text, request)
+            raise command_errors.make_rejection(completed.output_text, request)
         raise SchedulerUnavailable(f"sbatch failed: {completed.output_text}")
 
     # --- commands --------------------------------------------------------------------------------
@@ -489,7 +489,7 @@ class SlurmCliScheduler:
             )
         if (
             completed.returncode > 0
-            and command_output.parse_submission_failure(completed.output_text)
+            and command_errors.parse_submission_failure(completed.output_text)
             is SubmissionFailure.REFUSED
         ):
             raise SchedulerRejected(f"{what}. Slurm says: {completed.output_text}")

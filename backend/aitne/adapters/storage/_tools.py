@@ -30,7 +30,7 @@ class StorageTools:
 
     def has_program(self, program: str) -> bool:
         """Return True if the program is installed on this machine."""
-        return self._find(program) is not None
+        return self._find_program(program) is not None
 
     def run(self, argv: Sequence[str], *, check: bool = True) -> str:
         """Run a program and return its output.
@@ -54,7 +54,7 @@ class StorageTools:
         order of ``commands``. ``check`` is as for ``run``.
         """
         until = time.monotonic() + self.timeout_s
-        started = [self._start(argv) for argv in commands]
+        started = [self._start_program(argv) for argv in commands]
         return [
             process
             if isinstance(process, ToolFailed)
@@ -62,8 +62,8 @@ class StorageTools:
             for argv, process in zip(commands, started, strict=True)
         ]
 
-    def _start(self, argv: Sequence[str]) -> subprocess.Popen[bytes] | ToolFailed:
-        program = self._find(argv[0])
+    def _start_program(self, argv: Sequence[str]) -> subprocess.Popen[bytes] | ToolFailed:
+        program = self._find_program(argv[0])
         if program is None:
             return ToolFailed(f"{argv[0]} is not installed here")
         try:
@@ -92,7 +92,7 @@ class StorageTools:
             return ToolFailed(f"{name} failed: {message or process.returncode}")
         return out[:_MOST_BYTES].decode(errors="replace")
 
-    def _find(self, program: str) -> str | None:
+    def _find_program(self, program: str) -> str | None:
         path = shutil.which(program, path=self.search)
         return path if path is not None and os.path.isabs(path) else None
 

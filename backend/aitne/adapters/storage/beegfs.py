@@ -70,9 +70,15 @@ class BeegfsStorage:
         by_pool = [
             quota
             for text, kind in zip(quotas, ("user", "group"), strict=False)
-            for quota in parse_quota_7(_text(text), kind)
+            for quota in parse_quota_7(_get_answer_text(text), kind)
         ]
-        facts = _add_facts(area_facts, _text(entry), parse_targets_7(_text(targets)), by_pool, user)
+        facts = _add_facts(
+            area_facts,
+            _get_answer_text(entry),
+            parse_targets_7(_get_answer_text(targets)),
+            by_pool,
+            user,
+        )
         return _add_problem(facts, [entry, targets, *quotas])
 
     def _query_8(self, area_facts: AreaFacts, user: str) -> AreaFacts:
@@ -90,8 +96,14 @@ class BeegfsStorage:
                 ],
             ]
         )
-        by_pool = parse_quota_8(_text(quotas))
-        facts = _add_facts(area_facts, _text(entry), parse_targets_8(_text(targets)), by_pool, user)
+        by_pool = parse_quota_8(_get_answer_text(quotas))
+        facts = _add_facts(
+            area_facts,
+            _get_answer_text(entry),
+            parse_targets_8(_get_answer_text(targets)),
+            by_pool,
+            user,
+        )
         return _add_problem(facts, [entry, targets, quotas])
 
 
@@ -117,7 +129,7 @@ def _add_facts(
     )
 
 
-def _text(answer: str | ToolFailed) -> str:
+def _get_answer_text(answer: str | ToolFailed) -> str:
     return "" if isinstance(answer, ToolFailed) else answer
 
 

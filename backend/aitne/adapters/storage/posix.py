@@ -44,19 +44,21 @@ class PosixStorage:
         has_quotas = facts.available and mount is not None and mount.kind not in _NO_QUOTAS
         if not has_quotas or mount is None or not self._tools.has_program("quota"):
             return facts
-        asks = [("-u", _uid(user))]
+        asks = [("-u", _get_uid_or_name(user))]
         if area.kind is AreaKind.PROJECT:
             if number := _project_number(area.path):
                 asks.append(("-P", str(number)))
-            if area.project is not None and (gid := _gid(area.project)) is not None:
+            if area.project is not None and (gid := _find_gid(area.project)) is not None:
                 asks.append(("-g", gid))
-        of_user, *of_project = self._quotas(asks, mount.point)
+        of_user, *of_project = self._query_quotas(asks, mount.point)
         project_quotas = (quota for quota in of_project if quota is not None)
         return facts.model_copy(
             update={"user_quota": of_user, "project_quota": next(project_quotas, None)}
         )
 
-    def _quotas(self, asks: Sequence[tuple[str, str]], mount_point: str) -> list[Quota | None]:
+    def _query_quotas(
+        self, asks: Sequence[tuple[str, str]], mount_point: str
+    ) -> list[Quota | None]:
         base = ["quota", "-w", "-p", "-v", f"--filesystem={mount_point}"]
         # It exits with 1 for a user who is over the quota.
         answers = self._tools.run_all([[*base, kind, "--", who] for kind, who in asks], check=False)
@@ -106,7 +108,7 @@ def _project_number(path: str) -> int:
         os.close(folder)
 
 
-def _uid(name: str) -> str:
+def _get_uid_or_name(name: str) -> str:
     """Return the account's uid for ``quota``, which takes a name of digits for a uid; the name if
     there is no such account.
     """
@@ -116,7 +118,7 @@ def _uid(name: str) -> str:
         return name
 
 
-def _gid(name: str) -> str | None:
+def _find_gid(name: str) -> str | None:
     """Return the gid of a group as text; None if there is no such group."""
     try:
         return str(grp.getgrnam(name).gr_gid)

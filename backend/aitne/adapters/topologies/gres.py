@@ -19,7 +19,7 @@ from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.hostlist import expand_hostlist, split_outside_brackets
 from aitne_train.topology.node_topology import Device, NodeTopology, NumaNode, parse_cpu_list
-from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.slurm import Names, parse_conf_line, split_conf_lines
 from aitne_train.topology.tree import SourceLine
 
@@ -95,8 +95,8 @@ class _Reader:
 
     def read(self, text: str) -> tuple[NodeTopology, ...]:
         for number, line in split_conf_lines(text):
-            self._line(line, SourceLine(self._file, number))
-        nodes = tuple(self._nodes())
+            self._parse_line(line, SourceLine(self._file, number))
+        nodes = tuple(self._make_node_topologies())
         if not nodes:
             raise TopologyError(
                 "it describes no GPUs with Cores or Links",
@@ -107,7 +107,7 @@ class _Reader:
             )
         return nodes
 
-    def _line(self, line: str, source: SourceLine) -> None:
+    def _parse_line(self, line: str, source: SourceLine) -> None:
         if _INCLUDE.match(line):
             raise source.make_error(
                 "it includes another file", "Put the lines of that file in its place."
@@ -129,7 +129,7 @@ class _Reader:
             return
         if values["name"].lower() != "gpu":
             return
-        gpus = self._gpus(values, source)
+        gpus = self._parse_gpus(values, source)
         for lines in targets:
             lines.has_parts |= "multiplefiles" in values
             lines.count += gpus.count
@@ -140,7 +140,7 @@ class _Reader:
             if gpus.count:
                 lines.gpus.append(gpus)
 
-    def _gpus(self, values: dict[str, str], source: SourceLine) -> _Gpus:
+    def _parse_gpus(self, values: dict[str, str], source: SourceLine) -> _Gpus:
         count = values.get("count")
         if count is not None and not _COUNT.fullmatch(count):
             raise source.make_error(f"{count[:80]!r} is not a number of GPUs", _REMEDY)
@@ -181,7 +181,7 @@ class _Reader:
             )
         return self._cores[text]
 
-    def _nodes(self) -> Iterator[NodeTopology]:
+    def _make_node_topologies(self) -> Iterator[NodeTopology]:
         """Yield the described nodes; a single node without a name if no line names a node. Nodes
         with parts of GPUs, or without cores and links, are omitted. Raises ``TopologyError``.
         """
@@ -192,7 +192,7 @@ class _Reader:
             gpus = [*self._every.gpus, *own.gpus]
             key = tuple(each.source.line for each in gpus)
             if key not in done:
-                done[key] = _node(gpus, self._file)
+                done[key] = _make_node_topology(gpus, self._file)
             node = done[key]
             self._values += len(gpus) + (len(node.gpus) + len(node.links) if node else 0)
             if self._values > _MOST_VALUES:
@@ -204,7 +204,7 @@ class _Reader:
                 yield replace(node, name=name)
 
 
-def _node(lines: Sequence[_Gpus], file: str) -> NodeTopology | None:
+def _make_node_topology(lines: Sequence[_Gpus], file: str) -> NodeTopology | None:
     """Convert the lines about one node to its topology, without a name. Return None if neither
     cores nor links are known. Raises ``TopologyError`` if the numbers of links contradict each
     other.

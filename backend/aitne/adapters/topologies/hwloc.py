@@ -18,8 +18,8 @@ from aitne.adapters.topologies._bounded_files import read_bounded_text
 from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.node_topology import MAX_CPUS, Device, NodeTopology, NumaNode
-from aitne_train.topology.parts import TopologyPart
-from aitne_train.topology.pci import PciDevice, find_links
+from aitne_train.topology.partial_topology import TopologyPart
+from aitne_train.topology.pci_links import PciDevice, find_links
 
 _REMEDY = "Write the file again on the node: lstopo --of xml node.xml, with hwloc 2 or newer."
 _WORD = re.compile(r"(0x)?[0-9a-f]{0,8}", re.ASCII)
@@ -57,11 +57,11 @@ class _Reader:
     def __init__(self, file: str) -> None:
         self._file = file
         self._parser = expat.ParserCreate()
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._data
-        self._parser.StartDoctypeDeclHandler = self._doctype
-        self._parser.EntityDeclHandler = self._entity
+        self._parser.StartElementHandler = self._handle_start_tag
+        self._parser.EndElementHandler = self._handle_end_tag
+        self._parser.CharacterDataHandler = self._handle_text
+        self._parser.StartDoctypeDeclHandler = self._check_doctype
+        self._parser.EntityDeclHandler = self._refuse_entity
         self._parser.buffer_text = True
         self._stack: list[str] = []
         self._objects: list[_Object] = []
@@ -103,47 +103,49 @@ class _Reader:
             numa_nodes=tuple(sorted(self._numa, key=lambda numa: numa.index)),
             gpus=tuple(gpu.device for gpu in gpus),
             nics=tuple(nic.device for nic in self._nics),
-            links={**find_links([*gpus, *self._nics]), **self._nvlinks(gpus)},
+            links={**find_links([*gpus, *self._nics]), **self._compute_nvlinks(gpus)},
         )
 
-    def _error(self, problem: str) -> TopologyError:
+    def _make_error(self, problem: str) -> TopologyError:
         line = self._parser.CurrentLineNumber
         return TopologyError(problem, _REMEDY, file=self._file, line=line)
 
-    def _doctype(self, name: str, system: str | None, public: str | None, internal: int) -> None:
+    def _check_doctype(
+        self, name: str, system: str | None, public: str | None, internal: int
+    ) -> None:
         if internal:
-            raise self._error("it has a document type of its own")
+            raise self._make_error("it has a document type of its own")
 
-    def _entity(self, name: str, *_: object) -> None:
-        raise self._error(f"it declares the entity {name[:80]}")
+    def _refuse_entity(self, name: str, *_: object) -> None:
+        raise self._make_error(f"it declares the entity {name[:80]}")
 
-    def _start(self, tag: str, attributes: Mapping[str, str]) -> None:
+    def _handle_start_tag(self, tag: str, attributes: Mapping[str, str]) -> None:
         self._count += 1
         if self._count > _MAX_OBJECTS or len(self._stack) >= _MAX_DEPTH:
-            raise self._error(
+            raise self._make_error(
                 f"it has more than {_MAX_OBJECTS} objects or {_MAX_DEPTH} levels of them"
             )
         if not self._stack:
             major = attributes.get("version", "1").partition(".")[0]
             if tag != "topology" or major not in ("2", "3"):
-                raise self._error("it is not a topology of hwloc 2 or newer")
+                raise self._make_error("it is not a topology of hwloc 2 or newer")
             self._major = int(major)
         self._stack.append(tag)
         if tag == "object":
             self._objects.append(_Object(attributes))
-            self._object(attributes)
+            self._record_object(attributes)
         elif tag == "info" and attributes.get("name") == "HostName":
             self._host = attributes.get("value")
         elif tag == "distances2hetero":
             self._distances = attributes.get("name")
         self._text.clear()
 
-    def _end(self, tag: str) -> None:
+    def _handle_end_tag(self, tag: str) -> None:
         self._stack.pop()
         if tag == "object":
             ended = self._objects.pop()
             if ended.attributes.get("type") == "PCIDev":
-                self._pci(ended)
+                self._record_pci_device(ended)
         elif self._distances == "NVLinkBandwidth" and tag == "indexes":
             self._indexes += "".join(self._text).split()
         elif self._distances == "NVLinkBandwidth" and tag == "u64values":
@@ -151,20 +153,20 @@ class _Reader:
         elif tag == "distances2hetero":
             self._distances = None
 
-    def _data(self, text: str) -> None:
+    def _handle_text(self, text: str) -> None:
         if self._distances is not None:
             self._text.append(text)
 
-    def _object(self, attributes: Mapping[str, str]) -> None:
+    def _record_object(self, attributes: Mapping[str, str]) -> None:
         kind = attributes.get("type")
         if kind == "NUMANode":
             index = attributes.get("os_index", "")
             if not index.isascii() or not index.isdigit() or len(index) > 6:
-                raise self._error("a NUMA node has no number")
+                raise self._make_error("a NUMA node has no number")
             cpus = self._parse_bitmap(attributes.get("cpuset", ""), MAX_CPUS)
             self._cpus += len(cpus)
             if self._cpus > MAX_CPUS or len(self._numa) >= _MAX_NUMA_NODES:
-                raise self._error(
+                raise self._make_error(
                     f"it has more than {MAX_CPUS} CPUs or {_MAX_NUMA_NODES} NUMA nodes"
                 )
             self._numa.append(NumaNode(int(index), cpus))
@@ -177,7 +179,7 @@ class _Reader:
                 address = pci[-1].attributes.get("pci_busid", "")
                 self._device_of[attributes.get("gp_index", "")] = address
 
-    def _pci(self, ended: _Object) -> None:
+    def _record_pci_device(self, ended: _Object) -> None:
         """Record a PCI device if it is a GPU or a network interface."""
         words = ended.attributes.get("pci_type", "").split()
         address = ended.attributes.get("pci_busid", "")
@@ -223,14 +225,14 @@ class _Reader:
         """
         words = text.split(",")
         if len(words) * 32 > most or not all(map(_WORD.fullmatch, words)):
-            raise self._error(f"{text[:80]!r} is not a set of CPUs or NUMA nodes")
+            raise self._make_error(f"{text[:80]!r} is not a set of CPUs or NUMA nodes")
         bits = []
         for place, word in enumerate(reversed(words)):
             value = int(word.removeprefix("0x") or "0", 16)
             bits += [place * 32 + bit for bit in range(32) if value >> bit & 1]
         return tuple(bits)
 
-    def _nvlinks(self, gpus: list[PciDevice]) -> dict[tuple[str, str], str]:
+    def _compute_nvlinks(self, gpus: list[PciDevice]) -> dict[tuple[str, str], str]:
         """Return the NVLinks between pairs of GPUs, such as ``NV4``. hwloc reports the total
         bandwidth of a pair in MB/s: 20,000 for each link of the first generation, 25,000 for later
         ones."""

@@ -10,7 +10,7 @@ from typing_extensions import override
 from aitne.adapters.topologies._bounded_files import read_bounded_text
 from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.slurm import parse_shown_topology
 
 _SHOWN = re.compile(

@@ -11,7 +11,7 @@ from typing_extensions import override
 from aitne.adapters.topologies._bounded_files import read_bounded_text
 from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.parts import TopologyPart
+from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.plain_yaml import MAX_DEPTH, YamlNode
 from aitne_train.topology.slurm import parse_conf
 from aitne_train.topology.slurm_yaml import parse_topology_yaml
@@ -34,12 +34,12 @@ class SlurmFileTopology(TopologySource):
     @override
     def read(self, path: Path) -> TopologyPart:
         if path.suffix in _SUFFIXES:
-            document = _document(read_bounded_text(path, _MAX_YAML_BYTES), str(path))
+            document = _parse_document(read_bounded_text(path, _MAX_YAML_BYTES), str(path))
             return TopologyPart(tuple(parse_topology_yaml(document, str(path))))
         return TopologyPart(tuple(parse_conf(read_bounded_text(path), str(path))))
 
 
-def _document(text: str, file: str) -> YamlNode:
+def _parse_document(text: str, file: str) -> YamlNode:
     """Return the document in a YAML text. Raises ``TopologyError`` if it is not valid."""
     try:
         _check_no_aliases(text, file)

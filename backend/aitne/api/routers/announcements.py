@@ -15,8 +15,8 @@ from aitne.api.admin_views import (
     NewMaintenance,
 )
 from aitne.api.audit_middleware import NotesDep
+from aitne.api.conditional_requests import TagsDep
 from aitne.api.dependencies import Admin, PlatformDep, Reader, Writer
-from aitne.api.etag import TagsDep
 from aitne.api.routers import V1
 from aitne.core.models.announcement import Announcement, Severity
 from aitne.services.platform.maintenance import MaintenanceView

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from aitne.api.admin_views import NodeDrain, NodeDrainList, NodeEventPage, TopologyImport
 from aitne.api.audit_middleware import NotesDep
 from aitne.api.dependencies import Admin, PlatformDep, Reader, WrittenClusterDep
-from aitne.api.job_query_views import (
+from aitne.api.job_operation_views import (
     Drain,
     NodeList,
     PageQuery,
@@ -19,10 +19,10 @@ from aitne.api.job_query_views import (
 )
 from aitne.api.routers import V1
 from aitne.core.models.cluster import Node
-from aitne.core.models.cluster_load import LoadPeriod
+from aitne.core.models.cluster_load_history import LoadPeriod
 from aitne.core.models.cluster_topology import ClusterTopology
 from aitne.core.models.template import Template
-from aitne.services.cluster.capacity import Capacity
+from aitne.services.cluster.gpu_availability import Capacity
 from aitne.services.cluster.load_history import LoadHistory
 from aitne.services.cluster.partition_queues import QueueReport
 

@@ -16,7 +16,7 @@ from aitne.api.dependencies import (
     get_rate_limits,
     get_request_origin,
 )
-from aitne.api.job_query_views import TokenSecret
+from aitne.api.job_operation_views import TokenSecret
 from aitne.api.routers import V1
 from aitne.core.errors import AitneError, AuthorizationPending, NotAuthenticated
 from aitne.core.models.base import Flag, Frozen, Seconds, Strict

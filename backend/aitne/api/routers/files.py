@@ -108,7 +108,7 @@ async def get_file(
     headers = {
         **_GUARDED,
         "ETag": etag,
-        "Content-Disposition": _disposition(file.name),
+        "Content-Disposition": _make_content_disposition(file.name),
     }
     if file.facts.modified_at is not None:
         headers["Last-Modified"] = format_datetime(file.facts.modified_at, usegmt=True)
@@ -153,7 +153,7 @@ async def head_file(
     return await get_file(area, path, sent, request, actor, platform)
 
 
-def _disposition(name: bytes) -> str:
+def _make_content_disposition(name: bytes) -> str:
     """Return the header with which a browser saves a file instead of showing it (RFC 6266)."""
     text = shown_name(name).replace("\ufffd", "_")
     plain = "".join(char if char.isascii() and char not in '"\\%' else "_" for char in text)

@@ -33,7 +33,7 @@ from aitne.api.dependencies import (
     get_caller,
 )
 from aitne.api.event_stream import stream_while_allowed
-from aitne.api.job_query_views import (
+from aitne.api.job_operation_views import (
     AnyJobQuery,
     EventList,
     Extension,

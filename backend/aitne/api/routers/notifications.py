@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Path, Query, Response
 
 from aitne.api.audit_middleware import NotesDep
+from aitne.api.conditional_requests import TagsDep
 from aitne.api.dependencies import Admin, PlatformDep, Reader, Writer
-from aitne.api.etag import TagsDep
 from aitne.api.notification_views import (
     DeliveryList,
     DeliveryView,

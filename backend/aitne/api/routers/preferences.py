@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from aitne.api.conditional_requests import TagsDep
 from aitne.api.dependencies import PlatformDep, Reader, Writer
-from aitne.api.etag import TagsDep
 from aitne.api.routers import V1
 from aitne.core.models.base import Strict
 from aitne.core.models.preferences import MODELS

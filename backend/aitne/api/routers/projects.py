@@ -6,9 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
+from aitne.api.conditional_requests import TagsDep
 from aitne.api.dependencies import Admin, PlatformDep, Reader, Writer
-from aitne.api.etag import TagsDep
-from aitne.api.job_query_views import ProjectList, ProjectQuery
+from aitne.api.job_operation_views import ProjectList, ProjectQuery
 from aitne.api.project_views import (
     Approval,
     Closing,

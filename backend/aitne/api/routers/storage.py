@@ -10,7 +10,7 @@ from aitne.api.dependencies import PlatformDep, Reader
 from aitne.api.routers import V1
 from aitne.core.models.base import ProjectName
 from aitne.services.storage_areas import StorageView
-from aitne.store.job_folders import JobFolders
+from aitne.store.ended_job_folders import JobFolders
 
 router = APIRouter(prefix=V1)
 InProject = Annotated[

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Path, Query, Response
 
 from aitne.api.admin_views import UserQuery
 from aitne.api.audit_middleware import NotesDep
+from aitne.api.conditional_requests import TagsDep
 from aitne.api.dependencies import Admin, PlatformDep, Reader, Writer
-from aitne.api.etag import TagsDep
-from aitne.api.job_query_views import (
+from aitne.api.job_operation_views import (
     NewToken,
     NewUser,
     TokenList,

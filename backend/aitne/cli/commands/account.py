@@ -98,7 +98,7 @@ def sessions_revoke(
     """Log out one browser, or all of them. Tokens remain valid, including the one in use."""
     client = make_client(url, data_dir)
     if not yes:
-        output.confirm(
+        output.require_confirmation(
             "Log out everywhere?" if sign_in == ALL else f"Log the browser {sign_in} out?"
         )
     if sign_in == ALL:

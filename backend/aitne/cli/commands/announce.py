@@ -55,7 +55,7 @@ def announce_ls(
     elif announcements:
         output.print_table(
             ("ID", "SEVERITY", "FROM", "UNTIL", "FOR", "TEXT"),
-            [_row(announcement) for announcement in announcements],
+            [_make_row(announcement) for announcement in announcements],
         )
     else:
         output.print_message("There are no announcements.")
@@ -92,7 +92,7 @@ def announce_create(
                 ("Until", output.format_time(ends_at) or "it is deleted"),
             ]
         )
-        output.confirm("Announce this?")
+        output.require_confirmation("Announce this?")
     made = client.announcements.create(
         text,
         severity=severity or "info",
@@ -142,7 +142,7 @@ def announce_delete(
     client = make_client(url, data_dir)
     if not yes:
         output.print_message(output.to_single_line(client.announcements.get(announcement).text))
-        output.confirm(f"Delete announcement {announcement}?")
+        output.require_confirmation(f"Delete announcement {announcement}?")
     client.announcements.delete(announcement)
     return output.print_done(
         as_json, {"id": announcement, "deleted": True}, f"{announcement}: deleted."
@@ -160,7 +160,7 @@ def announce_dismiss(
     )
 
 
-def _row(announcement: AnnouncementRecord) -> tuple[str, ...]:
+def _make_row(announcement: AnnouncementRecord) -> tuple[str, ...]:
     return (
         announcement.id,
         announcement.severity,

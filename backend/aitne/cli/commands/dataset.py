@@ -14,7 +14,7 @@ from aitne.cli import output
 from aitne.cli.command_registry import LOOK, examples, group
 from aitne.cli.job_lookup import make_client
 from aitne.cli.shared_options import DataDir, Json, ProjectArgument, Url, Yes
-from aitne.cli.views.dataset_differences import (
+from aitne.cli.views.manifest_differences import (
     MOST_SHOWN,
     format_count,
     format_summary,
@@ -158,7 +158,7 @@ def dataset_add(
             file=sys.stderr,
         )
         if not yes:
-            output.confirm("Read all its files and add it?")
+            output.require_confirmation("Read all its files and add it?")
 
     with _note_kept_progress(), meter:
         made = make(path, listed=confirm_listing, journal_dir=_get_journals_dir(), heard=meter)
@@ -280,7 +280,7 @@ def dataset_revoke(
     client = make_client(url, data_dir)
     dataset = client.datasets.get(reference)
     if not yes:
-        output.confirm(f"Withdraw {dataset.reference} from {project}?")
+        output.require_confirmation(f"Withdraw {dataset.reference} from {project}?")
     updated = client.datasets.revoke(dataset.reference, project)
     readers = ", ".join(updated.projects) or "its owner alone"
     return output.print_done(as_json, updated.raw, f"{updated.reference}: readable by {readers}.")
@@ -298,7 +298,7 @@ def dataset_retire(
     client = make_client(url, data_dir)
     dataset = client.datasets.get(reference)
     if not yes:
-        output.confirm(f"Retire {dataset.reference}?")
+        output.require_confirmation(f"Retire {dataset.reference}?")
     updated = client.datasets.retire(dataset.reference)
     return output.print_done(
         as_json, updated.raw, f"{updated.reference}: retired; new jobs cannot name it."

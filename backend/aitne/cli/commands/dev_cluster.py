@@ -72,9 +72,9 @@ def cluster_up(
     question.
     """
     _require_checkout()
-    from aitne_devcluster.cluster import up
+    from aitne_devcluster.cluster import start_cluster
 
-    dev_cluster = up(
+    dev_cluster = start_cluster(
         name,
         nodes=nodes,
         gpus=gpus,
@@ -89,7 +89,7 @@ def cluster_up(
     else:
         output.print_line(f"export SLURM_CONF={dev_cluster.slurm_conf}")
         output.print_message(
-            f"`aitne dev cluster shell{_option(name)}` opens a shell on it, `down` removes it. A platform uses it "
+            f"`aitne dev cluster shell{_format_name_option(name)}` opens a shell on it, `down` removes it. A platform uses it "
             f"with `AITNE_SLURM__DEV_CLUSTER={name} aitne up --scheduler slurm`."
         )
     return 0
@@ -137,9 +137,9 @@ def cluster_down(name: Name = "dev", as_json: Json = False) -> int:
     nothing.
     """
     _require_checkout()
-    from aitne_devcluster.cluster import down
+    from aitne_devcluster.cluster import remove_cluster
 
-    stopped = down(name, progress=output.print_message)
+    stopped = remove_cluster(name, progress=output.print_message)
     if as_json:
         output.print_json({"stopped": stopped, "name": name})
     elif not stopped:
@@ -154,9 +154,9 @@ def cluster_status(name: Name = "dev", as_json: Json = False) -> int:
     The exit status is 0 if all daemons run.
     """
     _require_checkout()
-    from aitne_devcluster.state import look
+    from aitne_devcluster.cluster_state import read_cluster_state
 
-    state = look(name)
+    state = read_cluster_state(name)
     if as_json:
         output.print_json(state.model_dump(mode="json"))
     else:
@@ -190,5 +190,5 @@ def _require_checkout() -> None:
         )
 
 
-def _option(name: str) -> str:
+def _format_name_option(name: str) -> str:
     return "" if name == "dev" else f" --name {name}"

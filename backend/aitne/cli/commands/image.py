@@ -35,7 +35,7 @@ def image_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -
             " ".join(artifact.runtime for artifact in image.artifacts),
             output.format_memory(max((a.size_bytes for a in image.artifacts), default=None)),
             " ".join(sorted(image.apps)),
-            _needs(image),
+            _describe_needs(image),
             format_audience(image),
             _get_state(image),
         ),
@@ -68,7 +68,7 @@ def image_show(
             ("Image", image.reference),
             ("About", image.description),
             ("Apps", ", ".join(sorted(image.apps))),
-            ("Needs", _needs(image)),
+            ("Needs", _describe_needs(image)),
             ("Variables", ", ".join(sorted(image.env))),
             ("Seen by", format_audience(image)),
             ("State", _get_state(image)),
@@ -95,7 +95,7 @@ def image_show(
     return 0
 
 
-def _needs(image: ImageRecord) -> str:
+def _describe_needs(image: ImageRecord) -> str:
     cuda = image.needs.get("cuda")
     return "" if cuda is None else f"CUDA {cuda}"
 

@@ -115,14 +115,14 @@ def import_(
     script's arguments. What sbatch refuses is refused; what cannot be converted is listed with the
     reason, and with --strict that is an error.
     """
-    from aitne.cli import batch_script
-    from aitne.core.jobs.job_file_format import render_job_file
+    from aitne.cli import batch_script_conversion
+    from aitne.core.jobs.job_file_rendering import render_job_file
 
     if sync is not None and not submit:
         raise InvalidInput("--sync uploads files for a job: pass --submit too.")
     call, script = _parse_call(words or [], context.meta[_CALL])
     text = call.wrapped_script or _read_script(script)
-    conversion = batch_script.convert_script(text, script, call=call, synced=sync)
+    conversion = batch_script_conversion.convert_script(text, script, call=call, synced=sync)
     # A platform that permits an option itself is asked when the job is submitted.
     serious = sum(
         note.changes_execution and not (submit and note.needs_permission)
@@ -163,7 +163,7 @@ def import_(
 
 def _parse_call(words: list[str], after: list[str] | None) -> tuple[Any, str]:
     """Return the command line and environment of sbatch, and the path of the script."""
-    from aitne.core.jobs.sbatch_call import read_call
+    from aitne.core.jobs.sbatch_call_parser import read_call
 
     if after is not None and words:
         raise InvalidInput(
@@ -198,7 +198,7 @@ def _is_sbatch_option(word: str) -> bool:
 
 
 def _read_script(path: str) -> str:
-    from aitne.cli import batch_script
+    from aitne.cli import batch_script_conversion
 
     try:
         if path == "-":
@@ -208,7 +208,7 @@ def _read_script(path: str) -> str:
                 data = file.read()
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
-    return batch_script.decode_text(data, path)
+    return batch_script_conversion.decode_text(data, path)
 
 
 def _write_job_file(path: str, text: str, *, force: bool) -> None:

@@ -54,7 +54,7 @@ def rm(
         from aitne.cli.views.job_table import print_jobs
 
         print_jobs(list(selected.values()))
-        output.confirm(_question(list(selected.values())))
+        output.require_confirmation(_make_question(list(selected.values())))
     ids = list(selected)
     results = [
         result
@@ -69,7 +69,7 @@ def rm(
     return 0 if all(result["outcome"] == "requested" for result in results) else 1
 
 
-def _question(jobs: Sequence[Job]) -> str:
+def _make_question(jobs: Sequence[Job]) -> str:
     """Return the question to confirm a deletion, with the number of jobs and the disk space of
     their folders."""
     measured = [job.folder_bytes for job in jobs if job.folder_bytes is not None]

@@ -80,11 +80,11 @@ def login(
     if token is None and (user or password_stdin):
         token = create_token_by_password(
             url,
-            user or _ask("Name: "),
+            user or _ask_question("Name: "),
             sys.stdin.readline().rstrip("\n") if password_stdin else _ask_password(),
             token_name=token_name,
             expires_in=None if expires == "never" else expires,
-            code=lambda: code or _ask("Code of your second factor: "),
+            code=lambda: code or _ask_question("Code of your second factor: "),
             ca_file=ca_file,
         )
     if token is None:
@@ -119,7 +119,7 @@ def _require_terminal() -> None:
         )
 
 
-def _ask(question: str) -> str:
+def _ask_question(question: str) -> str:
     _require_terminal()
     sys.stderr.write(question)
     sys.stderr.flush()

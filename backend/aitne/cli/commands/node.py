@@ -93,10 +93,10 @@ def queue_ls(
                 queue["partition"] or "none",
                 queue["waiting_jobs"],
                 queue["running_jobs"],
-                _duration(queue["oldest_wait_s"]),
+                _format_duration(queue["oldest_wait_s"]),
                 queue["started_jobs"],
-                _duration(queue["mean_wait_s"]),
-                _duration(queue["longest_wait_s"]),
+                _format_duration(queue["mean_wait_s"]),
+                _format_duration(queue["longest_wait_s"]),
             )
             for queue in queues["items"]
         ],
@@ -104,7 +104,7 @@ def queue_ls(
     return 0
 
 
-def _duration(seconds: float | None) -> str:
+def _format_duration(seconds: float | None) -> str:
     return "" if seconds is None else output.format_duration(seconds)
 
 

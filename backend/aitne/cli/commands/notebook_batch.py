@@ -97,7 +97,7 @@ def batch(
     """
     from aitne.cli import job_submission
 
-    chosen = _parameters(parameters or [])
+    chosen = _parse_parameters(parameters or [])
     if rest:
         raise InvalidInput(f"There is one notebook, and {rest[0]} is left over.")
     for sentence in notebook_parameters.list_warnings(_read_notebook(notebook), chosen):
@@ -144,7 +144,7 @@ def _read_notebook(path: str) -> dict[str, Any]:
         raise InvalidInput(f"{path} {error}.") from error
 
 
-def _parameters(texts: list[str]) -> dict[str, Any]:
+def _parse_parameters(texts: list[str]) -> dict[str, Any]:
     """Return the values of ``NAME=VALUE`` texts by name. Raises ``InvalidInput`` for a text of
     another form."""
     from aitne.cli import job_file_reader

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from aitne.cli import output, server_packages
+from aitne.cli import output, server_package_check
 from aitne.cli.command_registry import OPERATE, command
 from aitne.cli.shared_options import DataDir, Json, Url
 from aitne.core.errors import AitneError, SetupError
@@ -69,7 +69,7 @@ def up(
     A platform that runs already is not changed, unless --replace. Prints one address with a one-time login link.
     Without --detach it stays in the foreground until Ctrl-C. Never asks a question.
     """
-    server_packages.require_server()
+    server_package_check.require_server()
     # The settings and the supervisor are heavier than everything else here.
     from aitne.local_system import systemd_notification
     from aitne.local_system.settings_loader import load_settings

@@ -11,7 +11,7 @@ import typer
 from aitne.cli import output
 from aitne.cli.command_registry import WORK, examples, group
 from aitne.cli.job_lookup import make_client
-from aitne.cli.project_limits import make_limits_command
+from aitne.cli.limits_command import make_limits_command
 from aitne.cli.shared_options import (
     DataDir,
     EndDay,
@@ -87,8 +87,8 @@ def show(
             ("members", ", ".join(project.members) or "none"),
             ("ends", _format_end(project)),
             ("requested", project.extension and f"more time, until {project.extension.until:%F}"),
-            ("GPU-hours", _share(balance.gpu_hours)),
-            ("CPU-hours", _share(balance.cpu_hours)),
+            ("GPU-hours", _describe_share(balance.gpu_hours)),
+            ("CPU-hours", _describe_share(balance.cpu_hours)),
             ("counted", _format_counted_period(balance)),
         ]
     )
@@ -246,7 +246,7 @@ def remove(
     """Remove a member, or leave a project. Jobs continue; the member's own limits are deleted."""
     client = make_client(url, data_dir)
     if not yes:
-        output.confirm(f"Remove {user} from {name}?")
+        output.require_confirmation(f"Remove {user} from {name}?")
     client.projects.remove_member(name, user)
     return output.print_done(
         as_json, {"project": name, "user": user}, f"{user}: no longer a member of {name}."
@@ -346,7 +346,7 @@ def join(
             ]
         )
     if not yes:
-        output.confirm(f"Join {preview.project}?")
+        output.require_confirmation(f"Join {preview.project}?")
     made = client.projects.join(link)
     return output.print_done(as_json, made.raw, f"You are a {made.role} of {made.project}.")
 
@@ -365,7 +365,7 @@ def close(
     """Close a project for new jobs. Pending and running jobs continue; `reopen` undoes it."""
     client = make_client(url, data_dir)
     if not yes:
-        output.confirm(f"Close {name}? It accepts no new jobs until it is reopened.")
+        output.require_confirmation(f"Close {name}? It accepts no new jobs until it is reopened.")
     made = client.projects.close(name, reason)
     return output.print_done(
         as_json, made.raw, f"{name}: closed. Undo: aitne project reopen {name}"
@@ -434,7 +434,7 @@ def _format_end(project: ProjectRecord) -> str:
     return "" if project.expires_at is None else f"{project.expires_at:%Y-%m-%d}"
 
 
-def _share(share: BudgetShareRecord) -> str:
+def _describe_share(share: BudgetShareRecord) -> str:
     if share.used is None:
         return "" if share.budget is None else f"budget {share.budget}, use not known yet"
     remaining = "" if share.budget is None else f" of {share.budget}, {share.remaining:g} left"

@@ -88,7 +88,7 @@ def start(
     job_submission.print_plan(plan, file=sys.stderr)
     job_submission.check_plan_fits(plan)
     if not yes:
-        output.confirm("Start these ranks?")
+        output.require_confirmation("Start these ranks?")
     # One key for all attempts: even if the connection breaks, there is only one group.
     group = client.sessions.start_ranks(owner.id, count, key=make_idempotency_key(), **options)
     output.print_message(f"Submitted {group.short_id} ({output.to_single_line(group.name, 60)}).")

@@ -64,6 +64,6 @@ def secret_rm(
     fail."""
     client = make_client(url, data_dir)
     if not yes:
-        output.confirm(f"Delete the secret {name}?")
+        output.require_confirmation(f"Delete the secret {name}?")
     client.secrets.delete(name)
     return output.print_done(as_json, {"deleted": name}, f"Secret {name} is deleted.")

@@ -130,13 +130,13 @@ def continue_session(
 
     It has the same environment, image and folder. The memory of its kernels is lost.
     """
-    from aitne.cli.views import runs
+    from aitne.cli.views import snapshots_and_sweeps
 
     client = make_client(url, data_dir)
     job = find_job(client, session, sessions=True)
     if not yes:
-        runs.print_rerun(client.jobs.plan_resubmit(job.id), file=sys.stderr)
-        output.confirm(f"Continue {output.to_single_line(job.name, 60)}?")
+        snapshots_and_sweeps.print_rerun(client.jobs.plan_resubmit(job.id), file=sys.stderr)
+        output.require_confirmation(f"Continue {output.to_single_line(job.name, 60)}?")
     made = client.sessions.resume(job.id, key=make_idempotency_key())
     output.print_message(f"Submitted session {made.short_id}, which continues {job.short_id}.")
     if wait:
@@ -240,7 +240,7 @@ def extend(
         output.print_facts(
             [(noun, output.to_single_line(record.name, 60)), ("Ends", end), ("More time", duration)]
         )
-        output.confirm("Extend it?")
+        output.require_confirmation("Extend it?")
     before = record.expires_at
     record = _wait_for_extension(client, client.jobs.extend(record.id, duration), before)
     moved = record.expires_at != before

@@ -39,12 +39,12 @@ def storage(
         ("AREA", "PATH", "USED", "FREE", "FILES", "PROBLEM"),
         [
             (
-                _name(facts),
+                _format_area_name(facts),
                 facts.area.path,
                 _format_use(_select_quota(facts)),
                 output.format_memory(facts.free_bytes),
                 _format_file_count(_select_quota(facts)),
-                _problem(facts),
+                _describe_problem(facts),
             )
             for facts in view.areas
         ],
@@ -61,7 +61,7 @@ def storage(
     return 0
 
 
-def _name(facts: AreaFactsRecord) -> str:
+def _format_area_name(facts: AreaFactsRecord) -> str:
     area = facts.area
     return area.name if area.project is None else f"{area.name}/{area.project}"
 
@@ -96,7 +96,7 @@ def _format_file_count(quota: QuotaRecord | None) -> str:
     return f"{quota.used_files}{limit}"
 
 
-def _problem(facts: AreaFactsRecord) -> str:
+def _describe_problem(facts: AreaFactsRecord) -> str:
     if not facts.available:
         return "missing"
     return "" if facts.writable else "read-only"

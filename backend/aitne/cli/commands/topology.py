@@ -15,7 +15,7 @@ from aitne.cli.shared_options import DataDir, Json, Url
 from aitne.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from aitne_train.topology.parts import Topology
+    from aitne_train.topology.partial_topology import Topology
     from aitne_train.topology.rank_order import RankOrder
 
 Files = Annotated[
@@ -185,14 +185,14 @@ def topology_order(
     if not names:
         raise _make_invalid_error("nodes: the list names no node.")
     if as_json:
-        output.print_json(_document(order))
+        output.print_json(_make_order_document(order))
     else:
         output.print_message(f"aitne: {order.describe()}")
         typer.echo(compress_hostlist(order.order))
     return 0
 
 
-def _document(order: RankOrder) -> dict[str, Any]:
+def _make_order_document(order: RankOrder) -> dict[str, Any]:
     return {
         "order": list(order.order),
         "crossings": {"given": order.given.crossings, "chosen": order.chosen.crossings},

@@ -70,7 +70,7 @@ def hook_rotate(
     """Replace the secret of a webhook. The new one is printed only once."""
     client = make_client(url, data_dir)
     if not yes:
-        output.confirm(f"Create a new secret for {client.webhooks.get(hook).url}?")
+        output.require_confirmation(f"Create a new secret for {client.webhooks.get(hook).url}?")
     _print_secret(client.webhooks.rotate(hook), as_json)
     return 0
 
@@ -131,7 +131,7 @@ def hook_rm(
     client = make_client(url, data_dir)
     webhook = client.webhooks.get(hook)
     if not yes:
-        output.confirm(f"Remove the webhook to {webhook.url}?")
+        output.require_confirmation(f"Remove the webhook to {webhook.url}?")
     client.webhooks.delete(hook)
     return output.print_done(as_json, webhook.raw, f"{hook}: removed.")
 

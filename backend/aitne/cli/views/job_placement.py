@@ -26,10 +26,10 @@ def format_placement(placement: Mapping[str, Any]) -> Iterator[str]:
         yield f"{number:>4}  {node}" + (f"  {leaf}" if leaf else "")
         for bound in placement["bindings"]:
             if bound["node"] == node:
-                yield f"      {_binding(bound)}"
+                yield f"      {_describe_binding(bound)}"
 
 
-def _binding(bound: Mapping[str, Any]) -> str:
+def _describe_binding(bound: Mapping[str, Any]) -> str:
     parts = [f"rank {bound['rank']}"]
     parts.append("not bound" if bound["cores"] is None else f"CPUs {bound['cores']}")
     for name, title in (("numa", "NUMA node"), ("gpu", "GPU"), ("nic", "interface")):

@@ -26,25 +26,25 @@ def print_profile(profile: dict[str, Any]) -> None:
             ("Communication", _format_share(profile["communicating"], "of the step")),
             ("Overlapped", _format_share(profile["overlap"], "of that, with computation")),
             ("Exposed", _format_share(profile["blocked"], "of the step")),
-            ("Straggler", _straggler(profile["straggler"])),
+            ("Straggler", _describe_straggler(profile["straggler"])),
         ]
     )
     if profile["table"]:
         output.print_line("")
-        _sizes(profile["table"])
+        _print_size_table(profile["table"])
     if len(profile["ranks"]) > 1:
         output.print_line("")
-        _ranks(profile["ranks"])
+        _print_rank_table(profile["ranks"])
 
 
-def _sizes(rows: list[dict[str, Any]]) -> None:
+def _print_size_table(rows: list[dict[str, Any]]) -> None:
     total = sum(row["time_s"] for row in rows) or 1.0
     output.print_table(
         ("OPERATION", "MESSAGE SIZE", "COUNT", "BYTES", "TIME", "SHARE", "MEAN", "BUS"),
         [
             (
                 row["op"],
-                _bounds(row["from_bytes"], row["to_bytes"]),
+                _format_size_range(row["from_bytes"], row["to_bytes"]),
                 row["count"],
                 output.format_memory(row["bytes"]),
                 _format_time(row["time_s"]),
@@ -57,7 +57,7 @@ def _sizes(rows: list[dict[str, Any]]) -> None:
     )
 
 
-def _ranks(rows: list[dict[str, Any]]) -> None:
+def _print_rank_table(rows: list[dict[str, Any]]) -> None:
     slowest = sorted(rows, key=lambda row: row["own_s"] or 0.0, reverse=True)[:_MOST_RANKS]
     output.print_table(
         ("RANK", "NODE", "STEPS", "COMPUTE TIME", "COMMUNICATION", "EXPOSED"),
@@ -77,7 +77,7 @@ def _ranks(rows: list[dict[str, Any]]) -> None:
         output.print_line(f"… and {len(rows) - _MOST_RANKS} that compute less in each step")
 
 
-def _straggler(rank: dict[str, Any] | None) -> str:
+def _describe_straggler(rank: dict[str, Any] | None) -> str:
     if rank is None:
         return ""
     return (
@@ -86,7 +86,7 @@ def _straggler(rank: dict[str, Any] | None) -> str:
     )
 
 
-def _bounds(low: int, high: int | None) -> str:
+def _format_size_range(low: int, high: int | None) -> str:
     first = output.format_memory(max(0, low - 1))
     return f"more than {first}" if high is None else f"{first} - {output.format_memory(high)}"
 

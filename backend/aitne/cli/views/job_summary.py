@@ -52,7 +52,7 @@ def print_job(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord |
             ("Ends", output.format_time(job.expires_at if not job.ended else None)),
             ("Ended", output.format_time(job.ended_at)),
             ("Folder", format_folder_size(job)),
-            ("Deletion", _deletion(job)),
+            ("Deletion", _describe_deletion(job)),
             ("Opens at", job.url if job.state == "READY" else None),
             *(
                 (app["title"], f"aitne open {job.short_id} --app {app['name']}")
@@ -96,7 +96,7 @@ def format_folder_size(job: Job) -> str | None:
     return f"{output.format_memory(job.folder_bytes)} in {files}"
 
 
-def _deletion(job: Job) -> str | None:
+def _describe_deletion(job: Job) -> str | None:
     if job.delete_requested_at is None:
         return None
     since = f"requested {output.format_time(job.delete_requested_at)}"

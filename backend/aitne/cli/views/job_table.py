@@ -76,10 +76,10 @@ def ps(
 def print_jobs(jobs: list[Job]) -> None:
     """Print the jobs as a table, one line for each job."""
     columns = ("ID", "NAME", "TYPE", "STATE", "TIME", "OWNER", "RESOURCES", "NODES", "")
-    output.print_table(columns, [_row(job, wide=not sys.stdout.isatty()) for job in jobs])
+    output.print_table(columns, [_make_row(job, wide=not sys.stdout.isatty()) for job in jobs])
 
 
-def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
+def _make_row(job: Job, *, wide: bool) -> tuple[str, ...]:
     start = job.started_at or job.allocated_at or job.created_at
     what = f"{job.type} array" if job.is_array else job.type
     if job.origin == "outside":
@@ -98,7 +98,7 @@ def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
     )
 
 
-def _memory(request: ResourcesRecord) -> list[str]:
+def _describe_memory(request: ResourcesRecord) -> list[str]:
     """Return the memory of a request; empty if it is unknown."""
     if request.memory_request == "all":
         return ["all memory"]
@@ -111,7 +111,7 @@ def _memory(request: ResourcesRecord) -> list[str]:
 def format_resources(request: ResourcesRecord) -> str:
     """Return requested resources as text, such as ``2 × 4 cpu 16 GiB gpu a100:2``."""
     tasks = [] if request.tasks_per_node is None else [f"{request.tasks_per_node} tasks"]
-    parts = [*tasks, f"{request.cpu} cpu", *_memory(request)]
+    parts = [*tasks, f"{request.cpu} cpu", *_describe_memory(request)]
     if request.gpu.count:
         parts.append(f"gpu {request.gpu}")
     parts += [f"{name}:{count}" for name, count in request.gres.items()]

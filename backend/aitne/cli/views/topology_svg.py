@@ -51,8 +51,12 @@ def draw_tree(
         shapes.append(
             f'<g><title>{escape(tooltip)}</title><rect x="{x - _WIDTH / 2 + 4:g}" y="{y - _HEIGHT / 2:g}" '
             f'width="{_WIDTH - 8}" height="{_HEIGHT}"/>'
-            f'<text x="{x:g}" y="{y - 3 if nodes else y + 4:g}">{escape(_shorten(name))}</text>'
-            + (f'<text x="{x:g}" y="{y + 14:g}">{escape(_shorten(nodes))}</text>' if nodes else "")
+            f'<text x="{x:g}" y="{y - 3 if nodes else y + 4:g}">{escape(_shorten_text(name))}</text>'
+            + (
+                f'<text x="{x:g}" y="{y + 14:g}">{escape(_shorten_text(nodes))}</text>'
+                if nodes
+                else ""
+            )
             + "</g>"
         )
     label = escape(
@@ -91,5 +95,5 @@ def _place_switch(tree: TopologyTree, columns: dict[str, float], name: str) -> t
     return x, _MARGIN + _HEIGHT / 2 + _ROW * (len(tree.find_path(name)) - 1)
 
 
-def _shorten(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 1]}…"

@@ -7,14 +7,14 @@ from typing import Any
 
 from aitne_train.topology.hostlist import compress_hostlist
 from aitne_train.topology.node_topology import NodeTopology
-from aitne_train.topology.parts import Topology
+from aitne_train.topology.partial_topology import Topology
 from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
 
 
 def format_topology(topology: Topology) -> Iterator[str]:
     """Yield the lines that describe a topology, each level indented by two columns."""
     if topology.tree is not None:
-        yield from _switches(topology.tree)
+        yield from _format_switch_lines(topology.tree)
     for name, node in topology.nodes.items():
         yield f"{name}  ({node.source})"
         for numa in node.numa_nodes:
@@ -60,7 +60,7 @@ def find_switch_tree(found: dict[str, Any]) -> TopologyTree | None:
 def format_cluster(found: dict[str, Any], tree: TopologyTree | None) -> Iterator[str]:
     """Yield the lines that describe the topology in an answer of the platform."""
     if tree is not None:
-        yield from _switches(tree)
+        yield from _format_switch_lines(tree)
     if found["unknown_nodes"]:
         yield f"(not known)  {compress_hostlist(found['unknown_nodes'])}"
     for node in found["nodes"]:
@@ -69,7 +69,7 @@ def format_cluster(found: dict[str, Any], tree: TopologyTree | None) -> Iterator
             yield f"{node['name']}  NUMA node {numa['index']}: CPUs {numa['cpus']}  {gpus}".rstrip()
 
 
-def _switches(tree: TopologyTree) -> Iterator[str]:
+def _format_switch_lines(tree: TopologyTree) -> Iterator[str]:
     waiting = list(reversed(tree.roots))
     while waiting:
         name = waiting.pop()

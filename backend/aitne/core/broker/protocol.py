@@ -44,7 +44,7 @@ from aitne.core.broker.verb_base_models import AbsolutePath, Args, EmptyResult, 
 from aitne.core.errors import SchedulerUnavailable, SubmitUncertain, Unavailable
 from aitne.core.models.base import Frozen, ProjectName, Strict, UserName, UtcTime
 from aitne.core.models.cluster import Cluster
-from aitne.core.models.job_options import MOST_ARGS, MOST_DEPENDENCIES, Argument
+from aitne.core.models.common_job_fields import MOST_ARGS, MOST_DEPENDENCIES, Argument
 from aitne.core.models.limits import HeldLimit, HeldLimits, LimitUsage, Usage
 from aitne.core.models.resources import Resources, ResourcesFile
 from aitne.core.models.stored_file import FileList, StoredFile

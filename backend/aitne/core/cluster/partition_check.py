@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from aitne.core.errors import FieldProblem
 from aitne.core.models.cluster import Cluster, Node, Partition
-from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.units import format_duration, parse_array
 
 _FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")

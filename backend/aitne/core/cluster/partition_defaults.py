@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from aitne.core.cluster.partition_check import find_named_partitions
 from aitne.core.cluster.request_fit import select_capable_nodes
 from aitne.core.models.cluster import Cluster, Node, Partition
-from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.models.resources import Resources
 
 NO_LIMIT_S = 10 * 365 * 86_400

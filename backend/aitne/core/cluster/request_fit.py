@@ -57,7 +57,9 @@ def _check_capable_nodes(
     resources: Resources, nodes: Sequence[Node], capable_nodes: Sequence[Node]
 ) -> Fit:
     if len(capable_nodes) < resources.nodes:
-        return Fit(False, False, None, tuple(_problems(resources, nodes, len(capable_nodes))))
+        return Fit(
+            False, False, None, tuple(_find_request_problems(resources, nodes, len(capable_nodes)))
+        )
     usable = [node for node in capable_nodes if node.state in _USABLE]
     if len(usable) < resources.nodes:
         unavailable = [node for node in capable_nodes if node.state not in _USABLE]
@@ -194,7 +196,7 @@ def _describe_missing_amounts(missing: dict[str, int], resources: Resources) -> 
     return " and ".join(parts)
 
 
-def _problems(
+def _find_request_problems(
     resources: Resources, nodes: Sequence[Node], capable_count: int
 ) -> Iterable[FieldProblem]:
     request = _get_requested_amounts(resources)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def interpreter(command: str) -> tuple[str, ...] | None:
+def parse_interpreter(command: str) -> tuple[str, ...] | None:
     """Return the interpreter that the first line of ``command`` names (``#!/usr/bin/perl -w``), with
     its argument if there is one; None for a command that is not a script.
 
@@ -20,7 +20,7 @@ def make_argv(command: str, path: str, args: Sequence[str] = ()) -> tuple[str, .
     """Return the arguments that run a command; ``path`` is the file that contains the command if it
     is a script, and ``args`` are its own arguments.
     """
-    program = interpreter(command)
+    program = parse_interpreter(command)
     if program is not None:
         return (*program, path, *args)
     # The word after the command is its $0, which bash sets to its own name if there is none.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from aitne.core.jobs.agent_protocol import EXIT_ENVIRONMENT
 from aitne.core.jobs.module_shell_functions import CONDA_FOLDERS, DEFINE, MODULE_FILES
-from aitne.core.models.job_options import EnvironmentOptions
+from aitne.core.models.common_job_fields import EnvironmentOptions
 
 NAME = "aitne-environment"
 """Name in the argument vector that ``wrap_in_environment`` returns, by which the agent recognizes a program that

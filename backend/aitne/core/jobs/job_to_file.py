@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from aitne.core.models.base import OFF
+from aitne.core.models.common_job_fields import DEPENDENCIES, JobOptions, format_durations
 from aitne.core.models.image import BARE
 from aitne.core.models.job import JobSpec, JobType, RetryPolicy
 from aitne.core.models.job_file import is_reserved
-from aitne.core.models.job_options import DEPENDENCIES, JobOptions, format_durations
 from aitne.core.models.resources import ALL, MemoryRequest
 from aitne.core.units import format_duration, format_memory
 

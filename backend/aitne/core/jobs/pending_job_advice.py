@@ -56,7 +56,7 @@ class Advice(Frozen):
     jobs: tuple[NamedJob, ...] = Field((), description="Jobs that the sentence refers to.")
 
 
-def advise(
+def advise_on_pending_job(
     job: Job,
     *,
     nodes: Sequence[Node],

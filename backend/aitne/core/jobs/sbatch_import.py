@@ -19,7 +19,13 @@ from pydantic import ValidationError
 
 from aitne.core.cluster.slurm_settings import LAYOUT_OPTIONS
 from aitne.core.jobs import sbatch_options, sbatch_resources
-from aitne.core.jobs.sbatch_call import WRAP, SbatchCall
+from aitne.core.jobs.imported_script_command import (
+    check_own_record,
+    check_scancel,
+    check_submit_dir,
+    make_command,
+)
+from aitne.core.jobs.sbatch_call_parser import WRAP, SbatchCall
 from aitne.core.jobs.sbatch_conversion_state import Note, SbatchConversion
 from aitne.core.jobs.sbatch_option_parser import (
     COMMAND_LINE,
@@ -27,12 +33,6 @@ from aitne.core.jobs.sbatch_option_parser import (
     parse_options,
     refuse_option,
     split_directive,
-)
-from aitne.core.jobs.sbatch_script_command import (
-    check_own_record,
-    check_scancel,
-    check_submit_dir,
-    make_command,
 )
 from aitne.core.models.base import Frozen
 from aitne.core.models.job_file import JobFile

@@ -19,8 +19,8 @@ from aitne.core.jobs.sbatch_option_names import (
     SITE,
 )
 from aitne.core.jobs.sbatch_option_parser import SbatchOption, refuse_option
+from aitne.core.models.common_job_fields import EXTRA, MOST_EXTRA, SIGNAL, SlurmOptions
 from aitne.core.models.job_file import is_reserved
-from aitne.core.models.job_options import EXTRA, MOST_EXTRA, SIGNAL, SlurmOptions
 from aitne.core.units import format_duration, parse_array, parse_duration
 from aitne_train.topology.hostlist import expand_hostlist
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from aitne.core.jobs.command_arguments import interpreter
+from aitne.core.jobs.command_arguments import parse_interpreter
 
 _SHELLS = {"sh", "bash", "dash", "ksh", "zsh"}
 _POSITIONAL = re.compile(r"\$(?:[1-9@*#]|\{#?(?:[1-9@*]|[#]))")
@@ -23,7 +23,7 @@ def uses_arguments(command: str) -> bool:
     In a shell that are positional parameters outside functions and quotation; a script that sets
     them itself (``set -- ...``) reads none.
     """
-    program = interpreter(command)
+    program = parse_interpreter(command)
     words = [] if program is None else " ".join(program).split()
     names = {PurePosixPath(word).name for word in words if not word.startswith("-")}
     if program is not None and not names & _SHELLS:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
-from aitne.core.jobs.array_tasks import task_id
+from aitne.core.jobs.array_job_state import task_id
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.base import (
     Frozen,
@@ -20,10 +20,10 @@ from aitne.core.models.base import (
     UtcTime,
     deprecated_copy,
 )
+from aitne.core.models.common_job_fields import DistributedOptions, JobOptions
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job_filter_conditions import JobConditions
-from aitne.core.models.job_options import DistributedOptions, JobOptions
 from aitne.core.models.job_source import TreeUse
 from aitne.core.models.placement import LeafLimit, PlacementPlan
 from aitne.core.models.resources import MemoryRequest, Resources

@@ -17,7 +17,7 @@ from pydantic import (
 
 from aitne.core import units
 from aitne.core.float_encoding import decode_float
-from aitne.core.jobs.command_arguments import interpreter
+from aitne.core.jobs.command_arguments import parse_interpreter
 from aitne.core.jobs.states import RETRYABLE, TerminationReason
 from aitne.core.models.base import (
     Command,
@@ -31,10 +31,10 @@ from aitne.core.models.base import (
     check_passable,
     convert_off,
 )
+from aitne.core.models.common_job_fields import DistributedOptions, JobOptions, format_durations
 from aitne.core.models.dataset import DatasetReference
 from aitne.core.models.image import IMAGE_REFERENCE
 from aitne.core.models.job import JobType, Scalar
-from aitne.core.models.job_options import DistributedOptions, JobOptions, format_durations
 from aitne.core.models.job_source import TreeDigest
 from aitne.core.models.resources import ResourcesFile
 from aitne.core.models.sweep import SweepFile
@@ -95,7 +95,7 @@ class RetryFile(Strict):
 
     @field_validator("on")
     @classmethod
-    def _retryable(cls, value: list[TerminationReason]) -> list[TerminationReason]:
+    def _check_retryable(cls, value: list[TerminationReason]) -> list[TerminationReason]:
         for reason in value:
             if reason not in RETRYABLE:
                 raise ValueError(
@@ -215,7 +215,7 @@ class JobFile(JobOptions, Written):
     @field_validator("commands")
     @classmethod
     def _check_commands(cls, value: list[str]) -> list[str]:
-        if sum(interpreter(command) is not None for command in value) > MAX_SCRIPTS:
+        if sum(parse_interpreter(command) is not None for command in value) > MAX_SCRIPTS:
             raise ValueError(f"at most {MAX_SCRIPTS} of the commands may begin with #!")
         return value
 

@@ -10,8 +10,8 @@ from aitne.core.models.base import Command, EnvName, EnvValue, MemoryBytes, Seco
 from aitne.core.models.image import BARE, IMAGE_REFERENCE
 from aitne.core.models.job import AppSpec, JobType, Readiness
 from aitne.core.models.job_file import is_reserved
-from aitne.core.models.parameter import Parameter, ParameterType
 from aitne.core.models.resources import Gpu, GpuRequest
+from aitne.core.models.template_parameter import Parameter, ParameterType
 
 
 class Limit(Strict):

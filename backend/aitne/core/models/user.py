@@ -9,7 +9,7 @@ from pydantic import Field
 
 from aitne.core.models.base import Frozen, ProjectName, UserName, UtcTime
 from aitne.core.models.project import Budget, ExtensionRequest, ProjectState, Retention
-from aitne.core.users.credential_revocation import impersonation_id
+from aitne.core.users.ended_credentials import impersonation_id
 
 
 class Role(StrEnum):

@@ -13,7 +13,7 @@ from aitne.core.errors import SetupError
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.cluster import Cluster
-from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.models.limits import HeldLimits, LimitUsage
 from aitne.core.models.placement import NodeName
 from aitne.core.models.resources import Resources

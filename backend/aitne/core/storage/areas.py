@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from aitne.core.errors import InvalidInput
 from aitne.core.models.base import USER_NAME, Frozen
 from aitne.core.models.storage_area import Area, AreaKind
-from aitne.core.ports.unix_accounts import UnixAccount
+from aitne.core.ports.unix_account_mapping import UnixAccount
 from aitne.core.storage.settings import HOME, PLACEHOLDER, AreaSettings, StorageSettings
 
 _NAME = re.compile(USER_NAME)

@@ -284,7 +284,7 @@ class Decision:
     """Reason for a refusal, as a sentence; empty if the action is permitted."""
 
 
-def relations(
+def find_relations(
     actor: Actor, *, owner: str | None = None, project: str | None = None
 ) -> frozenset[Relation]:
     """Return all relations of the actor to an object that belongs to ``owner`` and ``project``;
@@ -303,14 +303,14 @@ def relations(
     return frozenset(held_relations or {Relation.OTHER})
 
 
-def decide(
+def decide_access(
     action: PolicyAction, actor: Actor, *, owner: str | None = None, project: str | None = None
 ) -> Decision:
     """Return whether the actor may take the action on an object that belongs to ``owner`` and
     ``project``, with the reason for a refusal.
     """
     rule = TABLE[action]
-    actor_relations = relations(actor, owner=owner, project=project)
+    actor_relations = find_relations(actor, owner=owner, project=project)
     visible = bool(actor_relations & TABLE[rule.seen_with or action].allowed)
     if actor.user.disabled:
         return Decision(False, visible, f"The account {actor.name} is disabled.")
@@ -457,7 +457,7 @@ def require_permission(
         NotFound: the actor may not know that the object exists.
         NotAllowed: the actor may see the object, but may not take the action.
     """
-    decision = decide(action, actor, owner=owner, project=project)
+    decision = decide_access(action, actor, owner=owner, project=project)
     if decision.allowed:
         return
     if not decision.visible:

@@ -57,13 +57,13 @@ def make_report(
     checks = tuple(results)
     words = sorted({word for word in private if word}, key=len, reverse=True)
     if words:
-        checks = tuple(_anonymize(result, words) for result in checks)
+        checks = tuple(_anonymize_result(result, words) for result in checks)
     return AcceptanceReport(
         as_of=datetime.now(UTC), nodes=nodes, interrupted=interrupted, checks=checks
     )
 
 
-def _anonymize(result: StepResult, words: Sequence[str]) -> StepResult:
+def _anonymize_result(result: StepResult, words: Sequence[str]) -> StepResult:
     any_word = re.compile("|".join(rf"(?<![\w.-]){re.escape(word)}(?![\w-])" for word in words))
     numbers = {word: f"name-{number}" for number, word in enumerate(sorted(words), 1)}
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from aitne.core.errors import InvalidInput
-from aitne.operations.acceptance.acceptance_site import (
+from aitne.operations.acceptance.site_client import (
     WAIT_S,
     AcceptanceSite,
     StepFailed,
@@ -45,7 +45,7 @@ def step(
 
 
 @step("batch", "A batch job runs, and its output is read.")
-def batch(site: AcceptanceSite) -> str:
+def check_batch_job(site: AcceptanceSite) -> str:
     """Run a job that prints a random word."""
     word = secrets.token_hex(8)
     log = site.wait_for_log(
@@ -77,7 +77,7 @@ def log_follow(site: AcceptanceSite) -> str:
 
 
 @step("array", "Each task of an array runs with its own index.")
-def array(site: AcceptanceSite) -> str:
+def check_array_job(site: AcceptanceSite) -> str:
     """Run an array of three tasks, each of which prints its index."""
     job = site.submit("array", "echo index $SLURM_ARRAY_TASK_ID", array="0-2")
     end = site.wait_for_end(job)
@@ -95,7 +95,7 @@ def array(site: AcceptanceSite) -> str:
 
 
 @step("mpi", "Tasks of one job start together, by srun or mpirun.")
-def mpi(site: AcceptanceSite) -> str:
+def check_mpi_tasks(site: AcceptanceSite) -> str:
     """Start two tasks with srun or mpirun, whichever the node has."""
     launcher = "srun" if site.has_slurm() else "mpirun --oversubscribe -n 2"
     program = (
@@ -124,7 +124,7 @@ def mpi(site: AcceptanceSite) -> str:
 
 
 @step("ranks", "A distributed job starts its ranks, on two nodes where there are two.")
-def ranks(site: AcceptanceSite) -> str:
+def check_rank_start(site: AcceptanceSite) -> str:
     """Start ranks with the platform's own launcher."""
     nodes = min(2, len(site.usable_nodes()))
     fields = {"resources": {"nodes": nodes, "cpu": 2}, "distributed": {"ranks_per_node": 2}}
@@ -140,7 +140,7 @@ def ranks(site: AcceptanceSite) -> str:
 
 
 @step("session", "A session starts, can be opened, and stops.")
-def session(site: AcceptanceSite) -> str:
+def check_session(site: AcceptanceSite) -> str:
     """Start JupyterLab, ask for its address, and stop it."""
     templates = [one.name for one in site.client.templates.list()]
     if "jupyterlab" not in templates:
@@ -162,7 +162,7 @@ def session(site: AcceptanceSite) -> str:
 
 
 @step("container", "A job runs in an image of the catalogue.")
-def container(site: AcceptanceSite) -> str:
+def check_container_job(site: AcceptanceSite) -> str:
     """Run a job in the first image that is offered."""
     images = [image for image in site.client.images.list() if image.offered]
     if not images:
@@ -178,7 +178,7 @@ def container(site: AcceptanceSite) -> str:
 
 
 @step("dataset", "A job reads a dataset.")
-def dataset(site: AcceptanceSite) -> str:
+def check_dataset_access(site: AcceptanceSite) -> str:
     """Run a job that lists the files of the first dataset that the user may read."""
     datasets = [one for one in site.client.datasets.list() if not one.retired]
     if not datasets:
@@ -195,7 +195,7 @@ def dataset(site: AcceptanceSite) -> str:
 
 
 @step("limits", "A job above the limits is refused, with the reason.")
-def limits(site: AcceptanceSite) -> str:
+def check_limit_refusal(site: AcceptanceSite) -> str:
     """Submit a job that runs for ten years, which no site permits."""
     try:
         site.submit("limits", "true", max_duration="3650d")
@@ -205,7 +205,7 @@ def limits(site: AcceptanceSite) -> str:
 
 
 @step("cancel", "A running job is cancelled.")
-def cancel(site: AcceptanceSite) -> str:
+def check_job_cancellation(site: AcceptanceSite) -> str:
     """Cancel a job while it is running."""
     job = site.submit("cancel", "sleep 600")
     running = site.wait(job, lambda one: one.state == "RUNNING")

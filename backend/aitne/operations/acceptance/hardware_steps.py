@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from aitne.operations.acceptance.acceptance_site import AcceptanceSite, StepFailed, StepSkipped
 from aitne.operations.acceptance.acceptance_steps import step
+from aitne.operations.acceptance.site_client import AcceptanceSite, StepFailed, StepSkipped
 
 _LINK_CHECK = "python -m aitne_train.linkcheck"
 _NO_VENV = "No environment with PyTorch was given: pass --venv DIR, as the nodes see it."
 
 
 @step("gpu", "A job sees the GPUs that it requested, and no others.", hardware="gpu")
-def gpu(site: AcceptanceSite) -> str:
+def check_visible_gpus(site: AcceptanceSite) -> str:
     """Count the GPUs that nvidia-smi shows in jobs with one GPU and with all GPUs of a node."""
     offered = [sum(one.total for one in node.gpus) for node in site.usable_nodes()]
     most = max(offered, default=0)
@@ -31,7 +31,7 @@ def gpu(site: AcceptanceSite) -> str:
 
 
 @step("nccl", "Two GPUs exchange tensors with NCCL.", hardware="gpu")
-def nccl(site: AcceptanceSite) -> str:
+def check_nccl_allreduce(site: AcceptanceSite) -> str:
     """Measure an allreduce between two GPUs of one node."""
     if site.venv is None:
         raise StepSkipped(_NO_VENV)
@@ -45,7 +45,7 @@ def nccl(site: AcceptanceSite) -> str:
 
 
 @step("fabric", "Two nodes exchange tensors at the speed of the fabric.", hardware="fabric")
-def fabric(site: AcceptanceSite) -> str:
+def check_fabric_speed(site: AcceptanceSite) -> str:
     """Measure latency and bandwidth between two nodes with the training runtime."""
     if site.venv is None:
         raise StepSkipped(_NO_VENV)
@@ -81,7 +81,7 @@ def _measure_links(
 @step(
     "beegfs", "Jobs' folders are on BeeGFS, and their stripe pattern is known.", hardware="beegfs"
 )
-def beegfs(site: AcceptanceSite) -> str:
+def check_beegfs_folder(site: AcceptanceSite) -> str:
     """Read the type of the file system of the job folder, and its stripe pattern."""
     program = (
         'echo "type $(findmnt -n -o FSTYPE -T "$AITNE_JOB_DIR")"; '

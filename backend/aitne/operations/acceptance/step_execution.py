@@ -10,8 +10,8 @@ from aitne.core.errors import AitneError
 from aitne.core.models.check_result import CheckState
 from aitne.operations.acceptance import hardware_steps
 from aitne.operations.acceptance.acceptance_report import StepResult
-from aitne.operations.acceptance.acceptance_site import AcceptanceSite, StepFailed, StepSkipped
 from aitne.operations.acceptance.acceptance_steps import STEPS, AcceptanceStep
+from aitne.operations.acceptance.site_client import AcceptanceSite, StepFailed, StepSkipped
 
 _MODULES = (hardware_steps,)
 """Importing it registers its steps."""
@@ -28,7 +28,7 @@ def run_steps(
         progress(f"{step.name}: {step.summary}")
         began = time.monotonic()
         try:
-            state, message, remedy = _run(step, site)
+            state, message, remedy = _run_step(step, site)
         finally:
             for problem in site.clean_up():
                 progress(problem)
@@ -43,7 +43,7 @@ def run_steps(
         )
 
 
-def _run(step: AcceptanceStep, site: AcceptanceSite) -> tuple[CheckState, str, str | None]:
+def _run_step(step: AcceptanceStep, site: AcceptanceSite) -> tuple[CheckState, str, str | None]:
     if step.hardware is not None and not getattr(site, step.hardware):
         return CheckState.SKIPPED, f"It was not asked for: pass --{step.hardware}.", None
     try:

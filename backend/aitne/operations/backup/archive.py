@@ -20,11 +20,11 @@ from pydantic import Field
 
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen, UtcTime
-from aitne.local_system.state_file import DamagedState, parse_state_document
+from aitne.local_system.state_file_reader import DamagedState, parse_state_document
 from aitne.operations.backup.backup_encryption import (
     BackupCipher,
     NoCipher,
-    fingerprint,
+    compute_fingerprint,
     make_decrypting_cipher,
     read_private_key,
 )
@@ -164,7 +164,7 @@ class Archive:
                 f"The backup {self.path} is encrypted: name the file with the private key with --key."
             )
         private = read_private_key(key)
-        if fingerprint(private.public_key()) != self.manifest.recipient:
+        if compute_fingerprint(private.public_key()) != self.manifest.recipient:
             raise InvalidInput(
                 f"The backup {self.path} is encrypted to another key than {key}: the SHA-256 of its "
                 f"public key begins with {self.manifest.recipient[:16]}."

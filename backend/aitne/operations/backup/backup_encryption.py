@@ -80,7 +80,7 @@ class SharedCipher:
         """Yield the chunks, each encrypted."""
         box = self._make_aead(name)
         for number, chunk, last in _number_chunks(_read_chunks(source, CHUNK_BYTES)):
-            yield box.encrypt(_nonce(number, last), chunk, None)
+            yield box.encrypt(_make_nonce(number, last), chunk, None)
 
     def stored_bytes(self, plain_bytes: int) -> int:
         """Return the size with one tag for each chunk; an empty file has one chunk."""
@@ -91,7 +91,7 @@ class SharedCipher:
         box = self._make_aead(name)
         for number, chunk, last in _number_chunks(_read_chunks(source, CHUNK_BYTES + _TAG_BYTES)):
             try:
-                yield box.decrypt(_nonce(number, last), chunk, None)
+                yield box.decrypt(_make_nonce(number, last), chunk, None)
             except InvalidTag:
                 raise InvalidInput(
                     f"{name} in the backup cannot be decrypted: the key is another one, or the file "
@@ -159,7 +159,7 @@ def read_private_key(path: Path) -> X25519PrivateKey:
     return key
 
 
-def fingerprint(key: X25519PublicKey) -> str:
+def compute_fingerprint(key: X25519PublicKey) -> str:
     """Return the SHA-256 of a public key in hexadecimal digits."""
     return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()
 
@@ -189,7 +189,7 @@ def _read_key_file(path: Path) -> bytes:
         raise SetupError(f"The key {path} cannot be read: {error.strerror}.") from error
 
 
-def _nonce(number: int, last: bool) -> bytes:
+def _make_nonce(number: int, last: bool) -> bytes:
     return number.to_bytes(11, "big") + bytes([last])
 
 

@@ -20,7 +20,7 @@ from aitne.operations.backup.archive import ArchiveWriter, Manifest
 from aitne.operations.backup.backup_encryption import (
     BackupCipher,
     NoCipher,
-    fingerprint,
+    compute_fingerprint,
     make_encrypting_cipher,
     read_recipient,
 )
@@ -74,7 +74,7 @@ def create_backup(
     if not settings.data_dir.is_dir():
         raise SetupError(f"There is no platform in {settings.data_dir}: name it with --data-dir.")
     target = make_target(to, settings.data_dir)
-    cipher, ephemeral, key = _cipher(recipient)
+    cipher, ephemeral, key = _make_cipher(recipient)
     try:
         # Not encrypted yet, so the copies of the databases stay here.
         with (
@@ -91,7 +91,7 @@ def create_backup(
                     with copy.open("rb") as source:
                         writer.add(name, source)
                     copy.unlink()
-                for name, source_path in _files(settings):
+                for name, source_path in _list_backup_files(settings):
                     try:
                         source = source_path.open("rb")
                     except FileNotFoundError:
@@ -101,7 +101,7 @@ def create_backup(
                         continue
                     with source:
                         writer.add(name, source)
-                writer.finish(_manifest(settings, created_at, schema, ephemeral, key))
+                writer.finish(_make_manifest(settings, created_at, schema, ephemeral, key))
             size = path.stat().st_size
             address = target.store(path, make_backup_name(settings.cluster, created_at))
     except OSError as error:
@@ -133,20 +133,20 @@ def machine_hash() -> str:
     return hashlib.sha256(f"aitne backup\0{identity or socket.gethostname()}".encode()).hexdigest()
 
 
-def _cipher(recipient: Path | None) -> tuple[BackupCipher, str | None, str | None]:
+def _make_cipher(recipient: Path | None) -> tuple[BackupCipher, str | None, str | None]:
     """Return the cipher, its ephemeral public key, and the fingerprint of the recipient's key."""
     if recipient is None:
         return NoCipher(), None, None
     public = read_recipient(recipient)
     cipher, ephemeral = make_encrypting_cipher(public)
-    return cipher, ephemeral, fingerprint(public)
+    return cipher, ephemeral, compute_fingerprint(public)
 
 
 def _copy_databases(settings: Settings, folder: Path) -> tuple[dict[str, Path], str]:
     """Copy the databases of the platform and of JupyterHub into ``folder``; return the copies by
     member, and the revision of the platform's schema.
     """
-    schema = asyncio.run(_schema(settings))
+    schema = asyncio.run(_read_schema_revision(settings))
     copies: dict[str, Path] = {}
     if database_backup.parse_database_kind(settings.database_url) == "sqlite":
         copies[SQLITE] = folder / "sqlite"
@@ -163,7 +163,7 @@ def _copy_databases(settings: Settings, folder: Path) -> tuple[dict[str, Path], 
     return copies, schema
 
 
-async def _schema(settings: Settings) -> str:
+async def _read_schema_revision(settings: Settings) -> str:
     url = settings.database_url
     exists = (
         database_backup.parse_database_kind(url) != "sqlite"
@@ -177,7 +177,7 @@ async def _schema(settings: Settings) -> str:
     return schema
 
 
-def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
+def _list_backup_files(settings: Settings) -> Iterator[tuple[str, Path]]:
     """Yield the files of a backup other than the databases, each with the name of its member."""
     config = find_config_path(settings.data_dir)
     if config.exists():
@@ -207,7 +207,7 @@ def _list_files_below(root: Path) -> Iterator[Path]:
                 yield path
 
 
-def _manifest(
+def _make_manifest(
     settings: Settings, at: datetime, schema: str, ephemeral: str | None, key: str | None
 ) -> Manifest:
     return Manifest(

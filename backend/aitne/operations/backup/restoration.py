@@ -145,7 +145,7 @@ def restore_backup(
             stage = Path(mkdtemp(prefix=_STAGE, dir=data_dir))
             plan = _Plan(archive, cipher, data_dir, replace, stage, aside, actor, key)
             try:
-                restored = _restore(plan)
+                restored = _restore_platform(plan)
             except BaseException:
                 for step in reversed(plan.undo):
                     step()
@@ -170,8 +170,8 @@ def restore_backup(
     return restored
 
 
-def _restore(plan: _Plan) -> RestoredPlatform:
-    elsewhere = _extract(plan)
+def _restore_platform(plan: _Plan) -> RestoredPlatform:
+    elsewhere = _extract_to_stage(plan)
     url = _database_url(plan)
     if plan.manifest.database == "sqlite":
         database_backup.check_sqlite(plan.stage / "aitne.db")
@@ -193,7 +193,7 @@ def _restore(plan: _Plan) -> RestoredPlatform:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _move_with_undo(plan, plan.stage / "aitne.db", target)
     linked = _link_job_folders(plan)
-    _sync(plan.data_dir)
+    _sync_folder(plan.data_dir)
     return RestoredPlatform(
         data_dir=plan.data_dir,
         manifest=plan.manifest,
@@ -203,7 +203,7 @@ def _restore(plan: _Plan) -> RestoredPlatform:
     )
 
 
-def _extract(plan: _Plan) -> list[str]:
+def _extract_to_stage(plan: _Plan) -> list[str]:
     """Write the files of the backup to the stage; return the paths of those whose places are
     outside the data directory.
     """
@@ -213,16 +213,16 @@ def _extract(plan: _Plan) -> list[str]:
         name = {SQLITE: "aitne.db", HUB: "hub/jupyterhub.sqlite"}.get(member.name, member.name)
         if name == CONFIG and not at_home:
             # The settings are needed for the address of the database.
-            _write(plan.stage / "config", plan.archive.read(member, plan.cipher))
+            _write_new_file(plan.stage / "config", plan.archive.read(member, plan.cipher))
             name = f"{FILES}{plan.manifest.config.lstrip('/')}"
         if name.startswith(FILES):
             elsewhere.append(name.removeprefix(FILES))
             name = f"{ELSEWHERE}/{elsewhere[-1]}"
-        _write(plan.stage / name, plan.archive.read(member, plan.cipher))
+        _write_new_file(plan.stage / name, plan.archive.read(member, plan.cipher))
     return elsewhere
 
 
-def _write(path: Path, chunks: Iterable[bytes]) -> None:
+def _write_new_file(path: Path, chunks: Iterable[bytes]) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -273,12 +273,12 @@ def _write_restoration_file(plan: _Plan) -> None:
     if plan.key is not None:
         options += ["--key", str(plan.key.absolute())]
     path = str(plan.archive.path.absolute())
-    _write(staged, [shlex.join(["aitne", "admin", "restore", path, *options]).encode()])
+    _write_new_file(staged, [shlex.join(["aitne", "admin", "restore", path, *options]).encode()])
     # That of an earlier restoration, which was killed, remains after a failure.
     if not file.exists():
         plan.undo.append(lambda: file.unlink(missing_ok=True))
     staged.rename(file)
-    _sync(plan.data_dir)
+    _sync_folder(plan.data_dir)
 
 
 async def _mark_restored(plan: _Plan, url: str) -> None:
@@ -398,7 +398,7 @@ def _is_made_here(manifest: Manifest) -> bool:
     return manifest.machine == machine_hash()
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

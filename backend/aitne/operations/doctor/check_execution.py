@@ -20,7 +20,11 @@ from aitne.operations.doctor import checks, node_test_jobs
 from aitne.operations.doctor.check_registry import DoctorCheck
 from aitne.operations.doctor.checked_host import CheckedHost, open_host
 from aitne.operations.doctor.root_files import read_root_files
-from aitne.operations.requirements.findings import Finding, skipped, unknown
+from aitne.operations.requirements.findings import (
+    Finding,
+    make_skipped_finding,
+    make_unknown_finding,
+)
 from aitne.services.platform.doctor_report import DoctorReport, write_report
 
 WITHIN_S = 8.0
@@ -139,24 +143,26 @@ def make_json_document(results: Iterable[CheckResult]) -> dict[str, object]:
 
 async def _run_within_time_limit(check: DoctorCheck, host: CheckedHost) -> tuple[Finding, bool]:
     if check.needs_platform and not host.is_running:
-        return skipped("The platform is not running."), False
+        return make_skipped_finding("The platform is not running."), False
     within_s = JOBS_WITHIN_S if host.job_user and check.name in checks.JOB_CHECKS else WITHIN_S
     try:
         async with asyncio.timeout(within_s):
-            return await _run(check, host), False
+            return await _run_check(check, host), False
     except TimeoutError:
         message = f"The check has not ended after {within_s:.0f} s."
         remedy = (
             "A file system, a name server or another service does not answer: see the other checks."
         )
-        return unknown(message, remedy), True
+        return make_unknown_finding(message, remedy), True
     except (AitneError, SetupError) as error:
-        return unknown(f"It could not be checked: {error.message}"), False
+        return make_unknown_finding(f"It could not be checked: {error.message}"), False
     except Exception as error:  # noqa: BLE001 - the other checks are wanted all the more
-        return unknown(f"It could not be checked: {type(error).__name__}: {error}"), False
+        return make_unknown_finding(
+            f"It could not be checked: {type(error).__name__}: {error}"
+        ), False
 
 
-async def _run(check: DoctorCheck, host: CheckedHost) -> Finding:
+async def _run_check(check: DoctorCheck, host: CheckedHost) -> Finding:
     if inspect.iscoroutinefunction(check.function):
         found: Finding = await check.function(host)
         return found

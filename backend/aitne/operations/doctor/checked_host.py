@@ -25,12 +25,19 @@ from aitne.core.models.health import HealthState
 from aitne.core.settings import Settings
 from aitne.local_system.settings_loader import load_settings
 from aitne.operations.doctor.root_files import RootFiles, read_variables_of_last_start
-from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
+from aitne.operations.requirements.findings import (
+    Finding,
+    make_failed_finding,
+    make_ok_finding,
+    make_skipped_finding,
+    make_unknown_finding,
+    make_warning_finding,
+)
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.cluster_topologies import ClusterTopologies
 from aitne.services.jobs.template_catalog import TemplateCatalog, builtin_folder
-from aitne.services.monitoring.file_health_checks import FileChecks
 from aitne.services.monitoring.health_checks import HealthChecks
+from aitne.services.monitoring.platform_file_checks import FileChecks
 from aitne.services.platform.certificates import authority_file
 from aitne.services.platform.event_hub import EventHub
 from aitne.services.platform.presented_certificates import PresentedCertificates
@@ -39,8 +46,8 @@ from aitne.store import Store
 
 _T = TypeVar("_T")
 _STATES = {
-    HealthState.DEGRADED: warning,
-    HealthState.DOWN: failed,
+    HealthState.DEGRADED: make_warning_finding,
+    HealthState.DOWN: make_failed_finding,
 }
 _IN_DATABASE = frozenset(
     {"database", "controller", "scheduler", "nodes", "queue", "isolation", "topology"}
@@ -147,12 +154,12 @@ class CheckedHost:
             self.check_database()
         function = self._make_health_checks().all().get(name)
         if function is None:
-            return skipped("This platform has none.")
+            return make_skipped_finding("This platform has none.")
         result = await function()
         if result.state is HealthState.OK:
-            return ok(result.says)
+            return make_ok_finding(result.says)
         if result.state is HealthState.UNKNOWN:
-            return unknown(result.says, result.advice)
+            return make_unknown_finding(result.says, result.advice)
         return _STATES[result.state](result.says, result.advice or "See `aitne admin health`.")
 
     def _make_health_checks(self) -> HealthChecks:

@@ -85,7 +85,7 @@ def _run_test_jobs(
         runs = [pool.submit(_run_test_job, client, host, node, names, jobs) for node in chosen]
         try:
             if wait(runs, timeout=WITHIN_S).not_done:
-                _cancel(client, jobs)
+                _cancel_unfinished_jobs(client, jobs)
                 # The log of a cancelled job ends, and with it what reads the log.
                 wait(runs, timeout=_END_WITHIN_S)
         finally:
@@ -97,7 +97,7 @@ def _run_test_jobs(
         ]
 
 
-def _cancel(client: Client, jobs: Sequence[str]) -> None:
+def _cancel_unfinished_jobs(client: Client, jobs: Sequence[str]) -> None:
     """Cancel those of the jobs that have not ended."""
     for job_id in jobs:
         # It may end at this moment; one that the platform cannot cancel ends by its time limit.
@@ -130,7 +130,7 @@ def _run_test_job(
     except (AitneError, ValueError, KeyError) as error:
         return NodeReport(node.name, None, getattr(error, "message", str(error)))
     finally:
-        _cancel(client, [job.id])
+        _cancel_unfinished_jobs(client, [job.id])
 
 
 def make_job_file(settings: Settings, node: Node, names: Sequence[str]) -> dict[str, Any]:

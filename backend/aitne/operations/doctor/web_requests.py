@@ -27,7 +27,7 @@ class WebResponse:
     body: bytes
 
 
-def fetch(
+def fetch_url(
     url: str, *, token: str | None = None, context: ssl.SSLContext | None = None
 ) -> WebResponse:
     """Return the answer to a GET request. ``context`` is what is trusted for https.

@@ -20,26 +20,30 @@ class Finding:
     repair: Callable[[], str] | None = None
 
 
-def ok(message: str) -> Finding:
+def make_ok_finding(message: str) -> Finding:
     """Return the finding that all is well; ``message`` says what was seen."""
     return Finding(CheckState.OK, message)
 
 
-def warning(message: str, remedy: str, repair: Callable[[], str] | None = None) -> Finding:
+def make_warning_finding(
+    message: str, remedy: str, repair: Callable[[], str] | None = None
+) -> Finding:
     """Return a finding that needs attention."""
     return Finding(CheckState.WARNING, message, remedy, repair)
 
 
-def failed(message: str, remedy: str, repair: Callable[[], str] | None = None) -> Finding:
+def make_failed_finding(
+    message: str, remedy: str, repair: Callable[[], str] | None = None
+) -> Finding:
     """Return a finding about something that does not work."""
     return Finding(CheckState.FAILED, message, remedy, repair)
 
 
-def unknown(message: str, remedy: str | None = None) -> Finding:
+def make_unknown_finding(message: str, remedy: str | None = None) -> Finding:
     """Return the finding that the state could not be determined; ``message`` says why."""
     return Finding(CheckState.UNKNOWN, message, remedy)
 
 
-def skipped(message: str) -> Finding:
+def make_skipped_finding(message: str) -> Finding:
     """Return the finding of a check that does not apply; ``message`` says why."""
     return Finding(CheckState.SKIPPED, message)

@@ -9,7 +9,13 @@ from pathlib import Path
 
 from aitne.core.byte_size_format import describe_bytes
 from aitne.core.settings import Settings
-from aitne.operations.requirements.findings import Finding, failed, ok, unknown, warning
+from aitne.operations.requirements.findings import (
+    Finding,
+    make_failed_finding,
+    make_ok_finding,
+    make_unknown_finding,
+    make_warning_finding,
+)
 
 LITTLE_BYTES = 1 << 30
 LITTLE_INODES = 10_000
@@ -22,14 +28,14 @@ def check_clock() -> Finding:
     libc = ctypes.CDLL(None, use_errno=True)
     state = libc.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
     if state < 0:
-        return unknown(f"The kernel does not tell: {os.strerror(ctypes.get_errno())}.")
+        return make_unknown_finding(f"The kernel does not tell: {os.strerror(ctypes.get_errno())}.")
     if state == _TIME_ERROR:
-        return warning(
+        return make_warning_finding(
             "No time service keeps the clock of this machine.",
             "Install and start chrony (or systemd-timesyncd) here and on all nodes: tokens, "
             "certificates and Slurm's MUNGE fail when clocks differ.",
         )
-    return ok("A time service keeps the clock of this machine.")
+    return make_ok_finding("A time service keeps the clock of this machine.")
 
 
 def list_folders(settings: Settings) -> list[Path]:
@@ -62,12 +68,12 @@ def check_space(folders: Iterable[Path]) -> Finding:
         elif usage.f_files and usage.f_favail < LITTLE_INODES:
             full.append(f"{folder} ({usage.f_favail} inodes free)")
     if full:
-        return failed(
+        return make_failed_finding(
             f"There is little space in {', '.join(full)}.",
             "Free space there, or enlarge the file system: jobs and the platform fail when it is full.",
         )
     if unseen:
-        return unknown(
+        return make_unknown_finding(
             f"These folders cannot be inspected: {'; '.join(unseen)}.", "Mount them again."
         )
-    return ok(f"All {len(seen)} folders have space and inodes.")
+    return make_ok_finding(f"All {len(seen)} folders have space and inodes.")

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from aitne.core.errors import SetupError
 from aitne.core.sessions.host_names import WILDCARD
 from aitne.core.settings import Settings
-from aitne.operations.requirements.findings import Finding, failed, ok
+from aitne.operations.requirements.findings import Finding, make_failed_finding, make_ok_finding
 
 ANY_USER = "aitne-doctor."
 """Host name of no user, in place of the wildcard in the address of sessions."""
@@ -39,12 +39,12 @@ def check_names(urls: Iterable[str]) -> Finding:
             missing.append(name)
     if missing:
         shown = ", ".join(name.replace(ANY_USER, WILDCARD, 1) for name in missing)
-        return failed(
+        return make_failed_finding(
             f"These names have no address in DNS: {shown}.",
             "Add an A or AAAA record for each (a wildcard record for `*.`), or correct public_url and "
             "sessions_url.",
         )
-    return ok(
+    return make_ok_finding(
         f"{len(seen)} names resolve: {', '.join(seen)}." if seen else "Browsers resolve all names."
     )
 
@@ -56,5 +56,5 @@ def check_certificates(check: Callable[[], None], section: str) -> Finding:
     try:
         check()
     except SetupError as error:
-        return failed(error.message, f"Correct the files, or the section {section}.")
-    return ok(f"The certificates in {section} have the right names and keys.")
+        return make_failed_finding(error.message, f"Correct the files, or the section {section}.")
+    return make_ok_finding(f"The certificates in {section} have the right names and keys.")

@@ -7,7 +7,13 @@ import re
 from aitne.adapters.schedulers._slurm.rest.rest_client import RestClient
 from aitne.adapters.schedulers._slurm.slurm_config import SlurmConfig
 from aitne.core.errors import SchedulerUnavailable
-from aitne.operations.requirements.findings import Finding, failed, ok, unknown, warning
+from aitne.operations.requirements.findings import (
+    Finding,
+    make_failed_finding,
+    make_ok_finding,
+    make_unknown_finding,
+    make_warning_finding,
+)
 
 TESTED = ((22, 5), (24, 11), (26, 5))
 OLDEST = (22, 5)
@@ -24,16 +30,16 @@ def check_release(config: SlurmConfig) -> Finding:
     release = (0, 0) if match is None else (int(match[1]), int(match[2]))
     tested = ", ".join(f"{major}.{minor:02}" for major, minor in TESTED)
     if release < OLDEST:
-        return failed(
+        return make_failed_finding(
             f"Slurm {name} is older than every release that was tested ({tested}).",
             "Update Slurm.",
         )
     if release not in TESTED:
-        return warning(
+        return make_warning_finding(
             f"Slurm {name} was not tested; these were: {tested}.",
             "Run `aitne admin accept`, and report what fails.",
         )
-    return ok(f"Slurm {name} was tested.")
+    return make_ok_finding(f"Slurm {name} was tested.")
 
 
 def check_operator(account: str, config: SlurmConfig, level: str | None) -> Finding:
@@ -48,29 +54,29 @@ def check_operator(account: str, config: SlurmConfig, level: str | None) -> Find
         f"`sacctmgr -i modify user {account} set adminlevel=operator`."
     )
     if account in ("root", config.slurm_user):
-        return ok(f"{sees_all}.")
+        return make_ok_finding(f"{sees_all}.")
     if level is not None and level.lower() in OPERATORS:
-        return ok(f"{sees_all}: it is {level} in Slurm.")
+        return make_ok_finding(f"{sees_all}: it is {level} in Slurm.")
     if not hides:
         if level is None:
-            return ok(f"{sees_all}.")
-        return warning(
+            return make_ok_finding(f"{sees_all}.")
+        return make_warning_finding(
             f"{sees_all}, but is no operator of Slurm, which extends their time limits.", remedy
         )
     hidden = (
         f"Slurm hides jobs of others (PrivateData=jobs), and {account} is not an operator there"
     )
     if not config.accounting:
-        return failed(
+        return make_failed_finding(
             f"{hidden}: without accounting no account can be one.",
             "Set up slurmdbd, or remove `jobs` from PrivateData in slurm.conf.",
         )
     if level is None:
-        return unknown(
+        return make_unknown_finding(
             "slurmdbd does not tell the level of accounts.",
             f"As root: `sacctmgr show user {account} format=user,adminlevel`.",
         )
-    return failed(
+    return make_failed_finding(
         f"{hidden}.",
         remedy,
     )
@@ -82,10 +88,10 @@ async def check_slurmrestd(url: str) -> Finding:
     try:
         response = await client.send_request("GET", "/openapi/v3", {}, timeout_s=_REST_WITHIN_S)
     except SchedulerUnavailable as error:
-        return warning(
+        return make_warning_finding(
             f"slurmrestd does not answer: {error.message}",
             "Start slurmrestd, or correct slurm.rest_url. The commands are used meanwhile.",
         )
     finally:
         await client.close()
-    return ok(f"slurmrestd answers at {url} (HTTP {response.status}).")
+    return make_ok_finding(f"slurmrestd answers at {url} (HTTP {response.status}).")

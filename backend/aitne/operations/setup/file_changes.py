@@ -71,7 +71,7 @@ def compare_files(files: Sequence[File], root: str, gids: Mapping[str, int]) -> 
             facts = path.lstat()
             current = path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
-            changes.append(FileChange(file, path, FileState.CREATED, _diff(file, "")))
+            changes.append(FileChange(file, path, FileState.CREATED, _make_diff(file, "")))
             continue
         except PermissionError:
             changes.append(FileChange(file, path, FileState.UNREADABLE))
@@ -81,7 +81,7 @@ def compare_files(files: Sequence[File], root: str, gids: Mapping[str, int]) -> 
         if path.is_symlink():
             raise SetupError(f"{path} is a link. Replace it by a file, or remove it.")
         if current != file.text:
-            changes.append(FileChange(file, path, FileState.CHANGED, _diff(file, current)))
+            changes.append(FileChange(file, path, FileState.CHANGED, _make_diff(file, current)))
             continue
         gid = gids.get(file.group)
         wrong = facts.st_mode & 0o7777 != file.mode
@@ -136,7 +136,7 @@ def write_files(changes: Collection[FileChange], gids: Mapping[str, int]) -> lis
             staged[change.path] = _write_staged_file(change.file, change.path, gids)
         for change in changes:
             if change.state is FileState.CHANGED:
-                copies[change.path] = _copy(change.path, stamp)
+                copies[change.path] = _make_backup_copy(change.path, stamp)
         for path, temporary in staged.items():
             temporary.replace(path)
             replaced.append(path)
@@ -158,7 +158,7 @@ def write_files(changes: Collection[FileChange], gids: Mapping[str, int]) -> lis
     return list(copies.values())
 
 
-def _diff(file: File, current: str) -> str:
+def _make_diff(file: File, current: str) -> str:
     lines = difflib.unified_diff(
         _mask_passwords(current).splitlines(keepends=True),
         _mask_passwords(file.text).splitlines(keepends=True),
@@ -194,7 +194,7 @@ def _write_staged_file(file: File, path: Path, gids: Mapping[str, int]) -> Path:
     return Path(name)
 
 
-def _copy(path: Path, stamp: str) -> Path:
+def _make_backup_copy(path: Path, stamp: str) -> Path:
     """Copy a file beside itself, with its mode and owner; the name ends with the time."""
     facts = path.stat()
     copy = path.with_name(f"{path.name}.{stamp}.bak")

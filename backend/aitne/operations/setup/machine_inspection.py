@@ -79,7 +79,7 @@ def check_machine(answers: Answers) -> Iterator[CheckResult]:
     if answers.has_proxy:
         yield _check_proxy_group(answers.proxy.group)
     if answers.proxy.server in rendering.PROXY_FILES:
-        yield _check_proxy(answers)
+        yield _check_proxy_configuration(answers)
     yield from _check_ports(answers)
     if answers.enable and not Path("/run/systemd/system").is_dir():
         yield make_result(
@@ -254,7 +254,7 @@ def _check_proxy_group(name: str) -> CheckResult:
     return make_result("proxy.group", OK, f"The group {name} reaches the portal's socket.")
 
 
-def _check_proxy(answers: Answers) -> CheckResult:
+def _check_proxy_configuration(answers: Answers) -> CheckResult:
     """Let the proxy itself check the configuration that would be written."""
     server = answers.proxy.server
     program = shutil.which(server, path=f"{os.environ.get('PATH', '')}:/usr/sbin")

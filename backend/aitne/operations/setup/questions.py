@@ -174,7 +174,7 @@ def find_inspected_defaults() -> Values:
     return values
 
 
-def flatten(values: Mapping[str, Any]) -> Values:
+def flatten_answers(values: Mapping[str, Any]) -> Values:
     """Return nested answers by their dotted names, which have two parts at most."""
     answers: Values = {}
     for name, value in values.items():
@@ -185,7 +185,7 @@ def flatten(values: Mapping[str, Any]) -> Values:
     return answers
 
 
-def nest(answers: Values) -> dict[str, Any]:
+def nest_answers(answers: Values) -> dict[str, Any]:
     """Return answers by their dotted names as the nested content of a file of answers."""
     values: dict[str, Any] = {}
     for name, value in answers.items():
@@ -197,7 +197,7 @@ def nest(answers: Values) -> dict[str, Any]:
 
 def find_problem(field: str, answers: Values) -> str | None:
     """Return what is wrong with the answer ``field``, given the earlier ones; None: it is valid."""
-    values = nest({**_REQUIRED, **answers})
+    values = nest_answers({**_REQUIRED, **answers})
     try:
         complete = Answers.model_validate(values)
     except ValidationError as error:

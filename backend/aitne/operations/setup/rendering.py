@@ -158,7 +158,7 @@ def render_settings(answers: Answers) -> dict[str, Any]:
     given.pop("data_dir", None)  # the units have it
     following: dict[str, Any] = {
         "proxy_socket": PROXY_SOCKET if answers.has_proxy else None,
-        "tls": _tls(answers),
+        "tls": _make_tls_section(answers),
     }
     if answers.scheduler == "slurm":
         site = {"software_dir": str(answers.slurm.software_dir), **given.pop("slurm", {})}
@@ -166,7 +166,7 @@ def render_settings(answers: Answers) -> dict[str, Any]:
         following["broker"] = {"socket": BROKER_SOCKET}
     else:
         following["accounts"] = {"mode": "own", "platform": answers.account}
-    values = _merge(given, _without_none(following))
+    values = _merge_settings(given, _without_none(following))
     _check_settings(Settings, values)
     return values
 
@@ -235,7 +235,7 @@ def render_template(name: str, values: Mapping[str, str]) -> str:
     return _Template((_TEMPLATES / name).read_text(encoding="utf-8")).substitute(values)
 
 
-def _tls(answers: Answers) -> dict[str, Any] | None:
+def _make_tls_section(answers: Answers) -> dict[str, Any] | None:
     if answers.has_proxy or answers.certificates.source == "none":
         return None
     files = answers.certificates.model_dump(mode="json")
@@ -248,13 +248,13 @@ def _tls(answers: Answers) -> dict[str, Any] | None:
     }
 
 
-def _merge(
+def _merge_settings(
     given: Mapping[str, Any], following: Mapping[str, Any], prefix: str = ""
 ) -> dict[str, Any]:
     merged = dict(given)
     for name, value in following.items():
         if isinstance(value, dict) and isinstance(merged.get(name, {}), dict):
-            merged[name] = _merge(merged.get(name, {}), value, f"{prefix}{name}.")
+            merged[name] = _merge_settings(merged.get(name, {}), value, f"{prefix}{name}.")
         elif name in merged:
             raise InvalidInput.field(
                 f"{prefix}{name}", "follows from another answer: change that one"

@@ -61,7 +61,7 @@ class SetupPlan:
             for file in rendering.render_files(answers)
             if source is None or not _is_same_file(get_path_below(root, file.path), source)
         ]
-        self.changes = compare_files(files, root, self._gids())
+        self.changes = compare_files(files, root, self._get_group_ids())
         self.folders = list_missing_folders(rendering.list_folders(answers), root)
         self.creates_account = not self._account_exists()
         self.makes_operator = self._needs_operator()
@@ -118,10 +118,10 @@ class SetupPlan:
                 say,
                 "Nothing else was changed.",
             )
-        gids = self._gids()
+        gids = self._get_group_ids()
         for folder in self.folders:
             owned = folder.owner == account
-            uid = self._uid(account) if owned else 0
+            uid = self._get_user_id(account) if owned else 0
             make_folder(folder, self.root, uid, gids.get(account, 0) if owned else 0)
         steps = list(self.list_commands(kept))
         written = [change for change in self.files_to_write if change.path not in kept]
@@ -240,10 +240,10 @@ class SetupPlan:
             return find_account(self.answers.account) is not None
         return self.answers.account in _read_user_ids(self.root)
 
-    def _uid(self, name: str) -> int:
+    def _get_user_id(self, name: str) -> int:
         return pwd.getpwnam(name).pw_uid if self.root == "/" else _read_user_ids(self.root)[name]
 
-    def _gids(self) -> dict[str, int]:
+    def _get_group_ids(self) -> dict[str, int]:
         gids = read_group_ids(self.root)
         account = find_account(self.answers.account) if self.root == "/" else None
         if account is not None:

@@ -16,7 +16,7 @@ from typing import Any
 from aitne.core.errors import SetupError
 from aitne.local_system import settings_sources
 from aitne.local_system.settings_sources import SourceKind
-from aitne.local_system.state_file import DamagedState
+from aitne.local_system.state_file_reader import DamagedState
 from aitne.supervisor import platform_control
 from aitne.supervisor.per_user_accounts import plain_environment
 from aitne.supervisor.process_account import ProcessAccount, acting_as, make_popen_arguments
@@ -216,7 +216,7 @@ def require_main_process(unit: str, pid: int, account: ProcessAccount | None) ->
     )
     main = int(done.stdout.strip() or 0)
     # The supervisor is a child of `aitne up`, or was started by a reload.
-    if main == 0 or main not in (pid, int(_status(pid)["PPid"])):
+    if main == 0 or main not in (pid, int(_read_process_status(pid)["PPid"])):
         raise SetupError(
             f"The process {pid}, which answers as the platform, is not the main process of the unit "
             f"{unit} or its child, so the unit is not restarted. Start the platform with a unit of its "
@@ -226,7 +226,10 @@ def require_main_process(unit: str, pid: int, account: ProcessAccount | None) ->
 
 
 def _require_account(pid: int, account: ProcessAccount | None) -> None:
-    uid, expected = int(_status(pid)["Uid"].split()[0]), 0 if account is None else account.uid
+    uid, expected = (
+        int(_read_process_status(pid)["Uid"].split()[0]),
+        0 if account is None else account.uid,
+    )
     if uid != expected:
         raise SetupError(
             f"The process {pid}, which answers as the platform, runs as uid {uid}, not as uid {expected}. "
@@ -235,7 +238,7 @@ def _require_account(pid: int, account: ProcessAccount | None) -> None:
         )
 
 
-def _status(pid: int) -> dict[str, str]:
+def _read_process_status(pid: int) -> dict[str, str]:
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError as error:

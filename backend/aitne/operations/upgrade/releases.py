@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from aitne.core.errors import SetupError
-from aitne.supervisor import uv
+from aitne.supervisor import uv_configuration
 
 PROGRAMS = ("aitne", "aitne-broker", "aitne-run", "aitne-train")
 COMPLETE = ".complete"
@@ -152,15 +152,17 @@ class Releases:
         progress(f"Installing release {version} in {folder}.")
         base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
         python = folder / "bin" / "python"
-        _run([str(base if base.exists() else sys.executable), "-m", "venv", str(folder)])
-        _install(python, ["--no-deps", requirement])
+        _run_command([str(base if base.exists() else sys.executable), "-m", "venv", str(folder)])
+        _install_packages(python, ["--no-deps", requirement])
         pinned = [
             option
             for file in folder.glob("lib/python*/site-packages/aitne/_data/constraints.txt")
             for option in ("--constraint", str(file))
         ]
-        _install(python, [*pinned, *make_find_links_options(requirement), requirement])
-        found = _run([str(python), "-P", "-c", "import aitne; print(aitne.__version__)"]).strip()
+        _install_packages(python, [*pinned, *make_find_links_options(requirement), requirement])
+        found = _run_command(
+            [str(python), "-P", "-c", "import aitne; print(aitne.__version__)"]
+        ).strip()
         if found != version:
             raise SetupError(
                 f"{requirement} contains release {found}, not {version}. Nothing that runs has changed."
@@ -223,13 +225,13 @@ def _replace_link(path: Path, target: str) -> None:
     temporary.replace(path)
 
 
-def _install(python: Path, arguments: Sequence[str]) -> None:
-    prepared = uv.make_install_command(str(python), arguments, compiled=True)
+def _install_packages(python: Path, arguments: Sequence[str]) -> None:
+    prepared = uv_configuration.make_install_command(str(python), arguments, compiled=True)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", *arguments]
-    _run(*(prepared or (pip, dict(os.environ))))
+    _run_command(*(prepared or (pip, dict(os.environ))))
 
 
-def _run(argv: Sequence[str], environ: dict[str, str] | None = None) -> str:
+def _run_command(argv: Sequence[str], environ: dict[str, str] | None = None) -> str:
     done = subprocess.run(
         argv, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aitne.core.errors import SetupError
 from aitne.local_system.http_status import poll_http_status
-from aitne.local_system.state_file import DamagedState
+from aitne.local_system.state_file_reader import DamagedState
 from aitne.operations.upgrade import upgrade_backups
 from aitne.operations.upgrade.command_account import must_install_node_software
 from aitne.operations.upgrade.platform_facts import PlatformFacts, query_facts
@@ -71,7 +71,9 @@ class ThisHost:
         if must_install_node_software(self._data_dir, self._account):
             software = ("admin", "software", "--data-dir", str(self._data_dir))
             self._run_in(dict(os.environ), None, version, *software)
-        self._run(version, "admin", "upgrade", "--prepare", "--data-dir", str(self._data_dir))
+        self._run_release_command(
+            version, "admin", "upgrade", "--prepare", "--data-dir", str(self._data_dir)
+        )
 
     def create_backup(self, version: str) -> str:
         """Back up the platform with the release ``version``; return the path of the backup."""
@@ -135,7 +137,9 @@ class ThisHost:
         until = time.monotonic() + HEALTHY_WITHIN_S
         while True:
             try:
-                self._run(version, "admin", "health", "--data-dir", str(self._data_dir))
+                self._run_release_command(
+                    version, "admin", "health", "--data-dir", str(self._data_dir)
+                )
             except SetupError:
                 if time.monotonic() > until:
                     raise
@@ -162,7 +166,7 @@ class ThisHost:
             self.api_away_s = max(self.api_away_s or 0.0, round(now - self._answered_at, 1))
             self._answered_at = now
 
-    def _run(self, version: str, *arguments: str) -> None:
+    def _run_release_command(self, version: str, *arguments: str) -> None:
         environ = (
             start_environment(self._data_dir, self._account) | offline_bundle.get_bundle_variables()
         )

@@ -17,7 +17,7 @@ def create_backup(aitne: Path, data_dir: Path, folder: Path, account: ProcessAcc
     ``SetupError``.
     """
     options = ["--to", str(folder), "--yes", "--json", "--data-dir", str(data_dir)]
-    answer = _run([str(aitne), "admin", "backup", *options], data_dir, account)
+    answer = _run_aitne_command([str(aitne), "admin", "backup", *options], data_dir, account)
     path: str = json.loads(answer)["path"]
     return path
 
@@ -25,10 +25,10 @@ def create_backup(aitne: Path, data_dir: Path, folder: Path, account: ProcessAcc
 def restore_backup(aitne: Path, path: str, data_dir: Path, account: ProcessAccount | None) -> None:
     """Restore a backup into ``data_dir``; what was there is moved aside. Raises ``SetupError``."""
     options = ["--data-dir", str(data_dir), "--replace", "--yes", "--json"]
-    _run([str(aitne), "admin", "restore", path, *options], data_dir, account)
+    _run_aitne_command([str(aitne), "admin", "restore", path, *options], data_dir, account)
 
 
-def _run(argv: list[str], data_dir: Path, account: ProcessAccount | None) -> str:
+def _run_aitne_command(argv: list[str], data_dir: Path, account: ProcessAccount | None) -> str:
     done = subprocess.run(
         argv,
         env=start_environment(data_dir, account),

@@ -10,7 +10,7 @@ from pathlib import Path
 from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.check_result import CheckResult, CheckState
-from aitne.local_system.state_file import DamagedState
+from aitne.local_system.state_file_reader import DamagedState
 from aitne.operations.upgrade.platform_service import read_plan
 from aitne.operations.upgrade.releases import Releases
 from aitne.operations.upgrade.this_host import ThisHost, find_running_service

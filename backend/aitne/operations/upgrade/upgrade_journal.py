@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aitne.core.errors import Conflict, SetupError
 from aitne.core.models.base import Frozen
-from aitne.local_system.state_file import DamagedState, read_state
+from aitne.local_system.state_file_reader import DamagedState, read_state
 
 FILE = "upgrade.json"
 LOCK = "upgrade.lock"
@@ -70,7 +70,7 @@ class UpgradeJournal(Frozen):
             file.flush()
             os.fsync(file.fileno())
         new.replace(root / FILE)
-        _sync(root)
+        _sync_folder(root)
 
     @classmethod
     def read(cls, root: Path) -> UpgradeJournal | None:
@@ -93,7 +93,7 @@ class UpgradeJournal(Frozen):
 def remove_journal(root: Path) -> None:
     """Remove the journal: the upgrade has ended."""
     (root / FILE).unlink(missing_ok=True)
-    _sync(root)
+    _sync_folder(root)
 
 
 @contextmanager
@@ -111,7 +111,7 @@ def hold_upgrade_lock(root: Path) -> Iterator[None]:
         yield
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -78,14 +78,14 @@ class Upgrade:
         self._repeated: set[UpgradeStep] = set()
         self._cause: BaseException | None = None
         self._actions: dict[UpgradeStep, Callable[[UpgradeJournal], UpgradeJournal | None]] = {
-            UpgradeStep.INSTALL: self._install,
-            UpgradeStep.BACKUP: self._backup,
-            UpgradeStep.SWITCH: self._switch,
-            UpgradeStep.CHECK: self._check,
-            UpgradeStep.STOP: self._stop,
-            UpgradeStep.RESTORE: self._restore,
+            UpgradeStep.INSTALL: self._install_release,
+            UpgradeStep.BACKUP: self._create_backup,
+            UpgradeStep.SWITCH: self._switch_release,
+            UpgradeStep.CHECK: self._check_release,
+            UpgradeStep.STOP: self._stop_platform,
+            UpgradeStep.RESTORE: self._restore_backup,
             UpgradeStep.RETURN: self._return_to_earlier_release,
-            UpgradeStep.HALT: self._halt,
+            UpgradeStep.HALT: self._halt_upgrade,
         }
 
     def run(self, journal: UpgradeJournal) -> None:
@@ -120,7 +120,7 @@ class Upgrade:
                 f"{journal.failure}"
             ) from self._cause
         if journal.step is UpgradeStep.CHECK:
-            self._prune(journal)
+            self._prune_releases(journal)
 
     def _write_journal(self, journal: UpgradeJournal) -> None:
         try:
@@ -162,7 +162,7 @@ class Upgrade:
                 ) from error
         raise error
 
-    def _prune(self, journal: UpgradeJournal) -> None:
+    def _prune_releases(self, journal: UpgradeJournal) -> None:
         try:
             self._host.prune(journal.present, journal.target)
         except Exception as error:  # noqa: BLE001 - the new release is healthy all the same
@@ -170,12 +170,12 @@ class Upgrade:
                 UpgradeStep.CHECK, f"Earlier releases were not removed: {_describe_error(error)}"
             )
 
-    def _install(self, journal: UpgradeJournal) -> UpgradeJournal:
+    def _install_release(self, journal: UpgradeJournal) -> UpgradeJournal:
         self._progress(UpgradeStep.INSTALL, f"Installing release {journal.target}.")
         self._host.install(journal.target, journal.requirement)
         return journal.model_copy(update={"step": UpgradeStep.BACKUP})
 
-    def _backup(self, journal: UpgradeJournal) -> UpgradeJournal:
+    def _create_backup(self, journal: UpgradeJournal) -> UpgradeJournal:
         self._progress(UpgradeStep.BACKUP, "Backing up the platform.")
         revision, began = self._host.schema_revision(), datetime.now(UTC)
         path = self._host.create_backup(journal.present)
@@ -183,7 +183,7 @@ class Upgrade:
         backup = {"backup": path, "backup_at": began, "schema_revision": revision}
         return journal.model_copy(update={"step": UpgradeStep.SWITCH, **backup})
 
-    def _switch(self, journal: UpgradeJournal) -> UpgradeJournal | None:
+    def _switch_release(self, journal: UpgradeJournal) -> UpgradeJournal | None:
         if not journal.was_running:
             self._host.select(journal.target)
             return None
@@ -194,18 +194,18 @@ class Upgrade:
         self._host.restart()
         return journal.model_copy(update={"step": UpgradeStep.CHECK})
 
-    def _check(self, journal: UpgradeJournal) -> None:
+    def _check_release(self, journal: UpgradeJournal) -> None:
         self._progress(UpgradeStep.CHECK, "Checking the health of the platform.")
         self._host.check_release(journal.target)
 
-    def _stop(self, journal: UpgradeJournal) -> UpgradeJournal:
+    def _stop_platform(self, journal: UpgradeJournal) -> UpgradeJournal:
         self._progress(
             UpgradeStep.STOP, f"Release {journal.target} does not work: {journal.failure}"
         )
         self._host.stop()
         return journal.model_copy(update={"step": UpgradeStep.RESTORE})
 
-    def _restore(self, journal: UpgradeJournal) -> UpgradeJournal:
+    def _restore_backup(self, journal: UpgradeJournal) -> UpgradeJournal:
         if self._host.schema_revision() != journal.schema_revision:
             assert journal.backup is not None and journal.backup_at is not None  # noqa: S101, PT018
             jobs = self._host.count_jobs_since(journal.backup_at)
@@ -223,7 +223,7 @@ class Upgrade:
             self._host.start()
             self._host.check_release(journal.present)
 
-    def _halt(self, journal: UpgradeJournal) -> None:
+    def _halt_upgrade(self, journal: UpgradeJournal) -> None:
         assert journal.backup_at is not None  # noqa: S101
         jobs = self._host.count_jobs_since(journal.backup_at)
         try:

@@ -11,7 +11,7 @@ from aitne.core.errors import InvalidInput, NotFound, NotSupported
 from aitne.core.models.announcement import NodeEvent
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.cluster import Cluster, Node, NodeState, Partition, SchedulerStatus
-from aitne.core.models.cluster_load import LoadPeriod
+from aitne.core.models.cluster_load_history import LoadPeriod
 from aitne.core.models.user import Actor
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.settings import Settings
@@ -125,7 +125,7 @@ class ClusterService:
         self._scheduler = scheduler
         self._settings = settings
         self._clock = clock
-        self._seen = TtlCache(self._read, fresh_s)
+        self._seen = TtlCache(self._read_snapshot, fresh_s)
         self._loads: dict[tuple[LoadPeriod, str | None], TtlCache[LoadHistory]] = {}
         self._queued = TtlCache(store.count_queued_jobs, QUEUES_FRESH_S)
         self._waits = {
@@ -139,7 +139,7 @@ class ClusterService:
         """
         return await self._seen.get()
 
-    async def _read(self) -> ClusterSnapshot:
+    async def _read_snapshot(self) -> ClusterSnapshot:
         cluster = await self._store.get_cluster()
         if power_w := self._cpu_power_w():
             nodes = (
@@ -260,7 +260,7 @@ class ClusterService:
         await self._store.add_event(kind, {"node": name, "by": actor.name, "reason": reason})
 
 
-def summarize(cluster: Cluster) -> list[PartitionSummary]:
+def summarize_partitions(cluster: Cluster) -> list[PartitionSummary]:
     """Return the partitions with sums over their nodes: the default partition first, the others by
     name.
     """
@@ -273,11 +273,11 @@ def summarize(cluster: Cluster) -> list[PartitionSummary]:
     for part in cluster.partitions:
         if not members[part.name]:
             members[part.name] = [nodes[name] for name in part.nodes if name in nodes]
-    summaries = [_summary(part, members[part.name]) for part in cluster.partitions]
+    summaries = [_summarize_partition(part, members[part.name]) for part in cluster.partitions]
     return sorted(summaries, key=lambda part: (not part.default, part.name))
 
 
-def _summary(part: Partition, nodes: Sequence[Node]) -> PartitionSummary:
+def _summarize_partition(part: Partition, nodes: Sequence[Node]) -> PartitionSummary:
     return PartitionSummary(
         name=part.name,
         up=part.up,
@@ -288,7 +288,7 @@ def _summary(part: Partition, nodes: Sequence[Node]) -> PartitionSummary:
         states=dict(Counter(node.state for node in nodes)),
         cpu_total=sum(node.cpu_total for node in nodes),
         cpu_used=sum(node.cpu_used for node in nodes),
-        gpus=_gpus(nodes),
+        gpus=_sum_gpus(nodes),
         features=tuple(sorted({feature for node in nodes for feature in node.features})),
         max_time_s=part.max_time_s,
         default_time_s=part.default_time_s,
@@ -298,7 +298,7 @@ def _summary(part: Partition, nodes: Sequence[Node]) -> PartitionSummary:
     )
 
 
-def _gpus(nodes: Sequence[Node]) -> tuple[GpuSum, ...]:
+def _sum_gpus(nodes: Sequence[Node]) -> tuple[GpuSum, ...]:
     total: Counter[str | None] = Counter()
     used: Counter[str | None] = Counter()
     free: Counter[str | None] = Counter()

@@ -24,7 +24,7 @@ from aitne.services.platform.ttl_cache import TtlCache
 from aitne.store import Store
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.node_topology import NodeTopology, format_cpu_list, merge_node
-from aitne_train.topology.parts import Topology, TopologyPart
+from aitne_train.topology.partial_topology import Topology, TopologyPart
 from aitne_train.topology.slurm import format_conf
 from aitne_train.topology.topology_json import part_from_record
 from aitne_train.topology.tree import Switch, TopologyTree, merge_trees
@@ -73,7 +73,7 @@ class ClusterTopologies:
         self._order = settings.sources
         self._rows = _Rows()
         self._known = KnownTopology(Topology())
-        self._fresh = TtlCache(self._read, fresh_s)
+        self._fresh = TtlCache(self._read_known_topology, fresh_s)
 
     async def get_topology(self) -> Topology:
         """Return the topology of the cluster. It is the same object until a source changes."""
@@ -105,7 +105,7 @@ class ClusterTopologies:
             and (content["owner"] == owner or content.get(PYTHON_CONFIRMED, False))
         }
 
-    async def _read(self) -> KnownTopology:
+    async def _read_known_topology(self) -> KnownTopology:
         rows = await self._store.list_topologies_after(self._rows.version)
         if rows:
             self._known = await asyncio.to_thread(self._merge_rows, rows)
@@ -139,7 +139,7 @@ class ClusterTopologies:
         cluster = (await self._cluster.get_snapshot()).cluster
         jobs = await self._store.list_live_jobs(owner=actor.name)
         mine = {name for job in jobs for name in job.nodes}
-        return await asyncio.to_thread(_view, known, cluster, mine)
+        return await asyncio.to_thread(_make_cluster_topology, known, cluster, mine)
 
 
 def merge_topologies(
@@ -183,7 +183,7 @@ def merge_topologies(
                 if node.is_configured:
                     configured.append(node)
                     continue
-                _add(nodes, node, keeps_links=origin is TopologyOrigin.NODES)
+                _add_node_topology(nodes, node, keeps_links=origin is TopologyOrigin.NODES)
         except TopologyError as error:
             problem = str(error)
         if problem is not None or (part is not None and origin is not TopologyOrigin.NODES):
@@ -192,11 +192,13 @@ def merge_topologies(
                 TopologySourceView(name=shown, origin=origin, read_at=row.read_at, problem=problem)
             )
     for node in configured:
-        _add(nodes, node, keeps_links=False)
+        _add_node_topology(nodes, node, keeps_links=False)
     return KnownTopology(Topology(tree, nodes), tuple(views), frozenset(origins))
 
 
-def _add(nodes: dict[str, NodeTopology], node: NodeTopology, *, keeps_links: bool) -> None:
+def _add_node_topology(
+    nodes: dict[str, NodeTopology], node: NodeTopology, *, keeps_links: bool
+) -> None:
     """Merge the description of a node by one source into ``nodes``.
 
     Args:
@@ -218,13 +220,15 @@ def _add(nodes: dict[str, NodeTopology], node: NodeTopology, *, keeps_links: boo
     nodes[node.name] = merged_description
 
 
-def _view(known: KnownTopology, cluster: Cluster, mine: set[str]) -> ClusterTopology:
+def _make_cluster_topology(
+    known: KnownTopology, cluster: Cluster, mine: set[str]
+) -> ClusterTopology:
     tree = known.topology.tree
     names = [node.name for node in cluster.nodes]
     return ClusterTopology(
-        switches=() if tree is None else tuple(_switches(tree)),
+        switches=() if tree is None else tuple(_make_topology_switches(tree)),
         nodes=tuple(
-            _node(node, tree, known.topology.nodes.get(node.name), node.name in mine)
+            _make_topology_node(node, tree, known.topology.nodes.get(node.name), node.name in mine)
             for node in cluster.nodes
         ),
         sources=known.sources,
@@ -232,7 +236,7 @@ def _view(known: KnownTopology, cluster: Cluster, mine: set[str]) -> ClusterTopo
     )
 
 
-def _switches(tree: TopologyTree) -> Iterator[TopologySwitch]:
+def _make_topology_switches(tree: TopologyTree) -> Iterator[TopologySwitch]:
     for name, switch in tree.switches.items():
         yield TopologySwitch(
             name=name,
@@ -242,7 +246,7 @@ def _switches(tree: TopologyTree) -> Iterator[TopologySwitch]:
         )
 
 
-def _node(
+def _make_topology_node(
     node: Node, tree: TopologyTree | None, part: NodeTopology | None, mine: bool
 ) -> TopologyNode:
     switch = None if tree is None else tree.find_leaf(node.name)
@@ -258,7 +262,7 @@ def _node(
         mine=mine,
         used=node.cpu_used > 0 or any(gpu.used for gpu in node.gpus),
         numa_nodes=None if part is None else tuple(_numa_nodes(part)),
-        gpu_links=None if part is None else _links(part),
+        gpu_links=None if part is None else _make_link_matrix(part),
         nics=None
         if part is None
         else tuple(NicView(name=nic.name, numa=nic.numa) for nic in part.nics),
@@ -271,6 +275,6 @@ def _numa_nodes(part: NodeTopology) -> Iterator[NumaView]:
         yield NumaView(index=numa.index, cpus=format_cpu_list(numa.cpus), gpus=tuple(near))
 
 
-def _links(part: NodeTopology) -> tuple[tuple[str | None, ...], ...]:
+def _make_link_matrix(part: NodeTopology) -> tuple[tuple[str | None, ...], ...]:
     names = [gpu.name for gpu in part.gpus]
     return tuple(tuple(part.links.get((one, other)) for other in names) for one in names)

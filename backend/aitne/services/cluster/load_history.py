@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import Field
 
 from aitne.core.models.base import Frozen
-from aitne.core.models.cluster_load import LOAD_VALUES, ClusterLoad, LoadPeriod
+from aitne.core.models.cluster_load_history import LOAD_VALUES, ClusterLoad, LoadPeriod
 from aitne.store.cluster_load import LoadSums
 
 INTERVALS = {
@@ -41,11 +41,11 @@ def make_load_history(sums: Sequence[LoadSums], interval: timedelta) -> LoadHist
         grouped[int(one.time.timestamp()) // interval_s * interval_s].append(one)
     return LoadHistory(
         interval_s=interval_s,
-        items=tuple(_mean(start, group) for start, group in sorted(grouped.items())),
+        items=tuple(_compute_mean_load(start, group) for start, group in sorted(grouped.items())),
     )
 
 
-def _mean(start_s: int, group: Sequence[LoadSums]) -> ClusterLoad:
+def _compute_mean_load(start_s: int, group: Sequence[LoadSums]) -> ClusterLoad:
     samples = sum(one.samples for one in group)
     means = {name: round(sum(one.sums[name] for one in group) / samples, 2) for name in LOAD_VALUES}
     return ClusterLoad(time=datetime.fromtimestamp(start_s, UTC), **means)

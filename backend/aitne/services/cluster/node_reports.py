@@ -66,8 +66,8 @@ class NodeReports:
         if not _runs_there(job, report):
             return False
         stored = await self._topologies.find_reported_node(report.node)
-        if _confirms(stored, job.owner, report.python):
-            await self._confirm(job.owner, report.node, report.python)
+        if _can_confirm_python(stored, job.owner, report.python):
+            await self._confirm_python(job.owner, report.node, report.python)
         return self._is_due(stored, report.boot_id, report.python)
 
     async def _store_description(self, job: Job, report: AgentReport) -> None:
@@ -83,16 +83,16 @@ class NodeReports:
         except (ValidationError, RecursionError) as error:
             log.info("The description of %s by job %s is invalid: %s", report.node, job.id, error)
             return
-        new = _content(node, report.node, job.owner)
+        new = _make_content(node, report.node, job.owner)
         async with self._lock:
             stored = await self._store.find_topology(TopologyOrigin.NODES, report.node)
             if self._is_due(stored, node.boot_id, node.python):
                 await self._store_new(report.node, stored, new)
 
-    async def _confirm(self, owner: str, node: str, python: str) -> None:
+    async def _confirm_python(self, owner: str, node: str, python: str) -> None:
         async with self._lock:
             stored = await self._store.find_topology(TopologyOrigin.NODES, node)
-            if stored is not None and _confirms(stored, owner, python):
+            if stored is not None and _can_confirm_python(stored, owner, python):
                 content = {**(stored.content or {}), PYTHON_CONFIRMED: True}
                 await self._store.save_topology(TopologyOrigin.NODES, node, content)
 
@@ -124,7 +124,9 @@ class NodeReports:
         if stored.problem is not None or self._clock() - stored.read_at < AGAIN:
             return False
         known = stored.content
-        return bool(known["boot_id"] != boot_id) or _version(python) > _version(known["python"])
+        return bool(known["boot_id"] != boot_id) or _parse_version(python) > _parse_version(
+            known["python"]
+        )
 
 
 def _runs_there(job: Job, report: AgentReport) -> bool:
@@ -135,7 +137,7 @@ def _runs_there(job: Job, report: AgentReport) -> bool:
     )
 
 
-def _confirms(stored: StoredTopology | None, owner: str, python: str) -> bool:
+def _can_confirm_python(stored: StoredTopology | None, owner: str, python: str) -> bool:
     """Return whether a report of ``owner`` confirms the stored version of Python, as the first
     report of a second user.
     """
@@ -146,7 +148,7 @@ def _confirms(stored: StoredTopology | None, owner: str, python: str) -> bool:
     return is_new and bool(known["python"] == python)
 
 
-def _content(node: ReportedNode, name: str, owner: str) -> dict[str, Any]:
+def _make_content(node: ReportedNode, name: str, owner: str) -> dict[str, Any]:
     """Return the database content for the description of a node, in the form that
     ``aitne_train.topology.topology_json`` reads.
     """
@@ -172,7 +174,7 @@ def _merge_descriptions(before: Mapping[str, Any], new: Mapping[str, Any]) -> di
     (old_node,), (new_node,) = before["nodes"], new["nodes"]
     if any(old_node[part] != new_node[part] for part in _PARTS):
         return None
-    if _version(new["python"]) < _version(before["python"]):
+    if _parse_version(new["python"]) < _parse_version(before["python"]):
         return None
     links = {(one, other): kind for one, other, kind in old_node["links"]}
     for one, other, kind in new_node["links"]:
@@ -184,5 +186,5 @@ def _merge_descriptions(before: Mapping[str, Any], new: Mapping[str, Any]) -> di
     return {**new, "nodes": [both], "owner": before["owner"]}
 
 
-def _version(text: str) -> tuple[int, ...]:
+def _parse_version(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(".")))

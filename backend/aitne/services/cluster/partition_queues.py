@@ -9,7 +9,7 @@ from datetime import datetime
 from pydantic import Field
 
 from aitne.core.models.base import Frozen, UtcTime
-from aitne.core.models.cluster_load import LoadPeriod
+from aitne.core.models.cluster_load_history import LoadPeriod
 from aitne.store.cluster_load import QueuedJobs, WaitSums
 
 WAIT_BOUNDS_S = (60, 600, 3_600, 6 * 3_600)
@@ -80,11 +80,13 @@ def queue_report(
     return QueueReport(
         since=since,
         as_of=now,
-        items=tuple(_queue(name, by_partition[name], sums.get(name), now) for name in names),
+        items=tuple(
+            _make_partition_queue(name, by_partition[name], sums.get(name), now) for name in names
+        ),
     )
 
 
-def _queue(
+def _make_partition_queue(
     name: str | None, queued: Sequence[QueuedJobs], waits: WaitSums | None, now: datetime
 ) -> PartitionQueue:
     oldest = min((jobs.oldest_at for jobs in queued if jobs.oldest_at is not None), default=None)

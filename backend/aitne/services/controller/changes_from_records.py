@@ -22,7 +22,7 @@ from aitne.core.models.cluster import Cluster, NodeState
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.ports.job_files import ProgramOutcome
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.services.controller.failed_nodes import is_agent_killed
+from aitne.services.controller.excluded_nodes import is_agent_killed
 from aitne.services.jobs.job_renderer import max_requeues
 
 _INTERNAL_CODES = frozenset(

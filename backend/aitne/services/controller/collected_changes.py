@@ -13,10 +13,13 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.platform.metric_names import RECONCILE
 from aitne.core.ports.job_files import ProgramOutcome
 from aitne.services.controller.controller_counters import ControllerCounters
-from aitne.services.controller.dependency_messages import is_unexplained, with_dependency_messages
-from aitne.services.controller.failed_nodes import with_excluded_nodes
+from aitne.services.controller.excluded_nodes import with_excluded_nodes
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live_jobs import LiveJobs
+from aitne.services.controller.unmet_dependency_messages import (
+    is_unexplained,
+    with_dependency_messages,
+)
 from aitne.store import Store
 from aitne.store.transitions import TransitionRequest
 
@@ -94,11 +97,13 @@ class CollectedChanges:
             if is_unexplained(move) and (entry := self._live.get(move.job_id)) is not None
         ]
         later = {move.job_id for move, _ in dependents}
-        outdated = await self._apply([move for move in moves if move.job_id not in later])
+        outdated = await self._apply_transitions(
+            [move for move in moves if move.job_id not in later]
+        )
         for start in range(0, len(dependents), WRITE):
             ended = dependents[start : start + WRITE]
             jobs = [job for _, job in ended]
-            outdated |= await self._apply(
+            outdated |= await self._apply_transitions(
                 await with_dependency_messages([move for move, _ in ended], jobs, self._store)
             )
         for job, state, changes in again:
@@ -114,7 +119,7 @@ class CollectedChanges:
                 self._live.update([changed])
         return outdated
 
-    async def _apply(self, moves: Sequence[TransitionRequest]) -> bool:
+    async def _apply_transitions(self, moves: Sequence[TransitionRequest]) -> bool:
         outdated = False
         for start in range(0, len(moves), WRITE):
             some = moves[start : start + WRITE]

@@ -100,7 +100,7 @@ class IdleWatch:
                 # After a pause of the controller no session is ended without a timely warning.
                 ends = max(idle_until, now + first)
                 await self._set_idle_end(job, ends)
-                await self._warn(job, 1, ends)
+                await self._record_warning(job, 1, ends)
             elif job.idle_ends_at is not None:
                 await self._set_idle_end(job, None)
             return
@@ -108,7 +108,7 @@ class IdleWatch:
         if ends != job.idle_ends_at:
             await self._set_idle_end(job, ends)
         if activity.warned == 1 and now >= ends - second:
-            await self._warn(job, 2, ends)
+            await self._record_warning(job, 2, ends)
         elif activity.warned > 1 and now >= ends:
             await self._end_session(job, activity, lasts_s)
 
@@ -121,7 +121,7 @@ class IdleWatch:
             epoch=self._leader.epoch,
         )
 
-    async def _warn(self, job: Job, number: int, ends: datetime) -> None:
+    async def _record_warning(self, job: Job, number: int, ends: datetime) -> None:
         now = self._clock()
         data = {
             "ends_at": ends.isoformat(),

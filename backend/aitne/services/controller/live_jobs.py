@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from aitne.core.jobs.array_tasks import task_id
+from aitne.core.jobs.array_job_state import task_id
 from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job
@@ -140,7 +140,7 @@ class LiveJobs:
             if not JobState(event.data["state"]).is_terminal:
                 stale.append(job_id)
             elif entry is not None:
-                self._drop(entry)
+                self._drop_entry(entry)
         if stale:
             jobs = await self._store.find_jobs(stale)
             self.update(jobs)
@@ -152,7 +152,7 @@ class LiveJobs:
         """Remove a job from this copy, because its row in the database no longer exists."""
         entry = self._entries.get(job_id)
         if entry is not None:
-            self._drop(entry)
+            self._drop_entry(entry)
 
     def update(self, jobs: Iterable[Job | None]) -> None:
         """Update the cached jobs after this controller has changed their rows.
@@ -169,14 +169,14 @@ class LiveJobs:
             self.tick += 1
             if job.state.is_terminal:
                 if entry is not None:
-                    self._drop(entry)
+                    self._drop_entry(entry)
                 continue
             if entry is not None and entry.key == make_record_key(job):
                 entry.update(job, self.tick)
                 continue
             if entry is not None:
                 # Another attempt: the results of the previous one do not apply to it.
-                self._drop(entry)
+                self._drop_entry(entry)
             entry = self._entries[job.id] = LiveJob(job, self.tick)
             self.keys += 1
             if job.is_task_group:
@@ -186,7 +186,7 @@ class LiveJobs:
             if job.array_task_id is not None:
                 self._tasks[entry.key[:2]][job.array_task_id] = entry
 
-    def _drop(self, entry: LiveJob) -> None:
+    def _drop_entry(self, entry: LiveJob) -> None:
         job = self._entries.pop(entry.job.id, entry).job
         entry.settled = None
         if job.is_task_group:

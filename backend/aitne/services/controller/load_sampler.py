@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from aitne.core.models.cluster import Node
-from aitne.core.models.cluster_load import ClusterLoad
+from aitne.core.models.cluster_load_history import ClusterLoad
 from aitne.services.controller.leader import Leader
 from aitne.store import Store
 

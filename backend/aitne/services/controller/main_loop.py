@@ -15,7 +15,8 @@ from aitne.core.ports.job_files import JobFiles
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.retention import RetentionSettings
 from aitne.services.controller.controller_counters import ControllerCounters, CountedScheduler
-from aitne.services.controller.energy_watch import EnergyWatch
+from aitne.services.controller.ended_job_deletion import RetentionWatch
+from aitne.services.controller.job_energy_recording import EnergyWatch
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live_jobs import LiveJobs
 from aitne.services.controller.load_sampler import LoadSampler
@@ -25,15 +26,14 @@ from aitne.services.controller.notification_tasks import NotificationConfig, Not
 from aitne.services.controller.outbox_actions import OutboxActions
 from aitne.services.controller.outside_job_watch import OutsideConfig, OutsideWatch
 from aitne.services.controller.poller import Poller
+from aitne.services.controller.project_expiry import ProjectWatch
 from aitne.services.controller.project_limit_sync import LimitWatch
-from aitne.services.controller.project_watch import ProjectWatch
 from aitne.services.controller.rank_group_cleanup import RankGroupWatch
 from aitne.services.controller.restored_jobs import RestoredJobs
-from aitne.services.controller.retention_watch import RetentionWatch
 from aitne.services.controller.session_connector import SessionConnector
 from aitne.services.controller.session_reminders import SessionReminderWatch
 from aitne.services.controller.submitter import Submitter
-from aitne.services.controller.topology_watch import TopologyConfig, TopologyWatch
+from aitne.services.controller.topology_source_reader import TopologyConfig, TopologyWatch
 from aitne.services.jobs.job_renderer import Renderer
 from aitne.services.projects.usage_months import UsageMonths
 from aitne.store import Store
@@ -176,7 +176,7 @@ class Controller:
                 group.create_task(self._submitter.run())
                 group.create_task(self._actions.run())
                 group.create_task(self._poll_scheduler())
-                group.create_task(self._prune())
+                group.create_task(self._prune_old_records())
                 group.create_task(self._limits.run())
                 group.create_task(self._reminder.run())
                 group.create_task(self._telling.run())
@@ -256,7 +256,7 @@ class Controller:
         self._actions.cancelled.clear()
         self._cancellation_polled_at = time.monotonic()
 
-    async def _prune(self) -> None:
+    async def _prune_old_records(self) -> None:
         while True:
             now = self._clock()
             await self._store.delete_old_records(

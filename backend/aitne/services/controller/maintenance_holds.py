@@ -101,16 +101,16 @@ class MaintenanceDrain:
         nodes = await self._store.list_nodes()
         try:
             if window is not None and window.is_in_progress(self._clock()):
-                await self._drain(window, nodes)
+                await self._drain_nodes(window, nodes)
             else:
-                await self._resume(nodes)
+                await self._resume_nodes(nodes)
         except NotSupported as error:
             log.info("Nodes are not drained during maintenance: %s", error.message)
             self._cannot = True
         except SchedulerUnavailable as error:
             log.warning("Nodes cannot be prepared for the maintenance yet: %s", error.message)
 
-    async def _drain(self, window: Maintenance, nodes: Sequence[Node]) -> None:
+    async def _drain_nodes(self, window: Maintenance, nodes: Sequence[Node]) -> None:
         names = [node.name for node in nodes if node.state in _TAKE_WORK]
         if not names:
             return
@@ -130,7 +130,7 @@ class MaintenanceDrain:
                 name, "drain", actor=window.created_by, reason=reason
             )
 
-    async def _resume(self, nodes: Sequence[Node]) -> None:
+    async def _resume_nodes(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
             if node.state not in _DRAINED or not (node.reason or "").startswith(MARK):
                 continue

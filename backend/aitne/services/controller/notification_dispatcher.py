@@ -55,7 +55,7 @@ class NotificationDispatcher:
     async def run(self) -> None:
         """Send due deliveries until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._prune())
+            group.create_task(self._prune_notifications())
             group.create_task(self.send_due_deliveries())
 
     async def send_due_deliveries(self, *, until_idle: bool = False) -> None:
@@ -97,7 +97,7 @@ class NotificationDispatcher:
         channel = self._channels.get(delivery.channel)
         if channel is None or not channel.is_available:
             raise DeliveryFailed(f"This site has no {delivery.channel} any more.", again=False)
-        person = await self._person(delivery)
+        person = await self._get_recipient(delivery)
         try:
             async with asyncio.timeout(LEASE_S / 2):
                 return await channel.send(delivery.message, person, delivery.target)
@@ -114,7 +114,7 @@ class NotificationDispatcher:
                 f"The channel {delivery.channel} failed: {type(error).__name__}.", again=True
             ) from error
 
-    async def _person(self, delivery: Delivery) -> ChannelRecipient:
+    async def _get_recipient(self, delivery: Delivery) -> ChannelRecipient:
         """Return the current mail address and webhook of the delivery's recipient, which may have
         changed since the delivery was created.
 
@@ -152,7 +152,7 @@ class NotificationDispatcher:
             disable_after=GIVEN_UP_IN_A_ROW if counts else None,
         )
 
-    async def _prune(self) -> None:
+    async def _prune_notifications(self) -> None:
         while True:
             await self._store.prune_notifications(self._clock() - KEEP)
             await asyncio.sleep(PRUNE_EVERY_S)

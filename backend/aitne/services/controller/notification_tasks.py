@@ -12,7 +12,7 @@ from aitne.core.notifications.settings import IdleSettings
 from aitne.core.ports.channel import Channel
 from aitne.core.ports.job_files import JobFiles, JobLocation
 from aitne.services.controller.audit_forwarder import AuditForwarder, LineReceiver
-from aitne.services.controller.idle_gpus import GpuWatch
+from aitne.services.controller.idle_gpu_reports import GpuWatch
 from aitne.services.controller.idle_sessions import IdleWatch
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live_jobs import LiveJobs

@@ -58,8 +58,8 @@ class OrphanedJobs:
         before, self._handled = self._handled, {}
         due: list[SchedulerJob] = []
         for record in strangers:
-            handled = before.get(_key(record))
-            self._handled[_key(record)] = bool(handled)
+            handled = before.get(_make_key(record))
+            self._handled[_make_key(record)] = bool(handled)
             # In the first answer it may only be slightly older or newer than the rows.
             if handled is False and len(due) < MOST_PER_POLL:
                 due.append(record)
@@ -75,8 +75,8 @@ class OrphanedJobs:
                     await self._cancel_if_orphaned(
                         part, rows.get((part.job_id, part.array_task_id))
                     )
-                if parts and all(self._handled.get(_key(part)) for part in parts):
-                    self._handled[_key(record)] = True
+                if parts and all(self._handled.get(_make_key(part)) for part in parts):
+                    self._handled[_make_key(record)] = True
 
         await run_concurrently(map(judge, due))
 
@@ -94,7 +94,7 @@ class OrphanedJobs:
     async def _cancel_if_orphaned(self, record: SchedulerJob, job: Job | None) -> None:
         # Without a row it belongs to another platform; with another account it is forged.
         if job is None or not may_belong_to(record, job):
-            self._handled[_key(record)] = True
+            self._handled[_make_key(record)] = True
             return
         if not _is_over(record, job):
             return
@@ -119,7 +119,7 @@ class OrphanedJobs:
             self._doubt.schedule_search()
             self._counts.add(RECONCILE, "phantom")
             log.info("An orphaned run of job %s was cancelled in the scheduler.", job.id)
-        self._handled[_key(record)] = True
+        self._handled[_make_key(record)] = True
 
 
 def _list_orphaned_parts(
@@ -147,5 +147,5 @@ def _is_over(record: SchedulerJob, job: Job) -> bool:
     return job.attempt > record.attempt or (job.state.is_terminal and job.attempt == record.attempt)
 
 
-def _key(record: SchedulerJob) -> Key:
+def _make_key(record: SchedulerJob) -> Key:
     return (record.scheduler_id, record.job_id, record.attempt, record.array_task_ids)

@@ -100,7 +100,7 @@ class OutboxActions:
 
     async def _handle_with_retry(self, item: OutboxItem, in_hand: set[int]) -> None:
         try:
-            delay_s = await self._handle(item)
+            delay_s = await self._handle_item(item)
         except StaleEpoch:
             raise
         except Unavailable as error:
@@ -121,7 +121,7 @@ class OutboxActions:
             )
         in_hand.discard(item.id)
 
-    async def _handle(self, item: OutboxItem) -> float | Job | None:
+    async def _handle_item(self, item: OutboxItem) -> float | Job | None:
         """Carry out one item.
 
         Return None if it is done, the number of seconds until the next attempt, or the job whose

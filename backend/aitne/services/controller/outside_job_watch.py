@@ -25,10 +25,10 @@ from aitne.core.errors import (
     StoreUnavailable,
     Unavailable,
 )
-from aitne.core.jobs.array_tasks import array_id, counts_sentence
+from aitne.core.jobs.array_job_state import array_id, counts_sentence
 from aitne.core.jobs.states import TRANSITIONS, JobState, TerminationReason
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.models.job import Job, JobChanges, JobOrigin, JobSpec, JobType
-from aitne.core.models.job_options import SlurmOptions
 from aitne.core.ports.outside_jobs import OutsideJob, OutsideJobs, OutsideRun
 from aitne.services.controller.leader import Leader
 from aitne.store import Store
@@ -120,7 +120,7 @@ class OutsideWatch:
 
         Raises ``SchedulerUnavailable``; then nothing is changed.
         """
-        owners = await self._owners()
+        owners = await self._get_account_owners()
         rows = {_key_of(job): job for job in await self._store.list_live_outside_jobs()}
         records = await outside.list_jobs(owners.keys() | {account for _, account in rows})
         moves: list[TransitionRequest] = []
@@ -146,7 +146,7 @@ class OutsideWatch:
             )
         await self._add_jobs(new, owners)
 
-    async def _owners(self) -> dict[str, JobOwner]:
+    async def _get_account_owners(self) -> dict[str, JobOwner]:
         """Return the users by Unix account. An account that several users share belongs to the
         first user in alphabetical order.
         """
@@ -291,7 +291,7 @@ def _make_column_values(record: OutsideJob) -> dict[str, Any]:
         # Slurm names it in the queue alone, and with %N after the start.
         **({} if log is None else {"log_path": log.path, "log_seal": log.seal}),
         "reason": record.reason,
-        "message": _message(record),
+        "message": _make_job_message(record),
         "restart_count": record.restart_count,
         "exit_code": record.exit_code,
         "signal": record.signal,
@@ -309,7 +309,7 @@ def _make_column_values(record: OutsideJob) -> dict[str, Any]:
     }
 
 
-def _message(record: OutsideJob) -> str | None:
+def _make_job_message(record: OutsideJob) -> str | None:
     """Return the message of the job: its pending reason or, for an array that has begun, the number
     of its tasks in each state.
 

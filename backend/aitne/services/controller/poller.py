@@ -27,6 +27,8 @@ from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.platform.metric_names import RECONCILE, SCHEDULER_LAST_POLL
 from aitne.core.ports.job_files import JobFiles, JobLocation
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
+from aitne.services.controller.array_task_groups import ABSENCES, TaskGroups, without_tasks
+from aitne.services.controller.canceller_lookup import with_cancellers
 from aitne.services.controller.changes_from_records import (
     START_TIMEOUT,
     has_restarted,
@@ -40,7 +42,11 @@ from aitne.services.controller.collected_changes import CollectedChanges
 from aitne.services.controller.controller_counters import ControllerCounters
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live_jobs import LiveJob, LiveJobs
-from aitne.services.controller.missing_runs import FenceOwner, MissingRunResolver, RunVerdict
+from aitne.services.controller.missing_run_resolution import (
+    FenceOwner,
+    MissingRunResolver,
+    RunVerdict,
+)
 from aitne.services.controller.orphaned_jobs import OrphanedJobs
 from aitne.services.controller.restored_jobs import RestoredJobs
 from aitne.services.controller.run_identification import (
@@ -50,10 +56,8 @@ from aitne.services.controller.run_identification import (
     records_by_job,
     task_record,
 )
-from aitne.services.controller.scancel_accounts import with_cancellers
 from aitne.services.controller.scheduler_state_loss import StateLoss
 from aitne.services.controller.stale_state_check import StaleStateCheck
-from aitne.services.controller.task_groups import ABSENCES, TaskGroups, without_tasks
 from aitne.store import Store
 
 log = logging.getLogger(__name__)
@@ -408,11 +412,11 @@ class Poller:
         verdict = await self._missing.check_reported_end(job, record)
         if verdict is None:
             return False
-        await self._cancel(job, record)
+        await self._cancel_scheduler_job(job, record)
         self._collect_verdict(job, verdict)
         return True
 
-    async def _cancel(self, job: Job, record: SchedulerJob) -> None:
+    async def _cancel_scheduler_job(self, job: Job, record: SchedulerJob) -> None:
         await self._scheduler.cancel(
             make_run(job).model_copy(update={"scheduler_id": record.scheduler_id})
         )
@@ -420,7 +424,7 @@ class Poller:
     async def _stop_repeated_start(self, job: Job, record: SchedulerJob) -> None:
         if await self._cancel_if_ended(job, record):
             return
-        await self._cancel(job, record)
+        await self._cancel_scheduler_job(job, record)
         changes = JobChanges(
             reason=TerminationReason.NODE_FAILED,
             message=f"The scheduler started it {record.restart_count + 1} times, more often than "

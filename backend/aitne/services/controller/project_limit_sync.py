@@ -84,7 +84,7 @@ class LimitWatch:
             try:
                 usage = await holder.set_limits(limits)
             except Unavailable as error:
-                self._warn(error.message)
+                self._log_warning_once(error.message)
                 await asyncio.sleep(EVERY_S)
                 continue
             self._silent = False
@@ -148,14 +148,14 @@ class LimitWatch:
         try:
             usage = await accounting.read_limit_usage()
         except (Unavailable, NotSupported, NotAllowed, SchedulerRejected) as error:
-            self._warn(error.message)
+            self._log_warning_once(error.message)
             # The values of the last answer stay in the store.
             return isinstance(error, Unavailable)
         self._silent = False
         await self._store.save_limit_usage(usage, self._clock(), epoch=self._leader.epoch)
         return True
 
-    def _warn(self, message: str) -> None:
+    def _log_warning_once(self, message: str) -> None:
         if not self._silent:
             log.warning("The use of the limits is not known: %s", message)
         self._silent = True

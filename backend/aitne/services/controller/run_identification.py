@@ -37,12 +37,12 @@ def indices_of(record: SchedulerJob) -> frozenset[int]:
     not an array.
     """
     if record.array_task_ids is not None:
-        return _indices(record.array_task_ids)
+        return _parse_indices(record.array_task_ids)
     return frozenset() if record.array_task_id is None else frozenset({record.array_task_id})
 
 
 @lru_cache(maxsize=64)
-def _indices(ranges: str) -> frozenset[int]:
+def _parse_indices(ranges: str) -> frozenset[int]:
     return frozenset(parse_array(ranges).indices)
 
 

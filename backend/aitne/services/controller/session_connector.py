@@ -81,7 +81,9 @@ class SessionConnector:
         if state == JobState.RUNNING:
             self._connect_if_waiting(await self._store.get_job(event.job_id))
         elif event.ends_job:
-            self._spawn(event.job_id, self._remove_server(await self._store.get_job(event.job_id)))
+            self._start_task(
+                event.job_id, self._remove_server(await self._store.get_job(event.job_id))
+            )
 
     async def close(self) -> None:
         """Cancel all connections in progress; the next leader resumes them."""
@@ -92,9 +94,9 @@ class SessionConnector:
     def _connect_if_waiting(self, job: Job) -> None:
         waiting = job.type is JobType.SESSION and job.state is JobState.RUNNING and job.address
         if waiting and job.id not in self._tasks:
-            self._spawn(job.id, self._connect(job))
+            self._start_task(job.id, self._connect_session(job))
 
-    def _spawn(self, job_id: UUID, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, job_id: UUID, work: Coroutine[Any, Any, None]) -> None:
         if (running := self._tasks.get(job_id)) is not None:
             running.cancel()
         task = asyncio.get_running_loop().create_task(work)
@@ -108,7 +110,7 @@ class SessionConnector:
             self.interrupted |= isinstance(error, StoreUnavailable)
             log.error("Connecting session %s failed.", job_id, exc_info=error)
 
-    async def _connect(self, job: Job) -> None:
+    async def _connect_session(self, job: Job) -> None:
         app = job.spec.apps[0]
         try:
             async with asyncio.timeout(app.readiness.timeout_s):
@@ -117,7 +119,7 @@ class SessionConnector:
         except TimeoutError:
             await self._fail_session(job, f"it did not answer within {app.readiness.timeout_s} s.")
             return
-        await self._transition(
+        await self._transition_job(
             job,
             JobState.READY,
             JobChanges(
@@ -157,7 +159,7 @@ class SessionConnector:
 
     async def _fail_session(self, job: Job, reason: str) -> None:
         await self._cancel_session(job.id)
-        await self._transition(
+        await self._transition_job(
             job,
             JobState.FAILED,
             JobChanges(
@@ -194,7 +196,7 @@ class SessionConnector:
         # The Hub's own poll of the job removes the route too; until then it is only stale.
         log.warning("The Hub was not notified that session %s has ended.", job.id)
 
-    async def _transition(self, job: Job, to: JobState, changes: JobChanges) -> None:
+    async def _transition_job(self, job: Job, to: JobState, changes: JobChanges) -> None:
         try:
             await self._store.transition_job(
                 job.id, to, changes, attempt=job.attempt, epoch=self._leader.epoch

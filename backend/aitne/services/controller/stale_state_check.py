@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from aitne.core.concurrent_coroutines import run_concurrently
 from aitne.core.errors import NotAllowed, Unavailable
 from aitne.core.models.job import Job
-from aitne.services.controller.missing_runs import MissingRunResolver, RunVerdict
+from aitne.services.controller.missing_run_resolution import MissingRunResolver, RunVerdict
 
 log = logging.getLogger(__name__)
 

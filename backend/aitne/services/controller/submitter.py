@@ -37,7 +37,7 @@ from aitne.core.platform.metric_names import SUBMISSIONS
 from aitne.core.ports.job_files import JobFiles
 from aitne.core.ports.scheduler import Scheduler, SubmitRequest
 from aitne.services.controller.controller_counters import ControllerCounters
-from aitne.services.controller.dependencies import (
+from aitne.services.controller.dependency_evaluation import (
     evaluate_dependencies,
     list_dependencies,
     with_causing_jobs,
@@ -239,7 +239,7 @@ class Submitter:
                 namesake = await self._store.find_first_namesake(job) if single else None
                 several = job.spec.resources.nodes > 1
                 network = await self._network() if several and self._network else None
-                begun = self._prepare(item, job, dependencies, namesake, network)
+                begun = self._prepare_submission(item, job, dependencies, namesake, network)
                 if begun is not None:
                     # A retried task has a token of its own: the array's may be gone.
                     token = begun.request.files["token"]
@@ -300,7 +300,7 @@ class Submitter:
                 self._restored.record_search(job)
             self._add_outcome(outcome)
 
-    def _prepare(
+    def _prepare_submission(
         self,
         item: OutboxItem,
         job: Job,
@@ -322,7 +322,7 @@ class Submitter:
         if (released := find_release_reason(job, jobs)) is not None:
             self._end_job(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, released)
             return None
-        after = self._dependencies(item, job, jobs, namesake)
+        after = self._resolve_dependencies(item, job, jobs, namesake)
         if after is None:
             return None
         try:
@@ -333,7 +333,7 @@ class Submitter:
             return None
         return PendingSubmission(item, job, request)
 
-    def _dependencies(
+    def _resolve_dependencies(
         self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job], namesake: Job | None
     ) -> Mapping[str, Sequence[str]] | None:
         """Return the scheduler IDs of the jobs to wait for, by kind of dependency.
@@ -360,9 +360,9 @@ class Submitter:
     async def _submit_queued(self) -> None:
         while True:
             begun = await self._queue.get()
-            self._add_outcome(await self._submit(begun))
+            self._add_outcome(await self._submit_job(begun))
 
-    async def _submit(self, begun: PendingSubmission) -> SubmissionOutcome:
+    async def _submit_job(self, begun: PendingSubmission) -> SubmissionOutcome:
         item, job = begun.item, begun.job
         if self._failures and not self._is_probe():
             # Begun together with a submission that the scheduler did not answer.

@@ -29,8 +29,8 @@ from aitne.core.models.dataset import (
 )
 from aitne.core.models.user import Actor
 from aitne.core.ports.catalogue_files import Manifests
-from aitne.core.users.permissions import PolicyAction, decide, require_permission
-from aitne.services.datasets.dataset_folder_check import DatasetPaths
+from aitne.core.users.permissions import PolicyAction, decide_access, require_permission
+from aitne.services.datasets.permitted_dataset_folders import DatasetPaths
 from aitne.store.datasets import DatasetStore
 
 
@@ -249,13 +249,13 @@ class DatasetService:
         problems: builtins.list[FieldProblem] = []
         chosen_by_name: dict[str, Dataset] = {}
         for index, reference in enumerate(references):
-            chosen = _choose(visible, actor, reference, project)
+            chosen = _choose_version(visible, actor, reference, project)
             if isinstance(chosen, Dataset) and chosen.name in chosen_by_name:
                 chosen = f"{chosen.name} is named twice, but a job can read only one version"
             if isinstance(chosen, Dataset):
                 chosen_by_name[chosen.name] = chosen
                 continue
-            usable_names = ", ".join(_usable(visible, actor, project)) or "none"
+            usable_names = ", ".join(_list_usable_references(visible, actor, project)) or "none"
             problems.append(FieldProblem(f"datasets.{index}", chosen, reference, usable_names))
         if problems:
             raise InvalidInput("; ".join(f"{p.field}: {p.message}" for p in problems), problems)
@@ -326,12 +326,12 @@ def _require_reader(actor: Actor) -> None:
 
     Raises ``NotAllowed`` if it may not.
     """
-    may = decide(PolicyAction.DATASET_READ, actor, owner=actor.name)
+    may = decide_access(PolicyAction.DATASET_READ, actor, owner=actor.name)
     if not may.allowed:
         raise NotAllowed(may.reason)
 
 
-def _choose(
+def _choose_version(
     visible: Sequence[Dataset], actor: Actor, reference: str, project: str
 ) -> Dataset | str:
     """Return the version that ``reference`` selects among ``visible``; if there is none, a text
@@ -347,10 +347,10 @@ def _choose(
         if dataset.name == name and version in (None, dataset.version)
     ]
     if not named:
-        usable = _usable(visible, actor, project)
+        usable = _list_usable_references(visible, actor, project)
         references = usable if version else [full_name.partition(":")[0] for full_name in usable]
         return f"there is no dataset {reference!r} that you may read{format_suggestion(reference, references)}"
-    granted = [dataset for dataset in named if _grants(dataset, actor, project)]
+    granted = [dataset for dataset in named if _can_use_dataset(dataset, actor, project)]
     if not granted:
         return (
             f"{reference} is not granted to the project {project}; ask its owner {named[0].owner}: "
@@ -360,15 +360,17 @@ def _choose(
     return offered[0] if offered else f"{reference} is retired: new jobs may not name it"
 
 
-def _grants(dataset: Dataset, actor: Actor, project: str) -> bool:
+def _can_use_dataset(dataset: Dataset, actor: Actor, project: str) -> bool:
     return dataset.owner == actor.name or project in dataset.projects
 
 
-def _usable(visible: Sequence[Dataset], actor: Actor, project: str) -> Sequence[str]:
+def _list_usable_references(
+    visible: Sequence[Dataset], actor: Actor, project: str
+) -> Sequence[str]:
     return [
         dataset.reference
         for dataset in visible
-        if not dataset.retired and _grants(dataset, actor, project)
+        if not dataset.retired and _can_use_dataset(dataset, actor, project)
     ]
 
 

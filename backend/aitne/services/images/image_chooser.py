@@ -91,7 +91,7 @@ class ImageChooser:
         """
         if request.reference == BARE:
             if request.runtime not in (None, BARE):
-                return _problem(
+                return _make_problem_choice(
                     "container.runtime", "without an image there is no container", request.runtime
                 )
             return ImageChoice()
@@ -107,7 +107,7 @@ class ImageChooser:
             return None
         if runtime not in self._refusals:
             runtime_names = sorted(self._refusals)
-            return _problem(
+            return _make_problem_choice(
                 "container.runtime",
                 f"there is no runtime {runtime!r}{format_suggestion(runtime, runtime_names)}",
                 runtime,
@@ -115,18 +115,22 @@ class ImageChooser:
             )
         refusal = self._refusals[runtime]
         allowed = ", ".join(self.usable) or "none"
-        return None if refusal is None else _problem("container.runtime", refusal, runtime, allowed)
+        return (
+            None
+            if refusal is None
+            else _make_problem_choice("container.runtime", refusal, runtime, allowed)
+        )
 
     def _choose_own_image(self, request: ImageRequest) -> ImageChoice:
         if not self._settings.own_images:
-            return _problem(
+            return _make_problem_choice(
                 "image",
                 "this site runs only images of its catalogue",
                 request.reference,
                 "an image's name; `aitne image ls` shows them",
             )
         if request.runtime not in (None, FIRST) or FIRST not in self.usable:
-            return _problem(
+            return _make_problem_choice(
                 "image",
                 f"a user's own image file is run by {FIRST}"
                 + ("" if FIRST in self.usable else ", which this platform does not have"),
@@ -134,7 +138,7 @@ class ImageChooser:
                 f"container.runtime: {FIRST}",
             )
         if request.apps:
-            return _problem(
+            return _make_problem_choice(
                 "image",
                 f"it is not known whether a user's own image has the app {request.apps[0]}",
                 request.reference,
@@ -152,14 +156,14 @@ class ImageChooser:
         ]
         if not project_images:
             if named:
-                return _problem(
+                return _make_problem_choice(
                     "image",
                     f"{request.reference} is not for the project {request.project}",
                     request.reference,
                     f"a project of {', '.join(sorted(named[0].projects))}",
                 )
-            references = _references(images, version=bool(version))
-            return _problem(
+            references = _list_references(images, version=bool(version))
+            return _make_problem_choice(
                 "image",
                 f"there is no image {request.reference!r}{format_suggestion(request.reference, references)}",
                 request.reference,
@@ -172,11 +176,13 @@ class ImageChooser:
                 return self._make_choice(image, request)
             reasons.append(f"{image.reference} {reason}")
         able = [image for image in images if self._find_image_objection(image, request) is None]
-        return _problem(
+        return _make_problem_choice(
             "image",
             "; ".join(reasons),
             request.reference,
-            ", ".join([*([] if request.runtime else [BARE]), *_references(able, version=False)])
+            ", ".join(
+                [*([] if request.runtime else [BARE]), *_list_references(able, version=False)]
+            )
             or "none",
         )
 
@@ -222,12 +228,12 @@ class ImageChooser:
         return ImageChoice(runtime, use, frozenset(image.apps))
 
 
-def _references(images: Iterable[Image], *, version: bool) -> list[str]:
+def _list_references(images: Iterable[Image], *, version: bool) -> list[str]:
     offered = (image for image in images if image.is_offered)
     return list(dict.fromkeys(i.reference if version else i.name for i in offered))
 
 
-def _problem(
+def _make_problem_choice(
     field: str, message: str, value: str | None, allowed: str | None = None
 ) -> ImageChoice:
     return ImageChoice(problem=FieldProblem(field, message, value, allowed))

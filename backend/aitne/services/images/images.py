@@ -25,7 +25,7 @@ from aitne.core.models.image import (
 )
 from aitne.core.models.user import Actor
 from aitne.core.ports.catalogue_files import ImageFiles
-from aitne.core.users.permissions import PolicyAction, decide, require_permission
+from aitne.core.users.permissions import PolicyAction, decide_access, require_permission
 from aitne.store.images import ImageStore
 
 _MOST_PACKAGES = 20_000
@@ -102,13 +102,13 @@ class ImageService:
 
         Raises ``NotAllowed`` if the token does not permit reading.
         """
-        may = decide(PolicyAction.IMAGE_READ, actor, project=_any_project(actor))
+        may = decide_access(PolicyAction.IMAGE_READ, actor, project=_any_project(actor))
         if not may.allowed:
             raise NotAllowed(may.reason)
         return [
             _hide_other_projects(image, actor)
             for image in await self._store.list_images()
-            if _sees(actor, image)
+            if _can_see_image(actor, image)
         ]
 
     async def get_by_reference(self, actor: Actor, reference: str) -> Image:
@@ -260,8 +260,10 @@ def _common_project(actor: Actor, image: Image) -> str | None:
     return next((name for name in image.projects if name in actor.projects), image.projects[0])
 
 
-def _sees(actor: Actor, image: Image) -> bool:
-    return decide(PolicyAction.IMAGE_READ, actor, project=_common_project(actor, image)).visible
+def _can_see_image(actor: Actor, image: Image) -> bool:
+    return decide_access(
+        PolicyAction.IMAGE_READ, actor, project=_common_project(actor, image)
+    ).visible
 
 
 def _hide_other_projects(image: Image, actor: Actor) -> Image:

@@ -14,22 +14,21 @@ from uuid import UUID, uuid4
 from aitne.core.cluster.job_count_limits import max_live_jobs
 from aitne.core.cluster.request_fit import Fit
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed
-from aitne.core.jobs.array_tasks import array_id, make_pending_tasks_id
+from aitne.core.jobs.array_job_state import array_id, make_pending_tasks_id
 from aitne.core.jobs.states import JobState
 from aitne.core.models.image import BARE
 from aitne.core.models.job import Job, JobSpec, RankGroupSpec, ResubmitOptions
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.user import Actor
 from aitne.core.ports.topology_source import CurrentTopology
-from aitne.core.ports.unix_accounts import Accounts, UnixAccount
+from aitne.core.ports.unix_account_mapping import Accounts, UnixAccount
 from aitne.core.settings import Settings
 from aitne.core.units import ArrayRange, parse_array
-from aitne.core.users.permissions import PolicyAction, decide
+from aitne.core.users.permissions import PolicyAction, decide_access
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.jobs.availability_service import AvailabilityService
 from aitne.services.jobs.cluster_checks import ClusterRequest, check_platform_limits, fit_cluster
-from aitne.services.jobs.enforced_limits import assign_limit_enforcement
-from aitne.services.jobs.job_file_checks import (
+from aitne.services.jobs.job_field_checks import (
     check_amounts,
     check_array,
     check_cluster,
@@ -50,8 +49,9 @@ from aitne.services.jobs.job_file_checks import (
 )
 from aitne.services.jobs.job_file_resolution import Offer, make_spec, resolve_offer, template_name
 from aitne.services.jobs.job_renderer import Renderer
+from aitne.services.jobs.limit_enforcement import assign_limit_enforcement
+from aitne.services.jobs.placement_planning import with_switch_count
 from aitne.services.jobs.problems import Problems
-from aitne.services.jobs.requested_placement import with_switch_count
 from aitne.services.jobs.requested_resources import with_default_amounts
 from aitne.services.jobs.resolved_job_checks import (
     CheckSources,
@@ -179,8 +179,8 @@ class Admission:
                 that jobs may run as.
             NotAllowed: the credential may not take the action.
         """
-        account = await self._account(actor)
-        project = await self._project(actor, file.project, action)
+        account = await self._get_unix_account(actor)
+        project = await self._resolve_project(actor, file.project, action)
         template = self._templates.find(template_name(file))
         cluster = (await self._cluster.get_snapshot()).cluster
         available = await self._offers.get_available(
@@ -256,10 +256,10 @@ class Admission:
                 "A rank group belongs to a session and cannot be resubmitted. Start ranks in a "
                 "running session: `%ranks start` in its notebook, or `aitne ranks start`."
             )
-        project = await self._project(actor, old.project, PolicyAction.JOB_CREATE)
+        project = await self._resolve_project(actor, old.project, PolicyAction.JOB_CREATE)
         array = old.spec.array if old.array_task_id is None else str(old.array_task_id)
         fresh = {"project": project, "array": array, "continues": None, "lineage": None}
-        account = await self._account(actor)
+        account = await self._get_unix_account(actor)
         changed_spec = (options or ResubmitOptions()).apply_to(old.spec.model_copy(update=fresh))
         spec, problems = await self._offers.update_spec(actor, changed_spec, account)
         problems.extend(await self._secrets.list_missing(actor.name, spec.secrets))
@@ -376,13 +376,13 @@ class Admission:
             max_live_jobs=max_live_jobs(self._settings, request.cluster),
         )
 
-    async def _account(self, actor: Actor) -> UnixAccount:
+    async def _get_unix_account(self, actor: Actor) -> UnixAccount:
         # A slow directory service must not block other requests.
         return await asyncio.to_thread(self._accounts.get_account, actor.name)
 
-    async def _project(self, actor: Actor, name: str | None, action: PolicyAction) -> str:
+    async def _resolve_project(self, actor: Actor, name: str | None, action: PolicyAction) -> str:
         project = name or actor.user.default_project
-        decision = decide(action, actor, project=project)
+        decision = decide_access(action, actor, project=project)
         project_names = actor.projects
         if decision.visible and project not in project_names:
             project_names |= {row.name for row in await self._store.list_projects(visible_to=None)}

@@ -11,7 +11,7 @@ from aitne.core.models.job import JobSpec
 from aitne.core.models.storage_area import Area, PathFacts
 from aitne.core.models.user import Actor
 from aitne.core.ports.storage_system import UserFolders
-from aitne.core.ports.unix_accounts import UnixAccount
+from aitne.core.ports.unix_account_mapping import UnixAccount
 from aitne.core.settings import Settings
 from aitne.core.storage.areas import cache_folder, is_within, list_areas, make_area_owner
 from aitne.services.datasets.datasets import DatasetService
@@ -19,7 +19,7 @@ from aitne.services.images.image_chooser import ImageChooser, ImageRequest
 from aitne.services.images.images import ImageService
 from aitne.services.jobs.job_containers import list_own_folders
 from aitne.services.jobs.job_file_resolution import AvailableResources
-from aitne.services.jobs.path_checks import check_paths, named_paths
+from aitne.services.jobs.path_existence_checks import check_paths, named_paths
 from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.uploaded_trees import TreeService
 from aitne.services.storage_areas import StorageService
@@ -222,14 +222,20 @@ class AvailabilityService:
             return (f"The files of the job could not be checked: {silent.message}",)
         facts_by_path = {entry.path: entry for entry in facts}
         wrong, notes = check_paths(spec, facts_by_path, remote=self._settings.capabilities.remote)
-        problems = [*self._image(spec, facts_by_path), *_datasets(spec, facts_by_path), *wrong]
+        problems = [
+            *self._list_image_problems(spec, facts_by_path),
+            *_list_dataset_problems(spec, facts_by_path),
+            *wrong,
+        ]
         if problems:
             raise InvalidInput(
                 "; ".join(f"{problem.field}: {problem.message}" for problem in problems), problems
             )
         return (*notes, *await self._datasets.warnings(actor, spec.datasets))
 
-    def _image(self, spec: JobSpec, facts_by_path: dict[str, PathFacts]) -> Sequence[FieldProblem]:
+    def _list_image_problems(
+        self, spec: JobSpec, facts_by_path: dict[str, PathFacts]
+    ) -> Sequence[FieldProblem]:
         use = spec.image_use
         if use is None or use.path is None:
             return ()
@@ -275,7 +281,9 @@ def _is_accessible_folder(facts: PathFacts) -> bool:
     return facts.kind == "folder" and facts.readable
 
 
-def _datasets(spec: JobSpec, facts_by_path: dict[str, PathFacts]) -> Sequence[FieldProblem]:
+def _list_dataset_problems(
+    spec: JobSpec, facts_by_path: dict[str, PathFacts]
+) -> Sequence[FieldProblem]:
     problems = []
     for index, dataset in enumerate(spec.datasets):
         facts = facts_by_path[dataset.path]

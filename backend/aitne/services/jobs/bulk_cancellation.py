@@ -14,7 +14,7 @@ from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.user import Actor
-from aitne.core.users.permissions import PolicyAction, decide
+from aitne.core.users.permissions import PolicyAction, decide_access
 from aitne.services.jobs.jobs import JobService
 from aitne.store import Store
 
@@ -114,7 +114,9 @@ class BulkCancel:
     async def _cancel_one(self, actor: Actor, job_id: UUID, job: Job | None) -> Cancelled:
         if job is None:
             return _make_unknown_result(job_id)
-        decision = decide(PolicyAction.JOB_CANCEL, actor, owner=job.owner, project=job.project)
+        decision = decide_access(
+            PolicyAction.JOB_CANCEL, actor, owner=job.owner, project=job.project
+        )
         if not decision.visible:
             return _make_unknown_result(job_id)
         outcome, reason, now = CancelOutcome.ASKED, None, job

@@ -14,15 +14,15 @@ from aitne.core.cluster.job_count_limits import max_array_tasks
 from aitne.core.cluster.partition_check import select_partitions
 from aitne.core.cluster.request_fit import Fit, select_capable_nodes
 from aitne.core.models.cluster import Cluster, Node, Partition
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job import JobSpec
-from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.placement import PlacementSpec
 from aitne.core.models.resources import Resources
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, parse_array
+from aitne.services.jobs.placement_planning import fit_permitted_nodes, unknown_nodes
 from aitne.services.jobs.problems import Problems
-from aitne.services.jobs.requested_placement import fit_permitted_nodes, unknown_nodes
 from aitne_train.topology.hostlist import compress_hostlist
 
 

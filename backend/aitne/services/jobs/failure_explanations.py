@@ -43,10 +43,12 @@ class FailureService:
         failure = explain_failure(job, ())
         if failure is None:
             return None
-        failure = explain_failure(job, await self._lines(actor, job)) or failure
-        return failure.model_copy(update={"remedies": await self._remedies(actor, job, failure)})
+        failure = explain_failure(job, await self._read_last_lines(actor, job)) or failure
+        return failure.model_copy(
+            update={"remedies": await self._list_remedies(actor, job, failure)}
+        )
 
-    async def _lines(self, actor: Actor, job: Job) -> Sequence[LogLine]:
+    async def _read_last_lines(self, actor: Actor, job: Job) -> Sequence[LogLine]:
         """Return the last lines of the job's log; empty if there is none or it cannot be read."""
         if job.is_array:
             return ()
@@ -58,7 +60,7 @@ class FailureService:
             return ()  # the row explains the failure, too; the view of the log has the error
         return split_log_lines(chunk.data, chunk.offset)
 
-    async def _remedies(self, actor: Actor, job: Job, failure: Failure) -> tuple[Remedy, ...]:
+    async def _list_remedies(self, actor: Actor, job: Job, failure: Failure) -> tuple[Remedy, ...]:
         if failure.cause in _OF_PACKAGES:
             return (Remedy(kind=RemedyKind.PACKAGES),)
         if "resubmit" not in self._jobs.actions(actor, job):

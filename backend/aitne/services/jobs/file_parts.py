@@ -34,10 +34,10 @@ async def open_parts(files: JobFiles, place: JobLocation, name: str) -> FilePart
     first = await files.read_file(place, name, offset=0, limit=PART_BYTES)
     if first is None:
         return None
-    return FileParts(first.size, _parts(files, place, name, first.data, first.size))
+    return FileParts(first.size, _read_parts(files, place, name, first.data, first.size))
 
 
-async def _parts(
+async def _read_parts(
     files: JobFiles, place: JobLocation, name: str, data: bytes, size: int
 ) -> AsyncGenerator[bytes, None]:
     offset = 0

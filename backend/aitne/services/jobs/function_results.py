@@ -57,7 +57,7 @@ class JobResultService:
             raise Conflict(
                 f"Job {job.name} has not ended (it is {job.state}), so it has no result."
             )
-        name = _name(job, rank)
+        name = _get_result_file_name(job, rank)
         place = self._place(job)
         result = None if job.is_outside else await open_parts(self._files, place, name)
         if result is None:
@@ -77,7 +77,7 @@ class JobResultService:
         return result
 
 
-def _name(job: Job, rank: int | None) -> str:
+def _get_result_file_name(job: Job, rank: int | None) -> str:
     if rank is None and job.state is not JobState.COMPLETED:
         return result_error_file_name(job.array_task_id)
     return result_file_name(job.array_task_id, rank or 0)

@@ -13,7 +13,7 @@ from aitne.core.models.software_snapshot import Snapshot
 from aitne.core.models.user import Actor
 from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.images.images import ImageService
-from aitne.services.jobs.agent_reports import SnapshotService
+from aitne.services.jobs.job_snapshots import SnapshotService
 from aitne.services.jobs.outside_job_checks import check_not_outside
 from aitne.store import Store
 

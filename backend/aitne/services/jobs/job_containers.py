@@ -80,7 +80,7 @@ def make_container_spec(
         argv=(),
         binds=tuple(binds),
         home=home,
-        workdir=_workdir(job, folder, home),
+        workdir=_resolve_workdir(job, folder, home),
         gpus=spec.resources.gpu.count > 0,
         writable=spec.container.writable,
         network=spec.container.network,
@@ -148,7 +148,7 @@ def make_cache_variables(spec: JobSpec) -> dict[str, str]:
 def list_needed_paths(job: Job) -> tuple[AgentNeed, ...]:
     """List the files and folders that must exist on the node before the job starts."""
     spec = job.spec
-    needs = [_dataset(dataset) for dataset in spec.datasets]
+    needs = [_make_dataset_need(dataset) for dataset in spec.datasets]
     use = spec.image_use
     if use is None:
         return tuple(needs)
@@ -172,7 +172,7 @@ def list_needed_paths(job: Job) -> tuple[AgentNeed, ...]:
     return tuple(needs)
 
 
-def _dataset(use: DatasetUse) -> AgentNeed:
+def _make_dataset_need(use: DatasetUse) -> AgentNeed:
     # Its path is the real one: a link in its place could lead anywhere.
     return AgentNeed(
         what=f"the dataset {use.name}:{use.version}",
@@ -198,7 +198,7 @@ def _remove_nested(paths: Iterable[str]) -> list[str]:
     return outermost
 
 
-def _workdir(job: Job, folder: str, home: str) -> str:
+def _resolve_workdir(job: Job, folder: str, home: str) -> str:
     workdir = get_workdir(job, folder)
     if workdir == "~":
         return home

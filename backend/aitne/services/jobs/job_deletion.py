@@ -12,12 +12,12 @@ from aitne.core.jobs.states import TERMINAL, JobState
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobFilter
 from aitne.core.models.user import Actor
-from aitne.core.users.permissions import PolicyAction, decide, require_permission
+from aitne.core.users.permissions import PolicyAction, decide_access, require_permission
 from aitne.services.jobs.bulk_cancellation import list_expected_jobs
 from aitne.services.jobs.jobs import JobService
 from aitne.store import Store
+from aitne.store.ended_job_folders import JobFolders
 from aitne.store.job_deletion import DeleteRefusal
-from aitne.store.job_folders import JobFolders
 
 
 class DeleteOutcome(StrEnum):
@@ -101,17 +101,23 @@ class JobDeletion:
             results[job_id] = _make_unknown_result(job_id)
             if job is None:
                 continue
-            decision = decide(PolicyAction.JOB_DELETE, actor, owner=job.owner, project=job.project)
+            decision = decide_access(
+                PolicyAction.JOB_DELETE, actor, owner=job.owner, project=job.project
+            )
             if decision.allowed:
                 permitted.append(job_id)
             elif decision.visible:
-                results[job_id] = _result(job, DeleteOutcome.NOT_ALLOWED, decision.reason)
+                results[job_id] = _make_deletion_result(
+                    job, DeleteOutcome.NOT_ALLOWED, decision.reason
+                )
         requests = await self._store.request_delete(permitted, self._clock()) if permitted else {}
         for job_id, (job, refusal) in requests.items():
             results[job_id] = (
-                _result(job, DeleteOutcome.REQUESTED, None)
+                _make_deletion_result(job, DeleteOutcome.REQUESTED, None)
                 if refusal is None
-                else _result(job, DeleteOutcome(refusal.value), _describe_refusal(job, refusal))
+                else _make_deletion_result(
+                    job, DeleteOutcome(refusal.value), _describe_refusal(job, refusal)
+                )
             )
         return list(results.values())
 
@@ -133,7 +139,7 @@ class JobDeletion:
         return await self.request_deletion_by_ids(actor, [job.id for job in ended])
 
 
-def _result(job: Job, outcome: DeleteOutcome, reason: str | None) -> Deleted:
+def _make_deletion_result(job: Job, outcome: DeleteOutcome, reason: str | None) -> Deleted:
     return Deleted(id=job.id, outcome=outcome, name=job.name, state=job.state, reason=reason)
 
 

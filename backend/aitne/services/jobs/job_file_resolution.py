@@ -15,6 +15,7 @@ from aitne.core.cluster.partition_defaults import QueueDefaults
 from aitne.core.cluster.request_fit import Fit
 from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.models.cluster import Cluster
+from aitne.core.models.common_job_fields import JobOptions
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import BARE, Image
 from aitne.core.models.job import (
@@ -26,9 +27,8 @@ from aitne.core.models.job import (
     Scalar,
 )
 from aitne.core.models.job_file import JobFile
-from aitne.core.models.job_options import JobOptions
 from aitne.core.models.job_source import TreeUse
-from aitne.core.models.notebook import NotebookOptions
+from aitne.core.models.notebook_job import NotebookOptions
 from aitne.core.models.resources import Resources
 from aitne.core.models.storage_area import Area
 from aitne.core.models.sweep import SweepSpec
@@ -228,7 +228,7 @@ def make_spec(file: JobFile, offer: Offer) -> tuple[JobSpec, Fit]:
         caches=available.caches,
         commands=tuple(template.commands if template else file.commands),
         distributed=offer.ranks,
-        apps=_apps(template, image),
+        apps=_select_apps(template, image),
         env={**offer.expanded.env, **file.env},
         workdir=file.workdir or offer.expanded.workdir,
         tree=available.tree,
@@ -243,7 +243,7 @@ def make_spec(file: JobFile, offer: Offer) -> tuple[JobSpec, Fit]:
         sweep=offer.sweep,
     )
     notes = (
-        *_notes(spec, offer.settings),
+        *_list_notes(spec, offer.settings),
         *filter(None, [offer.limit.note]),
         *explain_added_cpus(offer.resources, offer.queue),
         *offer.fit.notes,
@@ -259,7 +259,7 @@ def template_name(file: JobFile) -> str | None:
     return file.template
 
 
-def _apps(template: Template | None, image: ImageChoice) -> tuple[AppSpec, ...]:
+def _select_apps(template: Template | None, image: ImageChoice) -> tuple[AppSpec, ...]:
     """Return the apps of the template, without optional apps that the image does not have."""
     return tuple(
         AppSpec.model_validate(app.model_dump())
@@ -313,7 +313,7 @@ _STARTS_TASKS = re.compile(
 """A command that starts programs on all nodes of a job."""
 
 
-def _notes(spec: JobSpec, settings: Settings) -> tuple[str, ...]:
+def _list_notes(spec: JobSpec, settings: Settings) -> tuple[str, ...]:
     notes: list[str] = []
     if spec.distributed is not None:
         notes += distributed_checks.list_distributed_warnings(spec.distributed, spec.resources)

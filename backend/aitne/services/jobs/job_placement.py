@@ -19,8 +19,8 @@ from aitne.core.models.user import Actor
 from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.cluster.cluster_topologies import ClusterTopologies
 from aitne.store import Store
-from aitne.store.snapshots import DocumentKind
-from aitne_train.topology import mesh_node_order
+from aitne.store.job_snapshots import DocumentKind
+from aitne_train.topology import device_mesh_order
 from aitne_train.topology.rank_order import build_ring, order_ranks
 from aitne_train.topology.tree import TopologyTree
 from aitne_train.topology.uplink_load import Cost, Network
@@ -56,7 +56,7 @@ class JobPlacementService:
         if reported is not None and set(reported.given) != set(job.nodes):
             reported = None  # of an earlier start on other nodes
         tree = (await self._topologies.get_topology()).tree
-        return await asyncio.to_thread(_placement, job, reported, tree)
+        return await asyncio.to_thread(_make_placement, job, reported, tree)
 
 
 def _explain_missing_placement(job: Job) -> str:
@@ -67,7 +67,7 @@ def _explain_missing_placement(job: Job) -> str:
     return f"Job {job.name} has no placement yet: it is {job.state}. Wait until it runs."
 
 
-def _placement(
+def _make_placement(
     job: Job, reported: ReportedPlacement | None, tree: TopologyTree | None
 ) -> JobPlacement:
     given = job.nodes if reported is None else reported.given
@@ -75,7 +75,7 @@ def _placement(
     leaves = {}
     if tree is not None:
         leaves = {name: leaf for name in given if (leaf := tree.find_leaf(name)) is not None}
-    costs = None if tree is None or not leaves else _costs(job, tree, given, order)
+    costs = None if tree is None or not leaves else _compute_costs(job, tree, given, order)
     crossings: PlacementCosts | None
     uplink: PlacementCosts | None
     if costs is not None:
@@ -89,14 +89,14 @@ def _placement(
         order=order,
         crossings=crossings,
         busiest_uplink=uplink,
-        switches=() if tree is None else _switches(tree, set(leaves.values())),
+        switches=() if tree is None else _list_switches(tree, set(leaves.values())),
         leaves=leaves,
         bindings=() if reported is None else reported.bindings,
         reason=_describe_reason(reported),
     )
 
 
-def _costs(
+def _compute_costs(
     job: Job, tree: TopologyTree, given: Sequence[str], order: Sequence[str]
 ) -> dict[str, Cost]:
     mesh: tuple[int, ...] = ()
@@ -104,7 +104,7 @@ def _costs(
     if job.spec.placement.mesh is not None and job.spec.distributed is not None:
         mesh, per_node = job.spec.placement.mesh.sizes, job.spec.distributed.ranks_per_node
     count = len(given)
-    edges = mesh_node_order.count_edges(mesh, count, per_node) if mesh else build_ring(count)
+    edges = device_mesh_order.count_edges(mesh, count, per_node) if mesh else build_ring(count)
     network = Network(tree, given)
     position = {name: index for index, name in enumerate(given)}
     costs = [
@@ -128,7 +128,7 @@ def _to_reported_costs(pair: ReportedCosts | None) -> PlacementCosts | None:
     return PlacementCosts(given=pair.given, chosen=pair.chosen, best=best)
 
 
-def _switches(tree: TopologyTree, leaves: set[str]) -> tuple[PlacementSwitch, ...]:
+def _list_switches(tree: TopologyTree, leaves: set[str]) -> tuple[PlacementSwitch, ...]:
     above = {name for leaf in leaves for name in tree.find_path(leaf)}
     return tuple(
         PlacementSwitch(name=name, parent=tree.parents.get(name))

@@ -38,7 +38,7 @@ from aitne.core.sessions.entry_points import WORKSPACE
 from aitne.core.settings import Settings
 from aitne.core.sweeps import expand_sweep, make_sweep_variables
 from aitne.core.units import format_duration
-from aitne.services.jobs.enforced_limits import split_limits
+from aitne.services.jobs.command_scripts import displayed_command, script_files, script_signal
 from aitne.services.jobs.job_containers import (
     DATASETS,
     LAB,
@@ -50,7 +50,7 @@ from aitne.services.jobs.job_containers import (
     make_cache_variables,
     make_container_spec,
 )
-from aitne.services.jobs.job_script_files import displayed_command, script_files, script_signal
+from aitne.services.jobs.limit_enforcement import split_limits
 from aitne.services.jobs.rank_variables import (
     has_engines,
     notebook_variables,
@@ -121,7 +121,7 @@ class Renderer:
             resources=job.spec.resources,
             time_limit_s=job.spec.max_duration_s,
             default_time_limit=not job.spec.max_duration_requested,
-            array=_array(job),
+            array=_get_array_indices(job),
             job_dir=self._job_dir(job),
             agent=self._software.agent,
             placement=_placement_facts(job),
@@ -134,7 +134,7 @@ class Renderer:
             InvalidInput: the runtime is no longer available, or it cannot run the image.
         """
         spec = job.spec
-        runtime = self._runtime(spec)
+        runtime = self._get_runtime(spec)
         by_runtime, by_agent = split_limits(spec)
         folder = self.get_location(job).folder
         box = make_container_spec(job, folder, self._software, by_runtime)
@@ -146,14 +146,14 @@ class Renderer:
             commands=(
                 *(
                     wrap_in_environment(spec.environment, (*self._make_spawner_command(job), *argv))
-                    for argv in self._programs(job, runtime)
+                    for argv in self._list_program_commands(job, runtime)
                 ),
                 *(() if spec.distributed else self._make_notebook_commands(job, runtime)),
             ),
             leader=self._make_leader_command(job, runtime),
             explains_failure=spec.notebook is not None,
-            ranks=self._ranks(job),
-            apps=tuple(self._app(job, runtime, app) for app in spec.apps),
+            ranks=self._make_agent_ranks(job),
+            apps=tuple(self._make_agent_app(job, runtime, app) for app in spec.apps),
             env={
                 "SLURM_JOB_NAME": job.name,
                 **runtime.list_variables(),
@@ -238,7 +238,7 @@ class Renderer:
             resources=job.spec.resources,
             time_limit_s=job.spec.max_duration_s,
             default_time_limit=not job.spec.max_duration_requested,
-            array=_array(job),
+            array=_get_array_indices(job),
             **{kind: tuple(ids) for kind, ids in dependencies.items()},
             begin_at=job.begins_at,
             hold=job.spec.hold,
@@ -257,7 +257,7 @@ class Renderer:
     def _job_dir(self, job: Job) -> str:
         return str(self.get_location(job).directory)
 
-    def _runtime(self, spec: JobSpec) -> Runtime:
+    def _get_runtime(self, spec: JobSpec) -> Runtime:
         runtime = self._runtimes.get(spec.runtime)
         if runtime is None:
             raise InvalidInput.field(
@@ -268,7 +268,7 @@ class Renderer:
             )
         return runtime
 
-    def _programs(self, job: Job, runtime: Runtime) -> Iterator[Sequence[str]]:
+    def _list_program_commands(self, job: Job, runtime: Runtime) -> Iterator[Sequence[str]]:
         """Yield the argument vector of each program that the job runs.
 
         These are its commands; for a rank group, the engine that executes cells; for a session or
@@ -316,7 +316,7 @@ class Renderer:
         python = spec.rank_group.python if spec.rank_group is not None else None
         if spec.notebook is not None and _uses_own_python(spec):
             python = "python"
-        return (python or _python(spec, runtime), self._notebook_package(spec), ENGINE)
+        return (python or _get_session_python(spec, runtime), self._notebook_package(spec), ENGINE)
 
     def _notebook_package(self, spec: JobSpec) -> str:
         return NOTEBOOK_PACKAGE if spec.image_use is not None else str(self._software.notebook)
@@ -339,7 +339,7 @@ class Renderer:
         )
 
     def _run_notebook(self, job: Job, runtime: Runtime) -> tuple[str, ...]:
-        python, package = _python(job.spec, runtime), self._notebook_package(job.spec)
+        python, package = _get_session_python(job.spec, runtime), self._notebook_package(job.spec)
         return (python, "-I", package, _RUN_NOTEBOOK, self._job_dir(job))
 
     def _notebook_file(self, spec: JobSpec) -> dict[str, bytes]:
@@ -356,7 +356,7 @@ class Renderer:
         }
         return {NOTEBOOK: json.dumps(request).encode()}
 
-    def _ranks(self, job: Job) -> AgentRanks | None:
+    def _make_agent_ranks(self, job: Job) -> AgentRanks | None:
         spec = job.spec
         chosen = spec.distributed
         if chosen is None:
@@ -368,13 +368,19 @@ class Renderer:
             env=rank_variables(job),
         )
 
-    def _app(self, job: Job, runtime: Runtime, app: AppSpec) -> AgentApp:
+    def _make_agent_app(self, job: Job, runtime: Runtime, app: AppSpec) -> AgentApp:
         spec = job.spec
         launcher, notebook = str(self._software.launcher), str(self._software.notebook)
         if spec.image_use is not None:
             launcher, notebook = f"{LAB}/{self._software.launcher.name}", NOTEBOOK_PACKAGE
         # Isolated from PYTHONPATH, which modules and users set for kernels.
-        argv: tuple[str, ...] = (_python(spec, runtime), "-I", launcher, "--notebook", notebook)
+        argv: tuple[str, ...] = (
+            _get_session_python(spec, runtime),
+            "-I",
+            launcher,
+            "--notebook",
+            notebook,
+        )
         if spec.distributed is not None:
             argv = (
                 *self._make_spawner_command(job, argv),
@@ -389,7 +395,7 @@ class Renderer:
         )
 
 
-def _python(spec: JobSpec, runtime: Runtime) -> str:
+def _get_session_python(spec: JobSpec, runtime: Runtime) -> str:
     """Return the Python interpreter of a session's server: that of the image, or of the session
     environment.
     """
@@ -451,5 +457,5 @@ def _run_id(job: Job) -> UUID:
     return job.array_job_id or job.id
 
 
-def _array(job: Job) -> str | None:
+def _get_array_indices(job: Job) -> str | None:
     return job.spec.array if job.array_task_id is None else str(job.array_task_id)

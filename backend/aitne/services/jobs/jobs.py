@@ -31,15 +31,15 @@ from aitne.core.models.user import Actor
 from aitne.core.ports.job_files import JobFiles, LogChunk
 from aitne.core.ports.outside_jobs import OutsideJobs
 from aitne.core.sweeps import expand_sweep
-from aitne.core.users.permissions import PolicyAction, decide, require_permission
+from aitne.core.users.permissions import PolicyAction, decide_access, require_permission
 from aitne.services.jobs.admission import Admission, AdmittedJob
 from aitne.services.jobs.job_renderer import Renderer
 from aitne.services.jobs.log_follower import LogFollower
 from aitne.services.jobs.outside_job_checks import check_log_access, check_not_outside
-from aitne.services.jobs.requested_placement import plan_placement
+from aitne.services.jobs.placement_planning import plan_placement
 from aitne.services.jobs.start_forecast import Forecaster, StartForecast
 from aitne.services.platform.maintenance import find_hold_reason, find_overlap_warning
-from aitne.services.users.jupyter_session_tokens import restrict_to_own_jobs
+from aitne.services.users.session_token_scope import restrict_to_own_jobs
 from aitne.store import Store
 from aitne.store.new_jobs import CreatedJob, Idempotency, NewJob
 from aitne.store.paging import Page
@@ -121,11 +121,11 @@ class JobService:
             expected_start_at=None if spec.hold or waiting else forecast.starts_at,
             enforcement=admitted.limits,
             script=self._renderer.script(draft),
-            placement=await self._advice(admitted, now),
+            placement=await self._plan_placement(admitted, now),
             settings=() if spec.sweep is None else tuple(expand_sweep(spec.sweep)),
         )
 
-    async def _advice(self, admitted: AdmittedJob, now: datetime) -> PlacementPlan | None:
+    async def _plan_placement(self, admitted: AdmittedJob, now: datetime) -> PlacementPlan | None:
         spec, nodes = admitted.spec, admitted.fitting.able
         waits: Mapping[str, float] = {}
         if admitted.tree is not None and spec.resources.nodes > 1 and spec.resources.gpu.count:
@@ -154,7 +154,7 @@ class JobService:
         body: Any = file.model_dump(mode="json")
         body = body if rank_group is None else [body, rank_group.model_dump(mode="json")]
         idempotency = Idempotency.from_request(actor.name, idempotency_key, "create", body)
-        if (earlier := await self._replay(actor, idempotency)) is not None:
+        if (earlier := await self._get_replay(actor, idempotency)) is not None:
             return earlier
         admitted = await self._admission.admit(actor, file, PolicyAction.JOB_CREATE, rank_group)
         return await self._store_new(actor, admitted, idempotency)
@@ -317,7 +317,7 @@ class JobService:
         changes = {} if options is None else options.model_dump(exclude_none=True)
         body = [str(job_id), changes] if changes else str(job_id)
         idempotency = Idempotency.from_request(actor.name, idempotency_key, verb, body)
-        if (earlier := await self._replay(actor, idempotency)) is not None:
+        if (earlier := await self._get_replay(actor, idempotency)) is not None:
             return earlier
         admitted = await self._admission.readmit(actor, old, continues=continues, options=options)
         return await self._store_new(actor, admitted, idempotency)
@@ -331,7 +331,7 @@ class JobService:
         ``verb`` and ``body`` identify the request. Raises ``IdempotencyConflict`` if the key was
         used with another request, and ``NotAllowed``.
         """
-        return await self._replay(actor, Idempotency.from_request(actor.name, key, verb, body))
+        return await self._get_replay(actor, Idempotency.from_request(actor.name, key, verb, body))
 
     async def script(self, actor: Actor, job_id: UUID) -> str:
         """Return the batch script of the job's current attempt.
@@ -441,7 +441,7 @@ class JobService:
         return [
             name
             for name, (now, action) in possible.items()
-            if now and decide(action, actor, owner=job.owner, project=job.project).allowed
+            if now and decide_access(action, actor, owner=job.owner, project=job.project).allowed
         ]
 
     async def _get_job(self, action: PolicyAction, actor: Actor, job_id: UUID) -> Job:
@@ -471,7 +471,7 @@ class JobService:
             allowed=job.spec.array,
         )
 
-    async def _replay(self, actor: Actor, idempotency: Idempotency | None) -> CreatedJob | None:
+    async def _get_replay(self, actor: Actor, idempotency: Idempotency | None) -> CreatedJob | None:
         _check_scope(PolicyAction.JOB_CREATE, actor)
         if idempotency is None:
             return None
@@ -494,6 +494,6 @@ def _visible_to(actor: Actor) -> str | None:
 
 def _check_scope(action: PolicyAction, actor: Actor) -> None:
     """Raise ``NotAllowed`` if the credential does not permit the action on the actor's own jobs."""
-    decision = decide(action, actor, owner=actor.name, project=actor.user.default_project)
+    decision = decide_access(action, actor, owner=actor.name, project=actor.user.default_project)
     if not decision.allowed and decision.visible:
         raise NotAllowed(decision.reason)

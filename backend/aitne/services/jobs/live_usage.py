@@ -143,7 +143,7 @@ class LiveUsage:
         found = []
         for entry in self._jobs.values():
             if entry.usage is None:
-                entry.usage = _usage(entry)
+                entry.usage = _make_job_usage(entry)
             if entry.usage is not None:
                 found.append(entry.usage)
         return found
@@ -200,13 +200,13 @@ def _node_usage(sample: AgentSample) -> _NodeUsage:
         processes=sample.processes,
         cpu_power_w=sample.node_cpu_power_w,
         values=tuple(
-            _combine(value, [_Combined(number, 1) for number in _read_numbers(sample, value)])
+            _combine_parts(value, [_Combined(number, 1) for number in _read_numbers(sample, value)])
             for value in SAMPLE_VALUES
         ),
     )
 
 
-def _usage(entry: _Entry) -> LiveJobUsage | None:
+def _make_job_usage(entry: _Entry) -> LiveJobUsage | None:
     nodes = [*entry.nodes.values()]
     if entry.jobid is None or not nodes:
         return None
@@ -242,7 +242,7 @@ def _read_numbers(sample: AgentSample, value: SampleValue) -> list[float]:
     ]
 
 
-def _combine(value: SampleValue, parts: Iterable[_Combined | None]) -> _Combined | None:
+def _combine_parts(value: SampleValue, parts: Iterable[_Combined | None]) -> _Combined | None:
     """Return what the parts give together; None if there are none."""
     known = [part for part in parts if part is not None]
     if not known:
@@ -253,7 +253,7 @@ def _combine(value: SampleValue, parts: Iterable[_Combined | None]) -> _Combined
 
 def _combine_nodes(value: SampleValue, nodes: Iterable[_Combined | None]) -> float | None:
     """Return the number of the job whose nodes have these; None: not measured."""
-    total = _combine(value, nodes)
+    total = _combine_parts(value, nodes)
     if total is None:
         return None
     mean = value.combination == "mean"

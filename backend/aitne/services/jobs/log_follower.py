@@ -60,7 +60,7 @@ class _Watch:
         self.changed = asyncio.Event()
 
 
-def _ended(job: Job) -> bool:
+def _has_ended_for_good(job: Job) -> bool:
     """Return whether the job has ended and no further attempt follows."""
     policy = job.spec.retry
     again = (
@@ -114,13 +114,17 @@ class LogFollower:
         ``outside_task`` is the array index of a task whose array was not submitted through the
         platform; such tasks have no database rows.
         """
-        return await self._read(self._source(job, outside_task), job.attempt, offset, limit)
+        return await self._read_chunk(
+            self._make_log_source(job, outside_task), job.attempt, offset, limit
+        )
 
-    def _source(self, job: Job, outside_task: int | None) -> LogSource:
+    def _make_log_source(self, job: Job, outside_task: int | None) -> LogSource:
         place = self._place(job).model_copy(update={"attempt": 0})
         return LogSource(job.id, place, job.array_task_id, _outside_log(job, outside_task))
 
-    async def _read(self, source: LogSource, attempt: int, offset: int, limit: int) -> LogChunk:
+    async def _read_chunk(
+        self, source: LogSource, attempt: int, offset: int, limit: int
+    ) -> LogChunk:
         if source.outside is not None:
             if self._outside is None:
                 raise NotSupported("The scheduler reports no jobs that were submitted past it.")
@@ -137,14 +141,14 @@ class LogFollower:
         follows from its beginning. ``outside_task`` is as in ``read``. Raises ``Unavailable`` when
         the log can no longer be read.
         """
-        source = self._source(job, outside_task)
+        source = self._make_log_source(job, outside_task)
         watch = self._add_follower(source, job)
         try:
             attempt = job.attempt
             while True:
                 # Taken before the read: what is written after it sets this very event.
                 changed, has_ended, now = watch.changed, watch.ended, watch.attempt
-                chunk = await self._read(source, attempt, offset, CHUNK_BYTES)
+                chunk = await self._read_chunk(source, attempt, offset, CHUNK_BYTES)
                 offset = chunk.offset + len(chunk.data)
                 if chunk.data:
                     yield chunk.data
@@ -162,7 +166,7 @@ class LogFollower:
     def _add_follower(self, source: LogSource, job: Job) -> _Watch:
         watch = self._watches.get(source)
         if watch is None or watch.error is not None or watch.ended:
-            watch = _Watch(job.attempt, _ended(job))
+            watch = _Watch(job.attempt, _has_ended_for_good(job))
             self._watches[source] = watch
             if not watch.ended:
                 watch.task = asyncio.create_task(self._check_for_output(source, watch))
@@ -182,7 +186,7 @@ class LogFollower:
         ended_at: float | None = None
         try:
             while not watch.ended:
-                size = (await self._read(source, watch.attempt, 0, 0)).size
+                size = (await self._read_chunk(source, watch.attempt, 0, 0)).size
                 if size != watch.size:
                     watch.size, quiet = size, 0
                     watch.notify_followers()
@@ -194,8 +198,11 @@ class LogFollower:
                     now = asyncio.get_running_loop().time()
                     ended_at = (ended_at or now) if job.state.is_terminal else None
                     gave_up = ended_at is not None and now - ended_at > RETRY_PATIENCE_S
-                    if _ended(job) or gave_up or job.attempt != watch.attempt:
-                        watch.ended, watch.attempt = _ended(job) or gave_up, job.attempt
+                    if _has_ended_for_good(job) or gave_up or job.attempt != watch.attempt:
+                        watch.ended, watch.attempt = (
+                            _has_ended_for_good(job) or gave_up,
+                            job.attempt,
+                        )
                         watch.size = -1
                         watch.notify_followers()
                 await asyncio.sleep(self._interval_s)

@@ -145,7 +145,7 @@ def rank_metrics(
             cpus=resources.cpu,
             memory_limit_bytes=resources.memory_bytes,
             gpus=resources.gpu.count,
-            points=tuple(map(_point, by_node[name])),
+            points=tuple(map(_make_node_point, by_node[name])),
         )
         for number, name in enumerate(names)
     ]
@@ -232,7 +232,7 @@ def _median_without(ordered: Sequence[float], value: float) -> float:
     return (other((count - 1) // 2) + other(count // 2)) / 2
 
 
-def _point(sample: Sample) -> NodePoint:
+def _make_node_point(sample: Sample) -> NodePoint:
     used = [facts for facts in sample.gpu if _read_gpu_usage(facts) is not None]
     utilizations = [float(facts["utilization"]) for facts in used]
     return NodePoint(

@@ -24,7 +24,7 @@ from aitne.core.sessions.entry_points import describe_live_successor
 from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.datasets.datasets import DatasetService
 from aitne.services.jobs.admission import Admission
-from aitne.services.jobs.agent_reports import SnapshotService
+from aitne.services.jobs.job_snapshots import SnapshotService
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.outside_job_checks import check_not_outside
 from aitne.services.jobs.template_catalog import TemplateCatalog
@@ -196,7 +196,7 @@ class RerunService:
         Returns:
             The differences, and notes for the user about parts that could not be compared.
         """
-        folders = _folders(taken)
+        folders = _list_source_folders(taken)
         if not folders:
             return [], []
         try:
@@ -213,7 +213,7 @@ class RerunService:
         return changes, notes
 
 
-def _folders(taken: Taken) -> dict[str, str]:
+def _list_source_folders(taken: Taken) -> dict[str, str]:
     folders = {}
     if taken.git is not None:
         folders["code"] = taken.git.root

@@ -10,16 +10,16 @@ from aitne.core.cluster.request_fit import Fit
 from aitne.core.errors import NotAllowed, NotFound
 from aitne.core.jobs.states import JobState
 from aitne.core.models.cluster import Cluster
+from aitne.core.models.common_job_fields import DEPENDENCIES
 from aitne.core.models.job import Job, JobSpec, JobType
-from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.user import Actor
 from aitne.core.ports.topology_source import CurrentTopology
-from aitne.core.ports.unix_accounts import UnixAccount
+from aitne.core.ports.unix_account_mapping import UnixAccount
 from aitne.core.users.permissions import PolicyAction, describe_session_refusal, require_permission
 from aitne.services.jobs.availability_service import AvailabilityService
 from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.rank_group_fit import session_problems
-from aitne.services.jobs.rank_python_checks import needs_ranks_python, python_problems
+from aitne.services.jobs.rank_python_version import needs_ranks_python, python_problems
 from aitne.services.users.user_secrets import UserSecretService
 from aitne.store import Store
 

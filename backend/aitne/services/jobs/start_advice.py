@@ -7,15 +7,15 @@ from uuid import UUID
 
 from aitne.core.cluster.partition_check import select_partitions
 from aitne.core.errors import NotFound
-from aitne.core.jobs.pending_job_advice import Advice, advise
+from aitne.core.jobs.pending_job_advice import Advice, advise_on_pending_job
 from aitne.core.jobs.states import ACTIVE, JobState
+from aitne.core.models.common_job_fields import DEPENDENCIES
 from aitne.core.models.job import Job, JobFilter
-from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.job_search import JobSort
 from aitne.core.models.user import Actor
 from aitne.core.users.permissions import PolicyAction, require_permission
-from aitne.services.cluster.capacity import CapacityService
 from aitne.services.cluster.cluster import ClusterService
+from aitne.services.cluster.gpu_availability import CapacityService
 from aitne.services.projects.limit_checks import check_job_limits
 from aitne.store import Store
 
@@ -61,13 +61,13 @@ class StartAdviceService:
         )
         # Other jobs of the owner are shown only to the owner and to administrators.
         is_owner = actor.name == job.owner or actor.is_admin
-        return advise(
+        return advise_on_pending_job(
             job,
             nodes=queue.nodes,
             gpus=(await self._capacity.get_capacity()).gpus,
             running=await self._list_running(actor, job) if is_owner else (),
             before=await self._list_dependencies(job) if is_owner else (),
-            limit=await self._limit(job),
+            limit=await self._find_blocking_limit(job),
             all_users=actor.is_admin,
         )
 
@@ -91,7 +91,7 @@ class StartAdviceService:
                 dependencies.append(other)
         return dependencies
 
-    async def _limit(self, job: Job) -> str | None:
+    async def _find_blocking_limit(self, job: Job) -> str | None:
         look = await self._store.find_limit_usage()
         return (
             None

@@ -113,7 +113,7 @@ class TemplateCatalog:
         if now - self._loaded.checked_at >= RECHECK_S:
             fingerprints = self._read_fingerprints()
             if fingerprints != self._loaded.seen:
-                self._loaded = self._load(fingerprints)
+                self._loaded = self._load_templates(fingerprints)
             self._loaded.checked_at = now
         return self._loaded
 
@@ -133,7 +133,7 @@ class TemplateCatalog:
                     fingerprints.append((path, stat.st_mtime_ns, stat.st_size))
         return tuple(fingerprints)
 
-    def _load(self, fingerprints: _Seen) -> _Loaded:
+    def _load_templates(self, fingerprints: _Seen) -> _Loaded:
         templates: dict[str, Template] = {}
         origin: dict[str, Path] = {}
         problems: list[TemplateError] = []

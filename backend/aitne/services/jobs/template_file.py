@@ -37,21 +37,25 @@ def load_template(path: Path) -> Template:
     Raises:
         TemplateError: the file cannot be read, is not YAML, or does not match the schema.
     """
-    node, content = _parse(path, _read(path))
+    node, content = _parse_yaml(path, _read_text(path))
     try:
         template = Template.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         location = _list_existing_steps(node, first["loc"])
         raise TemplateError(
-            str(path), _line(node, first["loc"]), _reason(location, first)
+            str(path),
+            _get_line_number(node, first["loc"]),
+            _describe_validation_error(location, first),
         ) from error
-    for location, reason in _inconsistencies(template):
-        raise TemplateError(str(path), _line(node, location), f"{_dotted(location)}: {reason}")
+    for location, reason in _list_inconsistencies(template):
+        raise TemplateError(
+            str(path), _get_line_number(node, location), f"{_format_location(location)}: {reason}"
+        )
     return template
 
 
-def _read(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise TemplateError(str(path), None, f"it is larger than {MAX_BYTES} bytes")
@@ -62,7 +66,7 @@ def _read(path: Path) -> str:
         raise TemplateError(str(path), None, f"it is not UTF-8: {error.reason}") from error
 
 
-def _parse(path: Path, text: str) -> tuple[yaml.MappingNode, Any]:
+def _parse_yaml(path: Path, text: str) -> tuple[yaml.MappingNode, Any]:
     """Return the YAML nodes of the file, which have line numbers, and its values."""
     try:
         loader = _Loader(text)
@@ -84,7 +88,7 @@ def _parse(path: Path, text: str) -> tuple[yaml.MappingNode, Any]:
     raise TemplateError(str(path), 1, "a template is a mapping of fields, such as name: …")
 
 
-def _inconsistencies(template: Template) -> Iterator[tuple[Sequence[str | int], str]]:
+def _list_inconsistencies(template: Template) -> Iterator[tuple[Sequence[str | int], str]]:
     """Yield errors that the schema cannot detect: defaults outside their own limits."""
     for index, parameter in enumerate(template.parameters):
         if parameter.default is not None:
@@ -118,7 +122,7 @@ def _follow_location(
             yield step, node, node
 
 
-def _line(node: yaml.Node, location: Sequence[str | int]) -> int:
+def _get_line_number(node: yaml.Node, location: Sequence[str | int]) -> int:
     line: int = node.start_mark.line + 1
     for _, key, _ in _follow_location(node, location):
         line = key.start_mark.line + 1
@@ -129,17 +133,21 @@ def _list_existing_steps(node: yaml.Node, location: Sequence[str | int]) -> Sequ
     return [step for step, _, _ in _follow_location(node, location)]
 
 
-def _dotted(location: Sequence[str | int]) -> str:
+def _format_location(location: Sequence[str | int]) -> str:
     return ".".join(map(str, location))
 
 
-def _reason(location: Sequence[str | int], error: Any) -> str:
+def _describe_validation_error(location: Sequence[str | int], error: Any) -> str:
     """Return a description of a validation error of pydantic.
 
     The description begins with the field, such as ``resources.cpu.max: must be a whole number``.
     """
     if error["type"] == "missing":
-        return f"{_dotted([*location, error['loc'][-1]])} is missing"
+        return f"{_format_location([*location, error['loc'][-1]])} is missing"
     if error["type"] == "extra_forbidden":
-        return f"{_dotted(location)} is not a known field"
-    return f"{_dotted(location)}: {explain_error(error)}" if location else explain_error(error)
+        return f"{_format_location(location)} is not a known field"
+    return (
+        f"{_format_location(location)}: {explain_error(error)}"
+        if location
+        else explain_error(error)
+    )

@@ -21,7 +21,6 @@ from aitne.core.units import describe_duration
 from aitne.local_system.hung_restart_records import HUNG_AFTER_S
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.cluster.cluster_topologies import ClusterTopologies
-from aitne.services.monitoring.file_health_checks import FileChecks
 from aitne.services.monitoring.health_check_result import (
     DEGRADED,
     DOWN,
@@ -29,6 +28,7 @@ from aitne.services.monitoring.health_check_result import (
     Facts,
     HealthCheckResult,
 )
+from aitne.services.monitoring.platform_file_checks import FileChecks
 from aitne.services.monitoring.scheduler_health import check_scheduler
 from aitne.services.platform import certificates
 from aitne.services.platform.backup_record import backup_record_file
@@ -88,26 +88,26 @@ class HealthChecks:
     def all(self) -> Mapping[str, Callable[[], Awaitable[HealthCheckResult]]]:
         """Return the checks by name, for those parts that this platform has."""
         checks = {
-            "api": self._api,
-            "database": self._database,
-            "controller": self._controller,
-            "scheduler": self._scheduler,
-            "nodes": self._nodes,
-            "topology": self._topology,
-            "queue": self._queue,
+            "api": self._check_api,
+            "database": self._check_database,
+            "controller": self._check_controller,
+            "scheduler": self._check_scheduler,
+            "nodes": self._check_nodes,
+            "topology": self._check_topology,
+            "queue": self._check_outbox_queue,
             "events": self._event_stream,
-            "hub": self._hub,
-            "proxy": self._proxy,
-            "isolation": self._isolation,
-            "storage": self._storage,
-            "disk": self._disk,
+            "hub": self._check_hub,
+            "proxy": self._check_proxy,
+            "isolation": self._check_isolation,
+            "storage": self._check_storage_areas,
+            "disk": self._check_disk_space,
             "templates": self._files.template_files,
             "secrets": self._files.secret_files,
         }
         if self._settings.broker.socket is not None:
-            checks["broker"] = self._broker
+            checks["broker"] = self._check_broker
         if self._settings.tls.enabled:
-            checks["certificates"] = self._certificates
+            checks["certificates"] = self._check_certificate_expiry
         elif self._presented:
             checks["certificates"] = self._presented_certificates
         data_dir = self._settings.data_dir
@@ -117,14 +117,14 @@ class HealthChecks:
             checks["doctor"] = self._files.doctor
         return checks
 
-    async def _api(self) -> HealthCheckResult:
+    async def _check_api(self) -> HealthCheckResult:
         python = ".".join(map(str, sys.version_info[:3]))
         facts: Facts = {"version": __version__, "python": python}
         return HealthCheckResult(
             OK, f"Serves requests, release {__version__}.", None, self._began, facts
         )
 
-    async def _database(self) -> HealthCheckResult:
+    async def _check_database(self) -> HealthCheckResult:
         kind = "PostgreSQL" if self._settings.database else "SQLite"
         began = time.perf_counter()
         try:
@@ -147,7 +147,7 @@ class HealthChecks:
             OK, f"{kind} answers in {taken * 1_000:.0f} ms.", None, None, facts
         )
 
-    async def _controller(self) -> HealthCheckResult:
+    async def _check_controller(self) -> HealthCheckResult:
         lease = await self._store.find_lease("controller")
         if lease is None or lease.expired:
             return HealthCheckResult(
@@ -159,12 +159,12 @@ class HealthChecks:
         facts: Facts = {"holder": lease.holder, "epoch": lease.epoch}
         return HealthCheckResult(OK, "The controller is active.", None, None, facts)
 
-    async def _scheduler(self) -> HealthCheckResult:
+    async def _check_scheduler(self) -> HealthCheckResult:
         return await check_scheduler(
             self._store, self._cluster, self._settings.scheduler, self._clock()
         )
 
-    async def _nodes(self) -> HealthCheckResult:
+    async def _check_nodes(self) -> HealthCheckResult:
         nodes = (await self._cluster.get_snapshot()).cluster.nodes
         out = [node for node in nodes if not node.state.is_usable]
         facts: Facts = {"nodes": len(nodes), "unusable": len(out)}
@@ -185,7 +185,7 @@ class HealthChecks:
             DOWN if len(out) == len(nodes) else DEGRADED, says, advice, None, facts
         )
 
-    async def _topology(self) -> HealthCheckResult:
+    async def _check_topology(self) -> HealthCheckResult:
         """Report sources of the topology that are invalid or contradict each other, and nodes of the
         scheduler that the network's topology lacks.
         """
@@ -217,7 +217,7 @@ class HealthChecks:
         says = f"{len(tree.leaf_of)} nodes on {len(set(tree.leaf_of.values()))} leaves are known."
         return HealthCheckResult(OK, " ".join([says, *tree.notes]), None, None, facts)
 
-    async def _queue(self) -> HealthCheckResult:
+    async def _check_outbox_queue(self) -> HealthCheckResult:
         depth, oldest_s = await self._store.get_outbox_depth()
         facts: Facts = {"depth": depth, "oldest_s": round(oldest_s, 1)}
         if find_hold_reason(await self._store.find_maintenance(), self._clock()):
@@ -242,17 +242,17 @@ class HealthChecks:
             return HealthCheckResult(OK, "Changes reach open pages at once.")
         return HealthCheckResult(DOWN, problem, "Restart the API if it does not recover.")
 
-    async def _hub(self) -> HealthCheckResult:
+    async def _check_hub(self) -> HealthCheckResult:
         url = f"http://127.0.0.1:{self._settings.port_of_hub}/hub/health"
         return await self._check_http_server(
             url, "JupyterHub", "Running sessions continue; new ones do not open."
         )
 
-    async def _proxy(self) -> HealthCheckResult:
+    async def _check_proxy(self) -> HealthCheckResult:
         url = f"http://127.0.0.1:{self._settings.port_of_proxy_api}/api/routes"
         return await self._check_http_server(url, "The proxy", "Sessions cannot be reached.")
 
-    async def _isolation(self) -> HealthCheckResult:
+    async def _check_isolation(self) -> HealthCheckResult:
         notes = await list_isolation_warnings(self._store, self._settings)
         if notes:
             return HealthCheckResult(OK, " ".join(notes))
@@ -260,7 +260,7 @@ class HealthChecks:
             return HealthCheckResult(OK, "Each user's sessions have an origin of their own.")
         return HealthCheckResult(OK, "There is one user.")
 
-    async def _certificates(self) -> HealthCheckResult:
+    async def _check_certificate_expiry(self) -> HealthCheckResult:
         periods = await asyncio.to_thread(certificates.read_validity_periods, self._settings)
         first, begins, path = min((end, begin, path) for path, (begin, end) in periods.items())
         authorities = (authority_file(self._settings), sessions_authority_file(self._settings))
@@ -319,7 +319,7 @@ class HealthChecks:
             return HealthCheckResult(DOWN, f"{who} does not answer: {error.message}", advice)
         return HealthCheckResult(OK, f"{who} answers.")
 
-    async def _broker(self) -> HealthCheckResult:
+    async def _check_broker(self) -> HealthCheckResult:
         socket = self._settings.broker.socket or Path()
         try:
             await self._probes.check_socket(socket)
@@ -332,7 +332,7 @@ class HealthChecks:
             )
         return HealthCheckResult(OK, "The broker listens.", None, None, {"socket": str(socket)})
 
-    async def _storage(self) -> HealthCheckResult:
+    async def _check_storage_areas(self) -> HealthCheckResult:
         """Check that the storage areas exist; the contents are not examined."""
         storage = self._settings.storage
         places = {Path(PLACEHOLDER.split(area.path)[0] or "/") for area in storage.areas}
@@ -350,7 +350,7 @@ class HealthChecks:
             OK, "Every storage area and dataset folder is there.", None, None, facts
         )
 
-    async def _disk(self) -> HealthCheckResult:
+    async def _check_disk_space(self) -> HealthCheckResult:
         folder = self._settings.data_dir
         free, total = await self._probes.measure_space(folder)
         facts: Facts = {"path": str(folder), "free_bytes": free, "total_bytes": total}

@@ -84,7 +84,7 @@ class Measurements:
         self._usage = usage
         self._presented = presented
         self._clock = clock
-        self._values = TtlCache(self._collect, fresh_s)
+        self._values = TtlCache(self._collect_values, fresh_s)
         self._ended: Mapping[JobState, int] | None = None
         self._ended_at = float("-inf")
         self._counting: asyncio.Task[None] | None = None
@@ -99,12 +99,12 @@ class Measurements:
         """Return the values, at most some seconds old."""
         return await self._values.get()
 
-    async def _collect(self) -> Values:
+    async def _collect_values(self) -> Values:
         values: _Values = defaultdict(dict)
         values[metric_names.BUILD_INFO][(__version__,)] = 1.0
-        self._parts(values)
-        self._jobs(values)
-        _processes(values, self._settings.run_dir)
+        self._add_health_values(values)
+        self._add_job_report_values(values)
+        _add_process_values(values, self._settings.run_dir)
         backup = read_backup_record(self._settings.data_dir)
         report = await asyncio.to_thread(read_report, self._settings.data_dir)
         if report is not None:
@@ -114,22 +114,24 @@ class Measurements:
         values[metric_names.BACKUP_LAST_SUCCESS][()] = at
         if self._settings.tls.enabled:
             values[metric_names.CERTIFICATE_EXPIRY] = await asyncio.to_thread(
-                _expiry, self._settings
+                _read_certificate_expiry, self._settings
             )
         for name, end in self._presented.get_last_expiries().items():
             values[metric_names.CERTIFICATE_EXPIRY][(name,)] = end.timestamp()
-        for area, space in (await self._probes.measure_filesystems(self._folders())).items():
+        for area, space in (
+            await self._probes.measure_filesystems(self._get_measured_folders())
+        ).items():
             values[metric_names.FILESYSTEM_SIZE][(area,)] = space.size_bytes
             values[metric_names.FILESYSTEM_FREE][(area,)] = space.free_bytes
             values[metric_names.FILESYSTEM_INODES][(area,)] = space.inodes
             values[metric_names.FILESYSTEM_FREE_INODES][(area,)] = space.free_inodes
         try:
-            await self._stored(values)
+            await self._add_stored_values(values)
         except StoreUnavailable as error:
             log.warning("The metrics from the database are missing: %s", error.message)
         return values
 
-    def _parts(self, values: _Values) -> None:
+    def _add_health_values(self, values: _Values) -> None:
         for part in self._health.parts():
             for state in HealthState:
                 values[metric_names.PART_STATE][part.name, state] = float(part.state is state)
@@ -141,20 +143,20 @@ class Measurements:
             values[metric_names.AUDIT_INTACT][()] = float(check.intact)
             values[metric_names.AUDIT_CHECKED][()] = check.at.timestamp()
 
-    def _jobs(self, values: _Values) -> None:
+    def _add_job_report_values(self, values: _Values) -> None:
         values[metric_names.JOB_REPORTS][()] = len(self._usage.usages())
         values[metric_names.JOB_REPORTS_LEFT_OUT][()] = self._usage.left_out_count
         for (node, index), errors in self._usage.ecc_errors().items():
             values[metric_names.GPU_ECC_ERRORS][node, str(index)] = errors
 
-    def _folders(self) -> Mapping[str, Path]:
+    def _get_measured_folders(self) -> Mapping[str, Path]:
         areas = {
             area.name: Path(PLACEHOLDER.split(area.path)[0] or "/")
             for area in self._settings.storage.areas
         }
         return {DATA_DIR: self._settings.data_dir, **areas}
 
-    async def _stored(self, values: _Values) -> None:
+    async def _add_stored_values(self, values: _Values) -> None:
         live = await self._store.count_jobs_by_state(live_only=True)
         values[metric_names.JOBS] = {(state,): live.get(state, 0) for state in LIVE}
         ended = await self._ended_jobs()
@@ -177,7 +179,7 @@ class Measurements:
         values[metric_names.SCHEDULER_UP][()] = float(status is not None and status.responding)
         cluster = await self._store.get_cluster()
         self._usage.keep_ecc_errors_of_nodes({node.name for node in cluster.nodes})
-        _nodes(values, cluster, self._usage.cpu_power_w())
+        _add_node_values(values, cluster, self._usage.cpu_power_w())
         now = self._clock()
         for backlog in await self._store.count_undelivered():
             values[metric_names.DELIVERIES][backlog.channel, backlog.state] = backlog.count
@@ -203,7 +205,7 @@ class Measurements:
             self._counting = None
 
 
-def _processes(values: _Values, run_dir: Path) -> None:
+def _add_process_values(values: _Values, run_dir: Path) -> None:
     for process in process_status_file.read_process_status(run_dir):
         key = (process.name,)
         usage = process_status_file.read_process_usage(process.pid)
@@ -217,7 +219,7 @@ def _processes(values: _Values, run_dir: Path) -> None:
     values[metric_names.HUNG_RESTARTS] = {(name,): count for name, count in restarts.items()}
 
 
-def _expiry(settings: Settings) -> dict[tuple[str, ...], float]:
+def _read_certificate_expiry(settings: Settings) -> dict[tuple[str, ...], float]:
     """Return the expiry of each certificate by its file name; empty if one cannot be read, which
     the health of the certificates shows.
     """
@@ -233,7 +235,7 @@ def _expiry(settings: Settings) -> dict[tuple[str, ...], float]:
     return expiry
 
 
-def _nodes(values: _Values, cluster: Cluster, cpu_power_w: Mapping[str, float]) -> None:
+def _add_node_values(values: _Values, cluster: Cluster, cpu_power_w: Mapping[str, float]) -> None:
     by_state = dict.fromkeys(NodeState, 0)
     for node in cluster.nodes:
         by_state[node.state] += 1
@@ -249,15 +251,15 @@ def _nodes(values: _Values, cluster: Cluster, cpu_power_w: Mapping[str, float]) 
             values[metric_names.NODE_POWER][node.name, "rapl"] = cpu_power_w[node.name]
     values[metric_names.NODES_LEFT_OUT][()] = len(cluster.nodes) - len(shown)
     usable = [node for node in cluster.nodes if node.state.is_usable]
-    values[metric_names.CLUSTER_CPUS][()], values[metric_names.CLUSTER_CPUS_ALLOCATED][()] = _cpus(
-        usable
+    values[metric_names.CLUSTER_CPUS][()], values[metric_names.CLUSTER_CPUS_ALLOCATED][()] = (
+        _sum_cpus(usable)
     )
     values[metric_names.CLUSTER_MEMORY][()] = sum(node.memory_total_bytes for node in usable)
     values[metric_names.CLUSTER_MEMORY_ALLOCATED][()] = sum(
         node.memory_used_bytes for node in usable
     )
-    values[metric_names.CLUSTER_GPUS][()], values[metric_names.CLUSTER_GPUS_ALLOCATED][()] = _gpus(
-        usable
+    values[metric_names.CLUSTER_GPUS][()], values[metric_names.CLUSTER_GPUS_ALLOCATED][()] = (
+        _sum_gpus(usable)
     )
     members: dict[str, list[Node]] = {partition.name: [] for partition in cluster.partitions}
     for node in usable:
@@ -268,17 +270,17 @@ def _nodes(values: _Values, cluster: Cluster, cpu_power_w: Mapping[str, float]) 
         (
             values[metric_names.PARTITION_CPUS][key],
             values[metric_names.PARTITION_CPUS_ALLOCATED][key],
-        ) = _cpus(nodes)
+        ) = _sum_cpus(nodes)
         (
             values[metric_names.PARTITION_GPUS][key],
             values[metric_names.PARTITION_GPUS_ALLOCATED][key],
-        ) = _gpus(nodes)
+        ) = _sum_gpus(nodes)
 
 
-def _cpus(nodes: Sequence[Node]) -> tuple[int, int]:
+def _sum_cpus(nodes: Sequence[Node]) -> tuple[int, int]:
     return sum(node.cpu_total for node in nodes), sum(node.cpu_used for node in nodes)
 
 
-def _gpus(nodes: Iterable[Node]) -> tuple[int, int]:
+def _sum_gpus(nodes: Iterable[Node]) -> tuple[int, int]:
     gpus = [gpu for node in nodes for gpu in node.gpus]
     return sum(gpu.total for gpu in gpus), sum(gpu.used for gpu in gpus)

@@ -37,7 +37,7 @@ class AnnouncementService:
         while True:
             page = await self._store.list_announcements(current_at=now, cursor=cursor)
             announcements += [
-                announcement for announcement in page.items if _concerns(announcement, actor)
+                announcement for announcement in page.items if _is_addressed_to(announcement, actor)
             ]
             if (cursor := page.next_cursor) is None:
                 break
@@ -62,7 +62,7 @@ class AnnouncementService:
         Raises ``NotFound``, also if it is not shown to the actor.
         """
         announcement = await self._store.get_announcement(announcement_id)
-        shown = announcement.is_current(self._clock()) and _concerns(announcement, actor)
+        shown = announcement.is_current(self._clock()) and _is_addressed_to(announcement, actor)
         if not (shown or actor.is_admin):
             raise NotFound("announcement", announcement_id)
         return announcement
@@ -155,7 +155,7 @@ def _require_administrator(actor: Actor) -> None:
     require_permission(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "announcements")
 
 
-def _concerns(announcement: Announcement, actor: Actor) -> bool:
+def _is_addressed_to(announcement: Announcement, actor: Actor) -> bool:
     return announcement.is_addressed_to(actor.projects)
 
 

@@ -50,7 +50,7 @@ def _to_platform_alert(alert: AlertmanagerAlert, now: datetime) -> PlatformAlert
         name=name,
         severity=severity if severity in _SEVERITIES else "info",
         summary=_to_single_line(alert.annotations.get("summary", "")) or name,
-        description=_short(alert.annotations.get("description", "").strip(), _LONGEST_TEXT),
+        description=_shorten_text(alert.annotations.get("description", "").strip(), _LONGEST_TEXT),
         runbook_url=runbook_url if runbook_url.startswith(("https://", "http://")) else None,
         starts_at=alert.starts_at,
         changed_at=now,
@@ -62,10 +62,10 @@ def _to_single_line(text: str) -> str:
     """Return the text as one line, without control characters, since it becomes the subject of a
     mail.
     """
-    return _short(
+    return _shorten_text(
         " ".join("".join(c if c.isprintable() else " " for c in text).split()), _LONGEST_LINE
     )
 
 
-def _short(text: str, longest: int) -> str:
+def _shorten_text(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

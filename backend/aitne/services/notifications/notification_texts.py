@@ -56,19 +56,19 @@ def make_job_notification(event: Event, job: Job, now: datetime) -> Notification
     notification.
     """
     if event.kind == MESSAGE:
-        return _message(event, job)
+        return _make_message_content(event, job)
     if job.array_job_id is not None:
         return None  # its array has the notice for all tasks
     if event.kind == ENDING:
-        return _expiring(event, job, now)
+        return _make_expiring_content(event, job, now)
     if event.kind == IDLE:
-        return _idle(event, job, now)
+        return _make_idle_content(event, job, now)
     if event.kind == GPU_IDLE:
-        return _gpus(event, job)
-    return _state(event, job)
+        return _make_idle_gpu_content(event, job)
+    return _make_state_content(event, job)
 
 
-def _state(event: Event, job: Job) -> NotificationContent | None:
+def _make_state_content(event: Event, job: Job) -> NotificationContent | None:
     state = JobState(event.data["state"])
     if int(event.data.get("attempt", job.attempt)) != job.attempt:
         return None  # it was started again
@@ -122,7 +122,7 @@ def _describe_run(job: Job) -> str:
     return f"It ran for {describe_duration(max(1, round((job.ended_at - job.started_at).total_seconds())))}."
 
 
-def _expiring(event: Event, job: Job, now: datetime) -> NotificationContent | None:
+def _make_expiring_content(event: Event, job: Job, now: datetime) -> NotificationContent | None:
     if job.state.is_terminal or job.expires_at is None or job.expires_at <= now:
         return None
     left_s = _whole_minutes((job.expires_at - now).total_seconds())
@@ -138,7 +138,7 @@ def _expiring(event: Event, job: Job, now: datetime) -> NotificationContent | No
     )
 
 
-def _idle(event: Event, job: Job, now: datetime) -> NotificationContent | None:
+def _make_idle_content(event: Event, job: Job, now: datetime) -> NotificationContent | None:
     ends = job.idle_ends_at
     if job.state.is_terminal or ends is None or ends <= now or job.cancel_requested_at:
         return None
@@ -155,7 +155,7 @@ def _idle(event: Event, job: Job, now: datetime) -> NotificationContent | None:
     )
 
 
-def _gpus(event: Event, job: Job) -> NotificationContent | None:
+def _make_idle_gpu_content(event: Event, job: Job) -> NotificationContent | None:
     if job.state.is_terminal:
         return None
     percent = round(100 * float(event.data.get("utilization", 0.0)))
@@ -169,7 +169,7 @@ def _gpus(event: Event, job: Job) -> NotificationContent | None:
     )
 
 
-def _message(event: Event, job: Job) -> NotificationContent:
+def _make_message_content(event: Event, job: Job) -> NotificationContent:
     text = str(event.data.get("text") or "")
     return _make_content(job, _K.JOB_MESSAGE, Level.INFO, "has a message for you", text)
 

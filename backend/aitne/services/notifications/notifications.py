@@ -90,7 +90,7 @@ class NotificationService:
 
         Raises ``InvalidInput`` for an invalid cursor.
         """
-        _require(PolicyAction.NOTIFICATION_READ, actor)
+        _require_own_permission(PolicyAction.NOTIFICATION_READ, actor)
         page = await self._store.list_notifications(
             actor.name, unread_only=unread, cursor=cursor, limit=limit
         )
@@ -100,12 +100,12 @@ class NotificationService:
         """Mark the actor's notifications with these IDs as read (None: all notifications); return
         the number of unread notifications that remain.
         """
-        _require(PolicyAction.NOTIFICATION_WRITE, actor)
+        _require_own_permission(PolicyAction.NOTIFICATION_WRITE, actor)
         return await self._store.mark_notifications_read(actor.name, ids, self._clock())
 
     async def preferences(self, actor: Actor) -> NotificationPreferences:
         """Return the actor's settings of notifications, with defaults where none were chosen."""
-        _require(PolicyAction.NOTIFICATION_READ, actor)
+        _require_own_permission(PolicyAction.NOTIFICATION_READ, actor)
         user = await self._store.get_user(actor.name)
         return self._to_preferences(
             user.mail, await self._store.get_notification_choices(actor.name)
@@ -137,7 +137,7 @@ class NotificationService:
         Raises:
             InvalidInput: the address is invalid, or there is no such channel.
         """
-        _require(PolicyAction.NOTIFICATION_WRITE, actor)
+        _require_own_permission(PolicyAction.NOTIFICATION_WRITE, actor)
         if mail is not None:
             try:
                 check_mail_address(mail)
@@ -169,7 +169,7 @@ class NotificationService:
 
         Raises ``InvalidInput`` if the actor has no mail address.
         """
-        _require(PolicyAction.NOTIFICATION_WRITE, actor)
+        _require_own_permission(PolicyAction.NOTIFICATION_WRITE, actor)
         user = await self._store.get_user(actor.name)
         if MAIL not in self._channels or user.mail is None:
             reason = (
@@ -180,7 +180,7 @@ class NotificationService:
 
     async def mail_deliveries(self, actor: Actor) -> Sequence[Delivery]:
         """List the last deliveries by mail to the actor, newest first."""
-        _require(PolicyAction.NOTIFICATION_READ, actor)
+        _require_own_permission(PolicyAction.NOTIFICATION_READ, actor)
         return await self._store.list_deliveries(
             owner=actor.name, channel=MAIL, target="", limit=SHOWN_DELIVERIES
         )
@@ -189,7 +189,7 @@ class NotificationService:
 
     async def list_webhooks(self, actor: Actor) -> Sequence[Webhook]:
         """List the actor's webhooks, oldest first."""
-        _require(PolicyAction.NOTIFICATION_READ, actor)
+        _require_own_permission(PolicyAction.NOTIFICATION_READ, actor)
         return await self._store.list_webhooks(actor.name)
 
     async def webhook(self, actor: Actor, webhook_id: str) -> Webhook:
@@ -204,7 +204,7 @@ class NotificationService:
             NotAllowed: the platform's settings disable webhooks.
             Conflict: the user has too many webhooks.
         """
-        _require(PolicyAction.NOTIFICATION_WRITE, actor)
+        _require_own_permission(PolicyAction.NOTIFICATION_WRITE, actor)
         require_recent_authentication(actor, self._clock())
         self._check_url(url)
         webhook = Webhook(
@@ -213,7 +213,7 @@ class NotificationService:
             url=url,
             created_at=self._clock(),
         )
-        secret = self._secret(webhook)
+        secret = self._derive_webhook_secret(webhook)
         await self._store.create_webhook(webhook, max_webhooks=MOST_WEBHOOKS)
         return webhook, secret
 
@@ -251,7 +251,7 @@ class NotificationService:
         await self._get_permitted_webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
         require_recent_authentication(actor, self._clock())
         webhook = await self._store.update_webhook(webhook_id, rotate=True)
-        return webhook, self._secret(webhook)
+        return webhook, self._derive_webhook_secret(webhook)
 
     async def delete_webhook(self, actor: Actor, webhook_id: str) -> Webhook:
         """Delete a webhook of the actor and return it. Raises ``NotFound``."""
@@ -303,7 +303,7 @@ class NotificationService:
         except ValueError as error:
             raise InvalidInput.field("url", str(error), value=url[:200]) from error
 
-    def _secret(self, webhook: Webhook) -> str:
+    def _derive_webhook_secret(self, webhook: Webhook) -> str:
         key = read_secret(self._settings, SECRET_KEY)
         return derive_secret(key, webhook.id, webhook.generation)
 
@@ -337,5 +337,5 @@ class NotificationService:
         return await self._store.add_delivery(new)
 
 
-def _require(action: PolicyAction, actor: Actor) -> None:
+def _require_own_permission(action: PolicyAction, actor: Actor) -> None:
     require_permission(action, actor, "user", actor.name, owner=actor.name)

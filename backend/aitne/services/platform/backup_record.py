@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from aitne.core.models.base import Frozen, UtcTime
-from aitne.local_system.state_file import DamagedState, read_state
+from aitne.local_system.state_file_reader import DamagedState, read_state
 
 
 class BackupRecord(Frozen):

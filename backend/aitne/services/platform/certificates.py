@@ -67,7 +67,7 @@ class CertificateAuthority:
     @property
     def pem(self) -> str:
         """Return the CA's own certificate in PEM, which clients are configured to trust."""
-        return _pem(self.certificate)
+        return _encode_as_pem(self.certificate)
 
     @property
     def fingerprint(self) -> str:
@@ -127,7 +127,7 @@ class CertificateAuthority:
             raise InvalidInput.field(
                 "request", "needs an RSA key of 2048 bits or an ECDSA key, and its signature"
             )
-        return _pem(self.issue(key, names, lifetime))
+        return _encode_as_pem(self.issue(key, names, lifetime))
 
 
 def authority_file(settings: Settings) -> Path:
@@ -173,7 +173,7 @@ def open_authority(settings: Settings) -> CertificateAuthority:
     Raises:
         SetupError: its files cannot be read or written, or key and certificate do not match.
     """
-    return _open(authority_file(settings), settings.secrets_dir / "ca_key.pem", "Aitne CA")
+    return _open_ca(authority_file(settings), settings.secrets_dir / "ca_key.pem", "Aitne CA")
 
 
 def open_sessions_authority(settings: Settings) -> CertificateAuthority:
@@ -183,10 +183,10 @@ def open_sessions_authority(settings: Settings) -> CertificateAuthority:
     match.
     """
     key_path = settings.secrets_dir / "sessions_ca_key.pem"
-    return _open(sessions_authority_file(settings), key_path, "Aitne sessions CA")
+    return _open_ca(sessions_authority_file(settings), key_path, "Aitne sessions CA")
 
 
-def _open(path: Path, key_path: Path, name: str) -> CertificateAuthority:
+def _open_ca(path: Path, key_path: Path, name: str) -> CertificateAuthority:
     try:
         if not path.exists() and not key_path.exists():
             _create_authority(name, path, key_path)
@@ -241,10 +241,10 @@ def renew_issued(settings: Settings) -> None:
         OSError: a certificate cannot be written.
     """
     authority = open_authority(settings)
-    _renew(authority, proxy_files(settings), ["aitne-proxy"], client=True)
+    _renew_files(authority, proxy_files(settings), ["aitne-proxy"], client=True)
     if settings.tls.certificate is None:
         names = [*_portal_names(settings), *_origin_names(settings), *_internal_names(settings)]
-        _renew(authority, portal_files(settings), list(dict.fromkeys(names)))
+        _renew_files(authority, portal_files(settings), list(dict.fromkeys(names)))
 
 
 def session_certificate_names(settings: Settings, owner: str, address: str) -> list[str]:
@@ -254,7 +254,7 @@ def session_certificate_names(settings: Settings, owner: str, address: str) -> l
     The proxy passes on the browser's Host header and checks the certificate for that name;
     JupyterHub connects by the address alone.
     """
-    host = _host(settings.sessions_origin)
+    host = _get_host(settings.sessions_origin)
     session_host = f"{user_label(owner)}.{host}" if settings.has_user_domains else host
     return list(dict.fromkeys((session_host, address.rpartition(":")[0].strip("[]"))))
 
@@ -314,7 +314,7 @@ def _create_authority(common_name: str, path: Path, key_path: Path) -> None:
     _write_certificate(path, certificate)
 
 
-def _renew(
+def _renew_files(
     authority: CertificateAuthority,
     files: CertificateFiles,
     names: Sequence[str],
@@ -399,8 +399,8 @@ def _portal_names(settings: Settings) -> list[str]:
     """Return the host names for which browsers and nodes verify the portal's certificate."""
     portal_address = settings.slurm.portal_address
     return [
-        _host(settings.portal_url),
-        *([] if portal_address is None else [_host(portal_address)]),
+        _get_host(settings.portal_url),
+        *([] if portal_address is None else [_get_host(portal_address)]),
     ]
 
 
@@ -408,10 +408,10 @@ def _origin_names(settings: Settings) -> list[str]:
     """Return the host names of the origin for sessions, with a wildcard if each user has a
     domain.
     """
-    host, sessions_address = _host(settings.sessions_origin), settings.slurm.sessions_address
+    host, sessions_address = _get_host(settings.sessions_origin), settings.slurm.sessions_address
     if settings.has_user_domains:
         return [host, f"{WILDCARD}{host}"]
-    return [host, *([] if sessions_address is None else [_host(sessions_address)])]
+    return [host, *([] if sessions_address is None else [_get_host(sessions_address)])]
 
 
 def _internal_names(settings: Settings) -> list[str]:
@@ -419,11 +419,11 @@ def _internal_names(settings: Settings) -> list[str]:
     addition to those that browsers use.
     """
     urls = (settings.slurm.sessions_address, settings.own_url)
-    hosts = [_host(url) for url in urls if url is not None]
+    hosts = [_get_host(url) for url in urls if url is not None]
     return [*hosts, socket.gethostname(), *_LOOPBACK]
 
 
-def _host(url: str) -> str:
+def _get_host(url: str) -> str:
     """Return the host of a URL in the form that certificates contain.
 
     Raises ``SetupError`` if the URL has none.
@@ -480,7 +480,7 @@ def _authority_key(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifi
     return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
 
 
-def _pem(certificate: x509.Certificate) -> str:
+def _encode_as_pem(certificate: x509.Certificate) -> str:
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
@@ -495,6 +495,6 @@ def _private_pem(key: ec.EllipticCurvePrivateKey) -> str:
 def _write_certificate(path: Path, *chain: x509.Certificate) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".new")
-    temporary.write_text("".join(map(_pem, chain)))
+    temporary.write_text("".join(map(_encode_as_pem, chain)))
     temporary.chmod(0o644)
     temporary.replace(path)

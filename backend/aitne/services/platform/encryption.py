@@ -23,7 +23,7 @@ class Cipher:
 
     def encrypt(self, text: str, purpose: str) -> str:
         """Encrypt ``text``; only ``decrypt`` with the same purpose returns it."""
-        return self._fernet().encrypt(json.dumps([purpose, text]).encode()).decode()
+        return self._make_fernet().encrypt(json.dumps([purpose, text]).encode()).decode()
 
     def decrypt(self, encrypted: str, purpose: str) -> str:
         """Return the text that ``encrypt`` was given for ``purpose``.
@@ -33,13 +33,13 @@ class Cipher:
                 damaged.
         """
         try:
-            stored, text = json.loads(self._fernet().decrypt(encrypted.encode()))
+            stored, text = json.loads(self._make_fernet().decrypt(encrypted.encode()))
         except InvalidToken:
             raise ValueError(f"The {purpose} was encrypted with another key.") from None
         if stored != purpose:
             raise ValueError(f"The {purpose} was encrypted for another purpose.")
         return str(text)
 
-    def _fernet(self) -> Fernet:
+    def _make_fernet(self) -> Fernet:
         digest = hashlib.sha256(self._read_key().encode()).digest()
         return Fernet(base64.urlsafe_b64encode(digest))

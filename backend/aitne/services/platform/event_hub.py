@@ -80,7 +80,7 @@ class Subscription:
         """Queue the messages whose events the actor may see."""
         for message in messages:
             self._last_id = message.event.id
-            if visible(message.event, self.actor):
+            if is_event_visible(message.event, self.actor):
                 self._waiting.append(message.frame)
         if len(self._waiting) > self._backlog:
             self.reset()
@@ -132,7 +132,7 @@ class EventHub:
             batch = await self._store.list_events_after(reached, limit=_BATCH)
             if not batch:
                 break
-            self._remember(map(_message, batch))
+            self._remember(map(_make_message, batch))
             reached = batch[-1].id
         self._last_id = max(self._last_id, reached)
         self.problem = None
@@ -225,7 +225,7 @@ class EventHub:
         batch = await self._store.list_events_after(self._last_id, limit=_BATCH)
         self.problem = None
         if batch:
-            messages = [_message(event) for event in batch]
+            messages = [_make_message(event) for event in batch]
             self._last_id = batch[-1].id
             self._remember(messages)
             for listener in self._listeners:
@@ -241,7 +241,7 @@ class EventHub:
             self._floor = self._history.popleft().event.id
 
 
-def visible(event: Event, actor: Actor) -> bool:
+def is_event_visible(event: Event, actor: Actor) -> bool:
     """Return whether the actor may see the event.
 
     An event without an owner is visible to all users. A session token shows only events of the
@@ -257,7 +257,7 @@ def visible(event: Event, actor: Actor) -> bool:
     )
 
 
-def _message(event: Event) -> _Message:
+def _make_message(event: Event) -> _Message:
     # JSON has no bare line break, so one data line is enough.
     frame = f"id: {event.id}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"
     return _Message(event, frame.encode())

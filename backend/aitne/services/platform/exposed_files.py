@@ -104,7 +104,7 @@ def inspect_files(
     above. The platform's account may, and those with the uids ``services``.
     """
     accounts = settings.accounts
-    trusted = {os.geteuid(), _owner(settings.data_dir), *services}
+    trusted = {os.geteuid(), _get_owner_uid(settings.data_dir), *services}
 
     def is_user(uid: int) -> bool:
         return accounts.min_uid <= uid <= accounts.max_uid and uid not in trusted
@@ -158,7 +158,7 @@ def _check_owner(
         return None
     return ExposedFile(
         path,
-        f"{path} belongs to the account {_name(facts.st_uid)} of a user.",
+        f"{path} belongs to the account {_get_account_name(facts.st_uid)} of a user.",
         f"chown root {shlex.quote(str(path))}",
     )
 
@@ -189,20 +189,22 @@ def _is_in_closed_folder(path: Path) -> bool:
     return False
 
 
-def _owner(path: Path) -> int:
+def _get_owner_uid(path: Path) -> int:
     try:
         return path.stat().st_uid
     except OSError:
         return os.geteuid()
 
 
-def _name(uid: int) -> str:
+def _get_account_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
 
 
-def correctable(exposed: Collection[ExposedFile]) -> list[Path]:
+def list_correctable_files(exposed: Collection[ExposedFile]) -> list[Path]:
     """Return those of the files whose mode this process can correct: they belong to its account."""
-    return [each.path for each in exposed if each.by_mode and _owner(each.path) == os.geteuid()]
+    return [
+        each.path for each in exposed if each.by_mode and _get_owner_uid(each.path) == os.geteuid()
+    ]

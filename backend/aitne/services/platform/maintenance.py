@@ -55,7 +55,7 @@ class MaintenanceService:
         Raises ``NotAllowed`` if the token does not permit reading.
         """
         require_permission(PolicyAction.CLUSTER_READ, actor, "page", "maintenance")
-        return self._view(await self._store.find_maintenance())
+        return self._make_view(await self._store.find_maintenance())
 
     async def schedule(
         self,
@@ -89,7 +89,7 @@ class MaintenanceService:
                 allowed=f"after {max(window.starts_at, now).isoformat()}",
             )
         await self._store.set_maintenance(window, check=self._convert_check(check))
-        return self._view(window)
+        return self._make_view(window)
 
     async def end(self, actor: Actor, *, check: Check[MaintenanceView] = None) -> MaintenanceView:
         """End the maintenance or discard a scheduled one; does nothing if there is none.
@@ -98,12 +98,12 @@ class MaintenanceService:
         """
         require_permission(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "maintenance")
         await self._store.set_maintenance(None, check=self._convert_check(check))
-        return self._view(None)
+        return self._make_view(None)
 
     def _convert_check(self, check: Check[MaintenanceView]) -> Check[Maintenance | None]:
-        return None if check is None else lambda window: check(self._view(window))
+        return None if check is None else lambda window: check(self._make_view(window))
 
-    def _view(self, window: Maintenance | None) -> MaintenanceView:
+    def _make_view(self, window: Maintenance | None) -> MaintenanceView:
         now = self._clock()
         if window is None or window.is_over(now):
             return MaintenanceView(phase=Phase.OFF)

@@ -53,22 +53,24 @@ class SecretFiles:
 
     async def inspect(self) -> SecretsSeen:
         """Return which files are exposed, and which this process could not look at or are not here."""
-        config = {} if self._read is None else await self._config(self._read)
+        config = {} if self._read is None else await self._get_slurm_config(self._read)
         return await asyncio.to_thread(self._inspect_with_config, config)
 
     def _inspect_with_config(self, config: Mapping[str, str] | str) -> SecretsSeen:
         own = [*list_platform_secret_files(self._settings), *map(SecretFile, self._more)]
         if not isinstance(config, str):
             files = [*own, *list_slurm_secret_files(config)]
-            return inspect_files(files, self._settings, _services(config.get("SlurmUser", "")))
+            return inspect_files(
+                files, self._settings, _find_service_uids(config.get("SlurmUser", ""))
+            )
         usual = [SecretFile(_munge_key(None), GROUP_AND_OTHERS)]
         usual.append(SecretFile(SLURM_FOLDER / "slurmdbd.conf", GROUP_AND_OTHERS))
         usual.append(SecretFile(SLURM_FOLDER / "jwt.key"))
-        seen = inspect_files([*own, *usual], self._settings, _services(""))
+        seen = inspect_files([*own, *usual], self._settings, _find_service_uids(""))
         reason = f"Slurm does not say which files have its keys: {config}"
         return SecretsSeen(seen.exposed, (*seen.unseen, reason), seen.elsewhere)
 
-    async def _config(self, read: ReadConfig) -> Mapping[str, str] | str:
+    async def _get_slurm_config(self, read: ReadConfig) -> Mapping[str, str] | str:
         now = asyncio.get_running_loop().time()
         if self._known is None or now >= self._known[1]:
             try:
@@ -113,7 +115,7 @@ def _find_remote_host(host: str) -> str | None:
     return None if host in here or host.partition(".")[0] == name.partition(".")[0] else host
 
 
-def _services(slurm_user: str) -> set[int]:
+def _find_service_uids(slurm_user: str) -> set[int]:
     """Return the uids of the accounts of Slurm and munge, which may be as high as those of users:
     Debian's ``slurm`` is 64030. ``slurm_user`` is Slurm's setting, such as ``slurm(64030)``.
     """

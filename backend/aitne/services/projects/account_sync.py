@@ -119,7 +119,7 @@ class SyncService:
         """
         require_permission(PolicyAction.ACCOUNTING_SYNC, actor, "cluster", "accounting")
         associations, changes, notes = await self._read_differences()
-        return _report(associations, changes, notes)
+        return _make_sync_report(associations, changes, notes)
 
     async def apply(self, actor: Actor, digest: str) -> SyncReport:
         """Change Slurm's accounting to remove the differences that ``compare`` returned with this
@@ -132,7 +132,7 @@ class SyncService:
         """
         require_permission(PolicyAction.ACCOUNTING_SYNC, actor, "cluster", "accounting")
         associations, changes, notes = await self._read_differences()
-        report = _report(associations, changes, notes)
+        report = _make_sync_report(associations, changes, notes)
         if report.digest != digest:
             raise Conflict(
                 "The differences have changed since they were shown. Compare again, then apply those."
@@ -230,7 +230,7 @@ async def list_all_users(store: Store) -> Sequence[User]:
             return users
 
 
-def _report(
+def _make_sync_report(
     associations: Associations, changes: Sequence[Change], notes: Sequence[str]
 ) -> SyncReport:
     text = json.dumps([change.model_dump(mode="json") for change in changes], sort_keys=True)

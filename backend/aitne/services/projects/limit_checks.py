@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from aitne.core.errors import FieldProblem, InvalidInput
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.models.job import JobSpec
-from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.limits import Limits, LimitsApplied, LimitUsage
 from aitne.core.ports.scheduler import SchedulerCapabilities
 from aitne.core.projects.limit_check import (
@@ -94,7 +94,7 @@ class LimitCheck:
             if refused is not None:
                 field = "project" if name == spec.project else "slurm.account"
                 return LimitVerdict((FieldProblem(field, refused, name),))
-        look = await self._usage()
+        look = await self._get_limit_usage()
         if look is None:
             return LimitVerdict()
         return check_job_limits(spec, look, account or self._own or owner, beside)
@@ -111,7 +111,7 @@ class LimitCheck:
             owner: its user.
             account: its Unix account.
         """
-        look = await self._usage()
+        look = await self._get_limit_usage()
         if look is None or look.enforced.isdisjoint({"limits", "safe"}):
             return None
         chain = look.list_association_chain(slurm.account or project, account or self._own or owner)
@@ -119,7 +119,7 @@ class LimitCheck:
         walls += [qos.max_wall_s for qos in look.qos if qos.name == (slurm.qos or DEFAULT_QOS)]
         return min((wall for wall in walls if wall is not None), default=None)
 
-    async def _usage(self) -> LimitUsage | None:
+    async def _get_limit_usage(self) -> LimitUsage | None:
         now = self._clock()
         if self._read_at is None or now - self._read_at > _KEPT_FOR:
             reading = await self._store.find_limit_usage()
@@ -139,11 +139,11 @@ def check_job_limits(
         user: user to whom the job is charged.
         beside: specification of the same user's job during which it must run; None: none.
     """
-    other = None if beside is None else _request(beside, user)
-    return compare_with_limits(_request(spec, user), usage, other)
+    other = None if beside is None else _make_limit_request(beside, user)
+    return compare_with_limits(_make_limit_request(spec, user), usage, other)
 
 
-def _request(spec: JobSpec, user: str) -> LimitRequest:
+def _make_limit_request(spec: JobSpec, user: str) -> LimitRequest:
     return LimitRequest(
         project=spec.slurm.account or spec.project,
         user=user,

@@ -90,8 +90,8 @@ def balance_of(
     gpu_s, cpu_s = sum(row.gpu_s for row in rows), sum(row.cpu_s for row in rows)
     monthly = budget is None or budget.period == "month"
     has_usage = bool(counted)
-    gpu = _share(budget.gpu_hours if budget else None, gpu_s, has_usage=has_usage)
-    cpu = _share(budget.cpu_hours if budget else None, cpu_s, has_usage=has_usage)
+    gpu = _compute_share(budget.gpu_hours if budget else None, gpu_s, has_usage=has_usage)
+    cpu = _compute_share(budget.cpu_hours if budget else None, cpu_s, has_usage=has_usage)
     start, end = get_month_bounds(months[0] if months else month_of(now))
     return Balance(
         project=name,
@@ -105,7 +105,7 @@ def balance_of(
     )
 
 
-def _share(budget: int | None, seconds: int, *, has_usage: bool) -> Share:
+def _compute_share(budget: int | None, seconds: int, *, has_usage: bool) -> Share:
     used = round(seconds / 3_600, 4)
     if not has_usage:
         return Share(budget=budget, used=None, remaining=None)

@@ -126,7 +126,7 @@ class ReportService:
             waits=summarize_waits(await self._store.list_wait_times(name, start, end)),
             outcomes=dict(await self._store.count_ended_jobs(name, start, end)),
             months=tuple(
-                _sum(year_month, stored_months.get(year_month), name)
+                _compute_month_sum(year_month, stored_months.get(year_month), name)
                 for year_month in _list_year_months(usage.month)
             ),
             balance=await self._usage.balance(actor, name),
@@ -204,7 +204,7 @@ def _list_year_months(month: str) -> list[str]:
     return months_between(start, month)
 
 
-def _sum(month: str, stored_month: StoredMonth | None, project: str) -> MonthSum:
+def _compute_month_sum(month: str, stored_month: StoredMonth | None, project: str) -> MonthSum:
     rows = (
         [] if stored_month is None else [row for row in stored_month.rows if row.account == project]
     )

@@ -110,7 +110,7 @@ class ProjectService:
         await self.get(actor, name)
         look, within = await self._store.find_limit_usage(), await self._in_force(name)
         return [
-            self._member(membership, look, within)
+            self._make_member(membership, look, within)
             for membership in await self._store.list_memberships(name)
         ]
 
@@ -157,7 +157,9 @@ class ProjectService:
         )
         if role is not None and role is not made.role:
             made = await self._store.set_member_role(name, user, role, actor=actor.name)
-        return self._member(made, await self._store.find_limit_usage(), await self._in_force(name))
+        return self._make_member(
+            made, await self._store.find_limit_usage(), await self._in_force(name)
+        )
 
     async def remove_member(self, actor: Actor, name: str, user: str) -> None:
         """Remove a member; a user may also leave a project in this way.
@@ -221,7 +223,7 @@ class ProjectService:
         granted = await self._store.get_limits(name)
         return combine_limits(granted, await self._store.get_own_limits(name))
 
-    def _member(
+    def _make_member(
         self, membership: Membership, usage: tuple[LimitUsage, datetime] | None, within: Limits
     ) -> Member:
         in_slurm: bool | None = None
@@ -259,8 +261,8 @@ def list_limit_use(account: str, usage: LimitUsage) -> tuple[LimitUse, ...]:
     uses = [
         LimitUse(
             limit=_limit_name(tres),
-            used=gauge.used * _unit(tres),
-            maximum=None if gauge.limit is None else gauge.limit * _unit(tres),
+            used=gauge.used * _get_tres_unit(tres),
+            maximum=None if gauge.limit is None else gauge.limit * _get_tres_unit(tres),
             by_user=_get_use_by_user(users, tres),
             summary=summarize_use(association, tres, usage),
         )
@@ -294,13 +296,13 @@ def _limit_name(tres: str) -> str:
     return name or f"max_gpus_by_type.{tres.removeprefix(f'{GPU_TRES}:')}"
 
 
-def _unit(tres: str) -> int:
+def _get_tres_unit(tres: str) -> int:
     return MIB if tres == "mem" else 1
 
 
 def _get_use_by_user(users: Sequence[AssociationUse], tres: str) -> dict[str, int]:
     return {
-        association.user or "": association.tres[tres].used * _unit(tres)
+        association.user or "": association.tres[tres].used * _get_tres_unit(tres)
         for association in users
         if tres in association.tres and association.tres[tres].used
     }

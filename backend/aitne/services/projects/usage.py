@@ -13,7 +13,7 @@ from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.limits import Usage
 from aitne.core.models.project import MONTH
 from aitne.core.models.user import Actor
-from aitne.core.users.permissions import PolicyAction, decide, require_permission
+from aitne.core.users.permissions import PolicyAction, decide_access, require_permission
 from aitne.services.projects.project_balance import (
     Balance,
     balance_of,
@@ -96,7 +96,7 @@ class UsageService:
                 to_usage_row(row)
                 for row in month_usage.rows
                 if (project is None or row.account == project)
-                and decide(PolicyAction.PROJECT_READ, actor, project=row.account).allowed
+                and decide_access(PolicyAction.PROJECT_READ, actor, project=row.account).allowed
             ),
         )
 
@@ -151,12 +151,14 @@ def to_usage_row(used: Usage) -> UsageRow:
         project=used.account,
         user=used.user,
         jobs=used.jobs,
-        cpu_hours=_hours(used.cpu_s),
-        gpu_hours=_hours(used.gpu_s),
-        gpu_hours_by_type={name: _hours(spent) for name, spent in used.gpu_s_by_type.items()},
+        cpu_hours=_convert_to_hours(used.cpu_s),
+        gpu_hours=_convert_to_hours(used.gpu_s),
+        gpu_hours_by_type={
+            name: _convert_to_hours(spent) for name, spent in used.gpu_s_by_type.items()
+        },
         energy_j=used.energy_j,
     )
 
 
-def _hours(seconds: int) -> float:
+def _convert_to_hours(seconds: int) -> float:
     return round(seconds / 3_600, 4)

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 
 from aitne.core.errors import NotSupported
 from aitne.core.ports.accounting import Accounting
-from aitne.services.projects.job_record_usage import JobUsage
 from aitne.services.projects.project_balance import get_month_bounds
+from aitne.services.projects.usage_without_accounting import JobUsage
 from aitne.store import Store
 from aitne.store.usage import StoredMonth
 
@@ -55,7 +55,7 @@ class UsageMonths:
             now = self._clock()
             stored_month = (await self._store.list_usage_months([month])).get(month)
             if stored_month is not None and (
-                settled(stored_month, month) or now - stored_month.taken_at < fresh
+                is_month_settled(stored_month, month) or now - stored_month.taken_at < fresh
             ):
                 return stored_month
             if start > now:
@@ -73,6 +73,6 @@ class UsageMonths:
         return StoredMonth(now, PLATFORM, await self._own.usage(start, end))
 
 
-def settled(stored_month: StoredMonth, month: str) -> bool:
+def is_month_settled(stored_month: StoredMonth, month: str) -> bool:
     """Return whether the usage of the month can no longer change."""
     return stored_month.taken_at > get_month_bounds(month)[1] + SETTLED_AFTER

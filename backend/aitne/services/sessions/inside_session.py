@@ -37,7 +37,7 @@ class InsideService:
             NotAuthenticated: the token is not this job's, or the job has ended.
             NotFound: the job is no session.
         """
-        job = await self._session(token, job_id)
+        job = await self._authenticate_session(token, job_id)
         since = self._clock() - timedelta(seconds=_MEASURED_WITHIN_S)
         samples = await self._store.list_samples(job.id, since=since)
         last = samples[-1] if samples else None
@@ -62,7 +62,7 @@ class InsideService:
             memory_limit_bytes=resources.memory_bytes,
             gpus=resources.gpu.count,
             gpu_utilization=sum(loads) / len(loads) if loads else None,
-            ranks=tuple(_attached(group) for group in groups.items),
+            ranks=tuple(_make_attached_ranks(group) for group in groups.items),
         )
 
     async def owner(self, token: str, job_id: UUID) -> Actor:
@@ -70,11 +70,11 @@ class InsideService:
 
         Raises the same errors as ``status``.
         """
-        job = await self._session(token, job_id)
+        job = await self._authenticate_session(token, job_id)
         user = await self._store.get_user(job.owner)
         return Actor(user=user, scopes=frozenset({Scope.READ, Scope.WRITE}))
 
-    async def _session(self, token: str, job_id: UUID) -> Job:
+    async def _authenticate_session(self, token: str, job_id: UUID) -> Job:
         job = await self._store.find_job_by_token(hash_secret(token))
         if job is None or job.id != job_id:
             raise NotAuthenticated("This is not the token of a live job.")
@@ -83,7 +83,7 @@ class InsideService:
         return job
 
 
-def _attached(group: Job) -> AttachedRanks:
+def _make_attached_ranks(group: Job) -> AttachedRanks:
     distributed = group.spec.distributed
     per_node = 0 if distributed is None else distributed.ranks_per_node
     return AttachedRanks(

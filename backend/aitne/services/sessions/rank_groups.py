@@ -18,8 +18,8 @@ from aitne.core.models.base import OFF
 from aitne.core.models.image import BARE
 from aitne.core.models.job import Job, JobFilter, JobType, Plan, RankGroupSpec
 from aitne.core.models.job_file import DistributedFile, JobFile, is_reserved
-from aitne.core.models.rank_group_request import RanksFile
 from aitne.core.models.resources import GpuRequest, ResourcesFile
+from aitne.core.models.session_ranks_request import RanksFile
 from aitne.core.models.user import Actor
 from aitne.core.units import format_duration, format_memory
 from aitne.core.users.permissions import PolicyAction, require_permission
@@ -58,7 +58,7 @@ class RankGroupService:
 
         Raises the same errors as ``start``.
         """
-        file, group = await self._request(actor, session_id, ranks)
+        file, group = await self._make_group_request(actor, session_id, ranks)
         try:
             return await self._jobs.plan(actor, file, rank_group=group)
         except InvalidInput as error:
@@ -82,7 +82,7 @@ class RankGroupService:
             InvalidInput: a field is wrong, or the platform can no longer provide what the session
                 uses.
         """
-        file, group = await self._request(actor, session_id, ranks)
+        file, group = await self._make_group_request(actor, session_id, ranks)
         try:
             return await self._jobs.create(
                 actor, file, rank_group=group, idempotency_key=idempotency_key
@@ -127,7 +127,7 @@ class RankGroupService:
         message = f"Released by {actor.name}."
         return await self._store.request_cancel(group.id, self._clock(), message)
 
-    async def _request(
+    async def _make_group_request(
         self, actor: Actor, session_id: UUID, ranks: RanksFile
     ) -> tuple[JobFile, RankGroupSpec]:
         session = await self._get_permitted_session(PolicyAction.JOB_OPEN, actor, session_id)
@@ -167,7 +167,7 @@ def make_rank_group_file(session: Job, ranks: RanksFile) -> JobFile:
             node request more than any node has.
     """
     problems = Problems()
-    nodes, per_node = _layout(ranks, problems)
+    nodes, per_node = _compute_rank_layout(ranks, problems)
     problems.raise_if_any()
     per_rank = {
         "cpu": ranks.cpu or 1,
@@ -217,7 +217,7 @@ def _format_amount(field: str, amount: int) -> str:
     return describe_bytes(amount) if field == "memory" else str(amount)
 
 
-def _layout(ranks: RanksFile, problems: Problems) -> tuple[int, int]:
+def _compute_rank_layout(ranks: RanksFile, problems: Problems) -> tuple[int, int]:
     """Return the number of nodes, and the number of ranks on each node. Adds a problem if they do
     not match the total number of ranks.
     """

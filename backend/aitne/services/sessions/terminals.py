@@ -24,9 +24,9 @@ from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
 from aitne.core.ports.attacher import Attacher, AttachTarget
-from aitne.core.ports.unix_accounts import Accounts
+from aitne.core.ports.unix_account_mapping import Accounts
 from aitne.core.sessions.attach_protocol import ShellStart, SshStart
-from aitne.core.users.credential_revocation import EndedCredentials
+from aitne.core.users.ended_credentials import EndedCredentials
 from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.controller.run_identification import make_run
 from aitne.services.jobs.job_renderer import Renderer
@@ -153,7 +153,7 @@ class TerminalService:
             RateLimited: the user has too many terminals.
             NotSupported, Unavailable: the program cannot be started.
         """
-        owner, node, credential = await self._redeem(job_id, ticket)
+        owner, node, credential = await self._redeem_ticket(job_id, ticket)
         job = await self._store.get_job(job_id)
         if job.owner != owner:
             raise NotAuthenticated("This ticket is for another job. Ask for a new one.")
@@ -169,7 +169,8 @@ class TerminalService:
         self._held[name] = OpenTerminal(terminal, credential, 1)
         details = {"by": owner, "node": chosen, "kind": start.kind}
         try:
-            await self._check(credential, job_id)  # it may have ended while the program started
+            # The credential may have ended while the program started.
+            await self._check_credential(credential, job_id)
             await self._store.add_job_event(job_id, ATTACHED, details)
         except BaseException:
             await self._end_terminal(name)  # its name was not returned, so no request can end it
@@ -183,7 +184,7 @@ class TerminalService:
             NotAuthenticated: the ticket is invalid.
             NotFound: the terminal has ended meanwhile, or belongs to another user.
         """
-        owner, _, credential = await self._redeem(job_id, ticket)
+        owner, _, credential = await self._redeem_ticket(job_id, ticket)
         entry = self._held.get(name)
         if entry is None or (entry.terminal.owner, entry.terminal.job_id) != (owner, job_id):
             raise NotFound("terminal", "that was left")
@@ -246,7 +247,7 @@ class TerminalService:
 
     # --- the parts -------------------------------------------------------------------------------
 
-    async def _redeem(self, job_id: UUID, ticket: str) -> tuple[str, str, str]:
+    async def _redeem_ticket(self, job_id: UUID, ticket: str) -> tuple[str, str, str]:
         """Use up a ticket; return its user, its node, and the credential that asked for it."""
         taken = await self._store.consume_single_use_secret(
             _TICKET, hash_secret(ticket), self._clock()
@@ -255,10 +256,10 @@ class TerminalService:
         if taken is None or user is None or user.disabled or taken[1]["job_id"] != str(job_id):
             raise _make_invalid_ticket_error(job_id)
         credential = str(taken[1].get("credential"))
-        await self._check(credential, job_id)
+        await self._check_credential(credential, job_id)
         return taken[0], str(taken[1]["node"]), credential
 
-    async def _check(self, credential: str, job_id: UUID) -> None:
+    async def _check_credential(self, credential: str, job_id: UUID) -> None:
         """Check that the credential with which a ticket was requested has not ended since. Raises
         ``NotAuthenticated``.
         """

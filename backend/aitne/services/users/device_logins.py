@@ -103,7 +103,7 @@ class DeviceLoginService:
             max_of_network=MOST_OF_NETWORK,
         )
         return DeviceLogin(
-            device_code=f"{payload}.{self._mac('device', payload).hex()}",
+            device_code=f"{payload}.{self._compute_mac('device', payload).hex()}",
             user_code=self._user_code(number),
             verification_url=f"{self._settings.portal_url}/device",
             expires_in_s=LIFETIME_S,
@@ -230,7 +230,7 @@ class DeviceLoginService:
         Raises ``NotAuthenticated`` if the code is invalid or expired.
         """
         payload, _, signature = device_code.partition(".")
-        expected = self._mac("device", payload).hex()
+        expected = self._compute_mac("device", payload).hex()
         if not hmac.compare_digest(signature.encode(), expected.encode()):
             raise NotAuthenticated(_EXPIRED)
         number, issued, name = json.loads(base64.urlsafe_b64decode(payload))
@@ -240,11 +240,11 @@ class DeviceLoginService:
         return number, name
 
     def _user_code(self, number: str) -> str:
-        letters = _letters(self._mac("user", number), _RANDOM_LETTERS)
-        return _grouped(letters + self._check_letters(letters))
+        letters = _encode_letters(self._compute_mac("user", number), _RANDOM_LETTERS)
+        return _group_letters(letters + self._check_letters(letters))
 
     def _check_letters(self, letters: str) -> str:
-        return _letters(self._mac("check", letters), _CHECK_LETTERS)
+        return _encode_letters(self._compute_mac("check", letters), _CHECK_LETTERS)
 
     def _parse_user_code(self, user_code: str) -> str:
         """Return the user code in its canonical form.
@@ -262,9 +262,9 @@ class DeviceLoginService:
                 "is not a code of this platform: compare each letter with your terminal",
                 value=user_code[:40],
             )
-        return _grouped(letters)
+        return _group_letters(letters)
 
-    def _mac(self, kind: str, text: str) -> bytes:
+    def _compute_mac(self, kind: str, text: str) -> bytes:
         key = read_secret(self._settings, KEY_NAME).encode()
         message = f"device login\0{kind}\0{text}".encode("utf-8", "surrogatepass")
         return hmac.new(key, message, hashlib.sha256).digest()
@@ -280,7 +280,7 @@ def _make_unknown_code_error(code: str) -> InvalidInput:
     )
 
 
-def _letters(digest: bytes, count: int) -> str:
+def _encode_letters(digest: bytes, count: int) -> str:
     number = int.from_bytes(digest, "big")
     letters = ""
     for _ in range(count):
@@ -289,5 +289,5 @@ def _letters(digest: bytes, count: int) -> str:
     return letters
 
 
-def _grouped(letters: str) -> str:
+def _group_letters(letters: str) -> str:
     return "-".join(letters[start : start + 3] for start in range(0, len(letters), 3))

@@ -20,7 +20,6 @@ from aitne.core.users.user_names import name_key, remove_domain
 from aitne.services.audit import AuditService
 from aitne.services.platform.secret_generation import hash_secret, new_secret
 from aitne.services.users.browser_descriptions import describe_browser
-from aitne.services.users.jupyter_session_tokens import get_owner_and_session
 from aitne.services.users.known_browser_lockout import KnownBrowsers
 from aitne.services.users.login_links import LoginLinks, UsedLoginLink
 from aitne.services.users.login_results import (
@@ -32,6 +31,7 @@ from aitne.services.users.login_results import (
 )
 from aitne.services.users.login_service import IdentityUnavailable, LoginService
 from aitne.services.users.second_factor import SecondFactors
+from aitne.services.users.session_token_scope import get_owner_and_session
 from aitne.store import Store
 
 TOKEN_PREFIX = "aitne_pat_"  # noqa: S105 - how a token begins
@@ -303,9 +303,9 @@ class IdentityService:
             "sign_in_id": login.sign_in.id,
         }
         if login.impersonator is None:
-            actor = await self._actor(login.user, frozenset(Scope))
+            actor = await self._make_actor(login.user, frozenset(Scope))
             return WebSession(actor.model_copy(update=behind), login.csrf)
-        actor = await self._actor(login.user, frozenset({Scope.READ, Scope.WRITE}))
+        actor = await self._make_actor(login.user, frozenset({Scope.READ, Scope.WRITE}))
         actor = actor.model_copy(update={**behind, "impersonator": login.impersonator})
         return WebSession(actor, login.csrf, login.sign_in.acting_until)
 
@@ -313,7 +313,7 @@ class IdentityService:
         """Return the actor of an access token or session token. Raises ``NotAuthenticated``."""
         if token.startswith(session_variables.PREFIX):
             user, session = await get_owner_and_session(self._store, token)
-            actor = await self._actor(user, frozenset({Scope.READ, Scope.WRITE}))
+            actor = await self._make_actor(user, frozenset({Scope.READ, Scope.WRITE}))
             return actor.model_copy(update={"session": session})
         match = None
         if token.startswith(TOKEN_PREFIX):
@@ -324,7 +324,7 @@ class IdentityService:
                 "in the portal."
             )
         user, stored = match
-        actor = await self._actor(user, stored.scopes)
+        actor = await self._make_actor(user, stored.scopes)
         return actor.model_copy(
             update={
                 "until": stored.expires_at,
@@ -390,7 +390,7 @@ class IdentityService:
         unknown = self._browsers.find_serial_number(user.name, origin.browser) is None
         await self._store.create_sign_in(sign_in, hash_secret(token), csrf, notify=unknown)
         actor, browser = (
-            await self._actor(user, frozenset(Scope)),
+            await self._make_actor(user, frozenset(Scope)),
             self._browsers.make_cookie(user.name),
         )
         return WebLogin(actor, csrf, token, browser, recovery_codes)
@@ -398,7 +398,7 @@ class IdentityService:
     def _idle_ends_at(self) -> datetime:
         return self._clock() + timedelta(seconds=self._settings.auth.inactivity_duration)
 
-    async def _actor(self, user: User, scopes: frozenset[Scope]) -> Actor:
+    async def _make_actor(self, user: User, scopes: frozenset[Scope]) -> Actor:
         roles = await self._store.list_user_roles(user.name)
         manages = (name for name, role in roles.items() if role is ProjectRole.MANAGER)
         return Actor(

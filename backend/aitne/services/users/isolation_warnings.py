@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aitne.core.settings import Settings
-from aitne.services.users.shared_account import shared_account
+from aitne.services.users.shared_account_restriction import shared_account
 from aitne.store.user_project_search import DirectoryStore
 
 SHARED_ORIGIN = (

@@ -36,7 +36,7 @@ class KnownBrowsers:
         """Return the cookie for a browser in which the user has just logged in."""
         number = secrets.token_urlsafe(16)
         until = int(self._clock().timestamp()) + LIFETIME_S
-        return f"{number}.{until}.{self._signature(name, number, until)}"
+        return f"{number}.{until}.{self._compute_signature(name, number, until)}"
 
     def find_serial_number(self, name: str, cookie: str | None) -> str | None:
         """Return the serial number in the cookie, under which failed logins of this user in this
@@ -50,12 +50,12 @@ class KnownBrowsers:
         if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdecimal()):
             return None
         number, until, signature = parts[0], int(parts[1]), parts[2]
-        expected = self._signature(name, number, until)
+        expected = self._compute_signature(name, number, until)
         if not hmac.compare_digest(signature.encode("utf-8", "surrogatepass"), expected.encode()):
             return None
         return number if self._clock().timestamp() < until else None
 
-    def _signature(self, name: str, number: str, until: int) -> str:
+    def _compute_signature(self, name: str, number: str, until: int) -> str:
         key = read_secret(self._settings, KEY_NAME).encode()
         message = f"browser\0{name_key(name)}\0{number}\0{until}".encode("utf-8", "surrogatepass")
         return hmac.new(key, message, hashlib.sha256).hexdigest()

@@ -24,7 +24,7 @@ from aitne.core.ports.identity_source import (
 )
 from aitne.core.settings import Settings
 from aitne.core.users.user_names import get_account_name, identity_key
-from aitne.services.users.shared_account import check_another_user
+from aitne.services.users.shared_account_restriction import check_another_user
 from aitne.store import Store
 from aitne.store.user_project_search import DirectoryStore
 
@@ -197,7 +197,7 @@ class LoginService:
         return name
 
     async def _find_or_create_account(self, source: str, identity: Identity) -> User:
-        subject = _subject(source, identity)
+        subject = _get_subject(source, identity)
         if subject is not None:
             existing = await self._store.find_user_by_subject(source, subject)
             if existing is not None:
@@ -266,11 +266,11 @@ class LoginService:
             return await self._find_or_create_account(
                 source, identity
             )  # created by a concurrent request
-        subject = _subject(source, identity)
+        subject = _get_subject(source, identity)
         return user if subject is None else await self._bind_identity(source, name, subject)
 
 
-def _subject(source: str, identity: Identity) -> str | None:
+def _get_subject(source: str, identity: Identity) -> str | None:
     """Return the text that identifies the identity in its source; None if the name of its account
     does.
     """

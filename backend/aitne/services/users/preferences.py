@@ -8,7 +8,7 @@ from aitne.core.models.base import Strict
 from aitne.core.models.preferences import MODELS
 from aitne.core.models.user import Actor
 from aitne.core.users.permissions import PolicyAction, require_permission
-from aitne.local_system.state_file import parse_state_document
+from aitne.local_system.state_file_reader import parse_state_document
 from aitne.store.preferences import PreferenceStore
 from aitne.store.store_part import Check
 

@@ -194,7 +194,7 @@ class SecondFactors:
         import pyotp
 
         digits = code.replace(" ", "")
-        totp = pyotp.TOTP(self._secret(factor.salt), interval=STEP_S)
+        totp = pyotp.TOTP(self._derive_secret(factor.salt), interval=STEP_S)
         now = int(self._clock().timestamp()) // STEP_S
         for step in (now + offset for offset in _AROUND):
             expected = totp.generate_otp(step)
@@ -206,7 +206,7 @@ class SecondFactors:
         import pyotp
         import segno
 
-        secret = self._secret(factor.salt)
+        secret = self._derive_secret(factor.salt)
         uri = pyotp.TOTP(secret, interval=STEP_S).provisioning_uri(
             name=factor.owner, issuer_name=self._settings.title
         )
@@ -217,7 +217,7 @@ class SecondFactors:
         )
         return Enrolment(secret=secret, uri=uri, qr_svg=picture.getvalue().decode())
 
-    def _secret(self, salt: str) -> str:
+    def _derive_secret(self, salt: str) -> str:
         return base64.b32encode(self._compute_mac("secret", salt)[:20]).decode()
 
     def _code_hash(self, name: str, code: str) -> str:

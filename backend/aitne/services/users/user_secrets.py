@@ -46,7 +46,7 @@ class UserSecretService:
             raise InvalidInput.field(
                 "name", f"{name} belongs to the platform; choose a name without its prefix"
             )
-        encrypted = self._cipher.encrypt(value, _purpose(actor.name, name))
+        encrypted = self._cipher.encrypt(value, _make_cipher_purpose(actor.name, name))
         return await self._store.save_user_secret(
             actor.name, name, encrypted, self._clock(), max_secrets=MOST_SECRETS
         )
@@ -93,7 +93,9 @@ class UserSecretService:
             if name not in encrypted_values:
                 raise Conflict(f"The secret {name} of {owner} was deleted. Store it again.")
             try:
-                values[name] = self._cipher.decrypt(encrypted_values[name], _purpose(owner, name))
+                values[name] = self._cipher.decrypt(
+                    encrypted_values[name], _make_cipher_purpose(owner, name)
+                )
             except ValueError:
                 raise Conflict(
                     f"The secret {name} of {owner} was stored with another encryption key. "
@@ -102,5 +104,5 @@ class UserSecretService:
         return values
 
 
-def _purpose(owner: str, name: str) -> str:
+def _make_cipher_purpose(owner: str, name: str) -> str:
     return f"secret {name} of {owner}"

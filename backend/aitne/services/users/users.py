@@ -24,7 +24,7 @@ from aitne.services.platform.secret_generation import hash_secret, new_secret
 from aitne.services.users.identity_service import TOKEN_PREFIX
 from aitne.services.users.login_service import OWN, find_unused_project_name
 from aitne.services.users.password_rules import check_new_password
-from aitne.services.users.shared_account import check_another_user
+from aitne.services.users.shared_account_restriction import check_another_user
 from aitne.store import Store
 from aitne.store.paging import Page
 from aitne.store.store_part import Check

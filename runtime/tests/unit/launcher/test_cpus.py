@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne_train.launcher.cpus import count_available_cpus
+from aitne_train.launcher.available_cpu_count import count_available_cpus
 
 BOUND = len(os.sched_getaffinity(0))
 

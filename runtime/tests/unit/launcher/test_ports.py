@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from aitne_train.launcher import port_listeners, ports
+from aitne_train.launcher import held_ports, port_listeners
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.launcher.ports import HeldPort
+from aitne_train.launcher.held_ports import HeldPort
 from tests.support.ports import reserve_ports
 
 
@@ -28,7 +28,7 @@ def dual(port: int) -> socket.socket:
 
 
 def test_port_is_outside_the_kernel_range_and_another_each_time() -> None:
-    low, high = ports._read_kernel_range()
+    low, high = held_ports._read_kernel_range()
     numbers = set()
     for _ in range(20):
         port = HeldPort(0.01)
@@ -43,7 +43,7 @@ def test_ports_are_found_where_the_kernel_has_most_of_them(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     low, high = map(int, text.split())
-    monkeypatch.setattr(ports, "_read_kernel_range", lambda: (low, high))
+    monkeypatch.setattr(held_ports, "_read_kernel_range", lambda: (low, high))
     port = HeldPort(0.01)
     assert 20_000 <= port.number < 65_536
     port.close()
@@ -53,11 +53,11 @@ def test_port_in_use_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         used = server.getsockname()[1]
         free = reserve_ports()
-        monkeypatch.setattr(ports, "_draw_ports", lambda: iter((used, free)))
+        monkeypatch.setattr(held_ports, "_draw_ports", lambda: iter((used, free)))
         port = HeldPort(0.01)
         assert port.number == free
         port.close()
-        monkeypatch.setattr(ports, "_draw_ports", lambda: iter((used,)))
+        monkeypatch.setattr(held_ports, "_draw_ports", lambda: iter((used,)))
         with pytest.raises(LaunchError, match="end programs that listen"):
             HeldPort(0.01)
 

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.launcher.rank_processes import build_rank_variables
-from aitne_train.launcher.rank_topology import (
+from aitne_train.launcher.rank_detection import (
     RankTopology,
     detect_topology,
     lay_out_ranks,
     settle_topology,
 )
+from aitne_train.launcher.rank_processes import build_rank_variables
 
 LAYOUTS = st.lists(st.integers(1, 5), min_size=1, max_size=5)
 

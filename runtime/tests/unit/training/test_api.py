@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import aitne_train as hvd
-from aitne_train._submission import make_dense
+from aitne_train._collective_submission import make_dense
 from aitne_train.elastic import HostUpdateResult, ObjectState, run_fn
 from aitne_train.functions import _pickle_sealed, _unpickle_sealed
 

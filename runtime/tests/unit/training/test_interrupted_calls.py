@@ -18,7 +18,7 @@ from aitne_train.collective_request import Kind, Request
 from aitne_train.collective_summary import CollectiveSummary
 from aitne_train.control_messages import Control
 from aitne_train.errors import HorovodInternalError
-from aitne_train.exchange._worker import Worker
+from aitne_train.exchange._queue_worker import Worker
 from aitne_train.execution import Execution
 from aitne_train.interruptible_event import Flag
 from aitne_train.joined_rank_proxy import JoinedRankProxy

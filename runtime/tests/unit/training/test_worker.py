@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from aitne_train.exchange._worker import Worker
+from aitne_train.exchange._queue_worker import Worker
 
 
 def test_jobs_are_done_in_order_when_drain_returns() -> None:

@@ -9,7 +9,7 @@ import pytest
 from aitne.core.cluster.job_count_limits import max_array_tasks, max_live_jobs
 from aitne.core.cluster.partition_defaults import NO_LIMIT_S, QueueDefaults
 from aitne.core.models.cluster import Cluster, Partition
-from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.settings import LimitSettings, Settings
 from tests.unit.core.cluster.test_queues import node

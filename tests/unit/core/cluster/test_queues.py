@@ -7,7 +7,7 @@ import pytest
 
 from aitne.core.cluster.partition_check import NodeSelection, select_partitions
 from aitne.core.models.cluster import Cluster, GpuCount, Node, NodeState, Partition, Reservation
-from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.common_job_fields import SlurmOptions
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from aitne.core.cluster.gpu_forecast import FreeGpus, GpuCapacity
-from aitne.core.jobs.pending_job_advice import Advice, advise
+from aitne.core.jobs.pending_job_advice import Advice, advise_on_pending_job
 from aitne.core.jobs.states import JobState
 from aitne.core.models.cluster import GpuCount, Node
 from aitne.core.models.job import Job
@@ -27,7 +27,7 @@ def running(name: str, *nodes: str, project: str = "vision") -> Job:
 
 def said(job: Job, *nodes: Node, **facts: object) -> list[Advice]:
     known = {"gpus": (), "running": (), "before": (), "limit": None} | facts
-    return list(advise(job, nodes=nodes, **known))  # type: ignore[arg-type]
+    return list(advise_on_pending_job(job, nodes=nodes, **known))  # type: ignore[arg-type]
 
 
 def test_too_large_for_any_node_says_what_would_fit() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.core.jobs.array_tasks import ArrayState, array_state
+from aitne.core.jobs.array_job_state import ArrayState, array_state
 from aitne.core.jobs.states import JobState, TerminationReason
 
 S = JobState

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aitne.core.jobs.agent_protocol import EXIT_ENVIRONMENT
 from aitne.core.jobs.environment_command import PREAMBLE, wrap_in_environment
-from aitne.core.models.job_options import EnvironmentOptions
+from aitne.core.models.common_job_fields import EnvironmentOptions
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
 

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch
 from aitne.core.models.limits import Limits
-from aitne.core.models.rank_group_request import RanksFile
 from aitne.core.models.resources import GpuRequest
+from aitne.core.models.session_ranks_request import RanksFile
 from aitne.core.sessions.entry_points import server_name, session_url
 
 JOB_ID = UUID("0b4e1b5a-7c1d-4f0e-9a53-2f6f0a7d1c11")

@@ -5,7 +5,7 @@ import yaml
 
 from aitne.cli import job_file_reader
 from aitne.core.float_encoding import encode_floats
-from aitne.core.jobs.job_file_format import render_job_file
+from aitne.core.jobs.job_file_rendering import render_job_file
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.models.job_file import JobFile
 from tests.support.jobs import make_spec
@@ -81,7 +81,7 @@ def test_infinite_numbers_are_written_as_in_yaml() -> None:
     values = {"most": {"$float": "inf"}, "sizes": [1, {"$float": "nan"}], "text": ".inf"}
     text = render_job_file({"notebook": {"path": "a.ipynb", "parameters": values}})
     assert "most: .inf\n" in text
-    (source,) = job_file_reader._parse("x", text.encode())
+    (source,) = job_file_reader._parse_job_files("x", text.encode())
     assert encode_floats(source.content["notebook"]["parameters"]) == values
 
 

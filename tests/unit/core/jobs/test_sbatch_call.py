@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne.core.jobs.sbatch_call import SbatchCall, read_call
+from aitne.core.jobs.sbatch_call_parser import SbatchCall, read_call
 from aitne.core.jobs.sbatch_import import import_sbatch
 
 SCRIPT = "#!/bin/bash\n{}\npython train.py\n"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aitne.cli import job_file_reader
 from aitne.core.jobs import sbatch_option_names, sbatch_options
-from aitne.core.jobs.job_file_format import render_job_file
+from aitne.core.jobs.job_file_rendering import render_job_file
 from aitne.core.jobs.sbatch_import import ImportedScript
 from aitne.core.jobs.sbatch_import import import_sbatch as import_from
 from aitne.core.models.job_file import JobFile
@@ -463,7 +463,7 @@ def test_imported_script_always_gives_valid_job_file(lines: list[str], shebang: 
         assert re.match(r"line [0-9]+: ", refusals[0])
         return
     file = JobFile.model_validate(found.file)
-    (source,) = job_file_reader._parse("x", render_job_file(found.file).encode())
+    (source,) = job_file_reader._parse_job_files("x", render_job_file(found.file).encode())
     assert JobFile.model_validate(source.content) == file
     assert all(1 <= note.line <= text.count("\n") + text.count("\r") + 1 for note in found.notes)
 

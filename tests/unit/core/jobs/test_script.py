@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.node_software import own_software
+from aitne.adapters.node_software_folder import own_software
 from aitne.core.jobs.batch_script import render_script
 from aitne.core.models.resources import GpuRequest, Resources, ResourcesFile
 from aitne.core.settings import Settings

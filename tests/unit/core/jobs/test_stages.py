@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aitne.core.jobs.stages import StageStatus, list_stages
+from aitne.core.jobs.progress_stages import StageStatus, list_stages
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobType
 from tests.support.jobs import CREATED_AT, make_job

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from aitne.core.errors import InvalidInput
 from aitne.core.models.storage_area import AreaKind
-from aitne.core.ports.unix_accounts import UnixAccount
+from aitne.core.ports.unix_account_mapping import UnixAccount
 from aitne.core.storage.areas import (
     AreaOwner,
     allowed_roots,

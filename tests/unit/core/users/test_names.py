@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from aitne.adapters.accounting._accounting_records import make_sacctmgr_arguments
-from aitne.adapters.unix_accounts import UnixUser, jobs_folder
-from aitne.client.http_transport import quote as client_quote
+from aitne.adapters.accounting._sacctmgr_parser import make_sacctmgr_arguments
+from aitne.adapters.unix_account_mapping import UnixUser, jobs_folder
+from aitne.client.http_transport import percent_encode as client_quote
 from aitne.core.jobs.batch_script import render_script
 from aitne.core.models.base import PROJECT_NAME, USER_NAME, ProjectName, UserName, check_passable
 from aitne.core.models.resources import Resources

@@ -12,9 +12,9 @@ from aitne.core.users.permissions import (
     TABLE,
     PolicyAction,
     Relation,
-    decide,
+    decide_access,
+    find_relations,
     refuse_impersonation,
-    relations,
     require_permission,
 )
 
@@ -102,23 +102,23 @@ def test_the_whole_table_is_covered() -> None:
 def test_each_cell(action: PolicyAction, relation: Relation) -> None:
     cells, scope = EXPECTED[action]
     may = dict(zip(Relation, cells.split(), strict=True))[relation] == "yes"
-    decision = decide(action, ACTORS[relation], owner="ada", project="vision")
+    decision = decide_access(action, ACTORS[relation], owner="ada", project="vision")
     assert decision.allowed is may
     assert may or decision.reason.endswith(".")
     without = ACTORS[relation].model_copy(update={"scopes": frozenset(Scope) - {scope}})
-    assert not decide(action, without, owner="ada", project="vision").allowed
+    assert not decide_access(action, without, owner="ada", project="vision").allowed
 
 
 @pytest.mark.parametrize("action", PolicyAction)
 def test_permitted_action_implies_visibility(action: PolicyAction) -> None:
     for each in ACTORS.values():
-        decision = decide(action, each, owner="ada", project="vision")
+        decision = decide_access(action, each, owner="ada", project="vision")
         assert decision.visible or not decision.allowed
 
 
 def test_an_administrator_without_the_scope_is_a_user_like_any_other() -> None:
     limited = actor("root", role=Role.ADMIN, scopes=frozenset({Scope.READ, Scope.WRITE}))
-    assert relations(limited, owner="ada") == {Relation.OTHER}
+    assert find_relations(limited, owner="ada") == {Relation.OTHER}
     with pytest.raises(NotFound):
         require_permission(PolicyAction.JOB_READ, limited, "job", 1, owner="ada", project="vision")
 
@@ -148,12 +148,13 @@ def test_a_missing_scope_is_named() -> None:
 def test_a_disabled_account_may_do_nothing() -> None:
     gone = actor(disabled=True, role=Role.ADMIN)
     assert not any(
-        decide(action, gone, owner="ada", project="vision").allowed for action in PolicyAction
+        decide_access(action, gone, owner="ada", project="vision").allowed
+        for action in PolicyAction
     )
 
 
 def test_object_without_owner_has_no_owner_relation() -> None:
-    assert relations(actor(), owner=None, project=None) == {Relation.OTHER}
+    assert find_relations(actor(), owner=None, project=None) == {Relation.OTHER}
 
 
 def test_impersonating_administrator_may_read_and_stop_only() -> None:
@@ -162,7 +163,7 @@ def test_impersonating_administrator_may_read_and_stop_only() -> None:
     may = {
         action
         for action in PolicyAction
-        if decide(action, seen, owner="ada", project="vision").allowed
+        if decide_access(action, seen, owner="ada", project="vision").allowed
     }
     reads = {action for action, rule in TABLE.items() if rule.scope is Scope.READ}
     assert may == (reads | {PolicyAction.JOB_CANCEL, PolicyAction.JOB_EXTEND}) - {

@@ -57,7 +57,7 @@ def write(path: Path, files: dict[str, bytes], recipient: Path | None = None) ->
     if recipient is not None:
         key = backup_encryption.read_recipient(recipient)
         cipher, changes["ephemeral"] = backup_encryption.make_encrypting_cipher(key)
-        changes["recipient"] = backup_encryption.fingerprint(key)
+        changes["recipient"] = backup_encryption.compute_fingerprint(key)
     with path.open("wb") as file:
         writer = ArchiveWriter(file, cipher)
         for name, content in files.items():

@@ -14,16 +14,16 @@ from aitne.core.jobs.failure_explanation import FailureCause, suggest_changes
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.cluster import Cluster, Partition
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.models.job import JobSpec, ResubmitOptions, RetryPolicy
 from aitne.core.models.job_file import JobFile
-from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.resources import MemoryRequest
 from aitne.core.models.template import Template, TemplateResources
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.settings import LimitSettings, Settings
 from aitne.services.controller.changes_from_records import too_many_starts
-from aitne.services.jobs.enforced_limits import assign_limit_enforcement, split_limits
 from aitne.services.jobs.job_renderer import max_requeues
+from aitne.services.jobs.limit_enforcement import assign_limit_enforcement, split_limits
 from aitne.services.jobs.requested_resources import (
     explain_added_cpus,
     resolve_resources,

@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from aitne.core.models.job_file import JobFile
-from aitne.core.ports.unix_accounts import UnixAccount
+from aitne.core.ports.unix_account_mapping import UnixAccount
 from tests.unit.services.conftest import ADA
 
 

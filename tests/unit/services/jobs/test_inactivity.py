@@ -11,7 +11,7 @@ from aitne.core.notifications.settings import IdleSettings
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import ContainerSettings
 from aitne.services.images.image_chooser import ImageChooser
-from aitne.services.jobs.job_file_checks import check_inactivity
+from aitne.services.jobs.job_field_checks import check_inactivity
 from aitne.services.jobs.job_file_resolution import AvailableResources, resolve_offer
 from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.template_catalog import TemplateCatalog

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.user_path_access import OwnUserFolders
+from aitne.adapters.user_folders import OwnUserFolders
 from aitne.bootstrap.adapters import make_storages
 from aitne.core.errors import InvalidInput
 from aitne.core.jobs.states import JobState
@@ -16,7 +16,7 @@ from aitne.core.models.dataset import Dataset
 from aitne.core.models.image import ImageApp, ImageNeeds, ImageState
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.storage_area import PathFacts
-from aitne.core.ports.unix_accounts import UnixAccount
+from aitne.core.ports.unix_account_mapping import UnixAccount
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import ContainerSettings, StorageSettings
 from tests.support.offers import offers

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.node_software import own_software
+from aitne.adapters.node_software_folder import own_software
 from aitne.core.errors import Conflict, InvalidInput, NotFound, Unavailable
 from aitne.core.jobs.agent_protocol import AgentSpec
 from aitne.core.jobs.job_to_file import job_to_file

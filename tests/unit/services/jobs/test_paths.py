@@ -10,7 +10,7 @@ import pytest
 
 from aitne.core.errors import InvalidInput
 from aitne.core.models.storage_area import NO_ANSWER, PathFacts
-from aitne.services.jobs.path_checks import check_paths, named_paths
+from aitne.services.jobs.path_existence_checks import check_paths, named_paths
 from tests.support.jobs import make_job, make_spec
 from tests.unit.services.conftest import ADA, Bench
 from tests.unit.services.jobs.test_jobs_create import job_file

@@ -12,7 +12,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.cluster import Cluster, GpuCount
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.resources import Resources
-from aitne.services.jobs.requested_placement import placement_problems
+from aitne.services.jobs.placement_planning import placement_problems
 from aitne_train.topology.slurm import parse_conf
 from aitne_train.topology.tree import TopologyTree
 from tests.unit.services.conftest import ADA, Bench, make_node

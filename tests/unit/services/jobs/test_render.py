@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.node_software import SoftwareFolder, own_software
+from aitne.adapters.node_software_folder import SoftwareFolder, own_software
 from aitne.core.errors import InvalidInput
 from aitne.core.jobs.agent_protocol import AgentPlacement, AgentRanks, AgentSpec
 from aitne.core.models.dataset import DatasetUse

@@ -11,12 +11,12 @@ from aitne.adapters.schedulers._slurm.rest.submission import make_submission
 from aitne.adapters.schedulers._slurm.sbatch_arguments import make_sbatch_arguments
 from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.models.cluster import Cluster, Holder
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.models.job_file import JobFile
-from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.resources import Resources
 from aitne.core.models.template import TemplateResources
 from aitne.core.settings import Settings
-from aitne.services.jobs.enforced_limits import assign_limit_enforcement
+from aitne.services.jobs.limit_enforcement import assign_limit_enforcement
 from aitne.services.jobs.requested_resources import resolve_resources
 from tests.support.jobs import make_spec
 from tests.unit.slurm_rest.test_submission import FULL

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from aitne.core.errors import InvalidInput, NotFound, TemplateError
 from aitne.core.models.job import Scalar
-from aitne.core.models.parameter import Parameter, ParameterType
 from aitne.core.models.template import Template
+from aitne.core.models.template_parameter import Parameter, ParameterType
 from aitne.services.jobs.template_catalog import TemplateCatalog
 from aitne.services.jobs.template_file import load_template
 

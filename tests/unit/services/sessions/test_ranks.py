@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from aitne.core.errors import InvalidInput
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.job_file import JobFile
-from aitne.core.models.rank_group_request import RanksFile
+from aitne.core.models.session_ranks_request import RanksFile
 from aitne.services.sessions.rank_groups import make_rank_group_file
 from tests.support.jobs import make_session
 

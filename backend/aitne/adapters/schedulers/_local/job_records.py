@@ -23,7 +23,7 @@ from aitne.core.jobs.job_folder_layout import SCRIPT, get_file_mode
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.local_system.state_file import DamagedState, read_state
+from aitne.local_system.state_file_reader import DamagedState, read_state
 
 JOB = "job.json"
 STATE = "state.json"
@@ -188,7 +188,7 @@ class Records:
 
     def read_state(self, number: int, index: int | None) -> TaskState:
         """Return the stored state of the task; the initial state if none is stored."""
-        return _read(TaskState, self.task_dir(number, index) / STATE) or TaskState()
+        return _read_state_or_none(TaskState, self.task_dir(number, index) / STATE) or TaskState()
 
     def write_state(self, number: int, index: int | None, state: TaskState) -> None:
         """Replace the stored state of a task."""
@@ -200,13 +200,13 @@ class Records:
         """Return the launch record of a run; None if it was never written because the start failed
         earlier.
         """
-        return _read(LaunchFile, run_dir / LAUNCH)
+        return _read_state_or_none(LaunchFile, run_dir / LAUNCH)
 
 
 _Model = TypeVar("_Model", bound=Frozen)
 
 
-def _read(model: type[_Model], path: Path) -> _Model | None:
+def _read_state_or_none(model: type[_Model], path: Path) -> _Model | None:
     try:
         return read_state(model, path)
     except (FileNotFoundError, DamagedState):

@@ -178,7 +178,7 @@ class LimitLedger:
         if not any(key in self._caps for key in keys_of(task.owner)):
             return demand, None
         ends_at = self._now + demand.time_limit_s
-        for need in self._needs(task):
+        for need in self._list_needs(task):
             if (block := self._find_block(need, ends_at)) is not None:
                 return demand, block
         blocks = [self._find_block(need, ends_at) for need in self._type_needs(task)]
@@ -204,7 +204,7 @@ class LimitLedger:
             at: start of the reservation in seconds since 1970; None: the earliest time at which the
                 limits permit the task.
         """
-        needs = list(self._needs(task))
+        needs = list(self._list_needs(task))
         if any(need.amount > self._get_maximum(need) for need in needs):
             return
         types = list(self._type_needs(task))
@@ -228,7 +228,7 @@ class LimitLedger:
             room = self._get_maximum(need) - then - need.amount
             self._reserved.setdefault((need.key, need.name), (since, room))
 
-    def _needs(self, task: WaitingTask) -> Iterator[_Need]:
+    def _list_needs(self, task: WaitingTask) -> Iterator[_Need]:
         for key in keys_of(task.owner):
             if (cap := self._caps.get(key)) is not None:
                 for name, amount in compute_charged_amounts(task.demand).items():

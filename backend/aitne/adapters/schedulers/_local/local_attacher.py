@@ -19,9 +19,9 @@ from aitne.adapters.schedulers._local import runner
 from aitne.adapters.schedulers._local.job_records import JOB, LocalJobRecord, write_atomically
 from aitne.core.errors import SchedulerRejected, Unavailable
 from aitne.core.ports.attacher import AttachTarget
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import Settings
-from aitne.local_system.state_file import read_state
+from aitne.local_system.state_file_reader import read_state
 
 _CONNECT_WITHIN_S = 5.0
 _ASK_AGAIN_S = 0.05

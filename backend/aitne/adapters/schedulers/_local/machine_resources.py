@@ -15,7 +15,7 @@ from aitne.core.settings import LocalSettings
 from aitne.core.units import parse_gres
 
 
-def capacities(settings: LocalSettings) -> tuple[NodeCapacity, ...]:
+def list_node_capacities(settings: LocalSettings) -> tuple[NodeCapacity, ...]:
     """Return the resources of each node of the ``local`` scheduler. GPUs that the settings declare
     are numbered across all nodes; detected GPUs belong to the first node.
 
@@ -77,7 +77,7 @@ def _detect_gpus() -> tuple[list[str | None], tuple[str, ...]]:
         handles = (
             pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
         )
-        types = [gpu_type(_text(pynvml.nvmlDeviceGetName(handle))) for handle in handles]
+        types = [gpu_type(_decode_name(pynvml.nvmlDeviceGetName(handle))) for handle in handles]
         # 12040 is CUDA 12.4 (nvmlSystemGetCudaDriverVersion).
         release = pynvml.nvmlSystemGetCudaDriverVersion()
         return types, (format_cuda_feature(release // 1_000, release % 1_000 // 10),)
@@ -87,7 +87,7 @@ def _detect_gpus() -> tuple[list[str | None], tuple[str, ...]]:
         pynvml.nvmlShutdown()
 
 
-def _text(name: str | bytes) -> str:
+def _decode_name(name: str | bytes) -> str:
     return name.decode(errors="replace") if isinstance(name, bytes) else name
 
 

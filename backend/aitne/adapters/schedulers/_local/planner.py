@@ -46,7 +46,7 @@ class SchedulePlan:
     """Limits that keep tasks pending; these tasks have no entry in ``reasons``."""
 
 
-def plan(
+def make_schedule_plan(
     nodes: Sequence[NodeCapacity],
     running: Sequence[RunningTask],
     waiting: Sequence[WaitingTask],
@@ -118,7 +118,7 @@ def plan(
     return result
 
 
-def forecast(
+def forecast_start_times(
     nodes: Sequence[NodeCapacity],
     running: Sequence[RunningTask],
     waiting: Sequence[WaitingTask],

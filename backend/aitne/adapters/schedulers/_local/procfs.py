@@ -23,7 +23,7 @@ def start_time(pid: int) -> int | None:
     """Return the process's start time in clock ticks since boot; None if the process does not exist
     or is a zombie.
     """
-    fields = _stat(pid)
+    fields = _read_stat_fields(pid)
     return None if fields is None or fields[0] in _ENDED else int(fields[19])
 
 
@@ -48,7 +48,7 @@ def signal_process(pid: int, started: int, number: int) -> bool:
     return True
 
 
-def descendants(root: int) -> dict[int, int]:
+def list_descendants(root: int) -> dict[int, int]:
     """Return the start time of every live descendant of ``root``, by process ID."""
     children = (
         _read_children if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else _Scanned()
@@ -86,7 +86,7 @@ class _Scanned:
     def __init__(self) -> None:
         self._children: dict[int, list[int]] = {}
         for pid in list_process_ids():
-            fields = _stat(pid)
+            fields = _read_stat_fields(pid)
             if fields is not None:
                 self._children.setdefault(int(fields[1]), []).append(pid)
 
@@ -101,7 +101,7 @@ def list_process_ids() -> list[int]:
 
 def session_of(pid: int) -> int | None:
     """Return the session ID of the process; None if the process does not exist."""
-    fields = _stat(pid)
+    fields = _read_stat_fields(pid)
     return None if fields is None else int(fields[3])
 
 
@@ -150,7 +150,7 @@ def proportional_bytes(pid: int) -> int:
     return 0
 
 
-def _stat(pid: int) -> list[bytes] | None:
+def _read_stat_fields(pid: int) -> list[bytes] | None:
     """Return the fields of ``/proc/PID/stat`` from the third on (the second, the command's name,
     may contain any characters); None if the process does not exist.
     """

@@ -43,7 +43,7 @@ from aitne.core.projects.limit_check import (
     summarize_use,
 )
 from aitne.core.units import format_duration
-from aitne.local_system.state_file import DamagedState, read_state
+from aitne.local_system.state_file_reader import DamagedState, read_state
 
 _log = logging.getLogger(__name__)
 
@@ -125,7 +125,9 @@ class TaskLimits:
         return LimitUsage(
             enforced=ENFORCED,
             associations=tuple(
-                _association(key, caps[key], held.get(key), ledger.get_usage(key), submitted[key])
+                _make_association_use(
+                    key, caps[key], held.get(key), ledger.get_usage(key), submitted[key]
+                )
                 for key in sorted(caps, key=lambda key: (key[0], key[1] or ""))
             ),
         )
@@ -241,7 +243,7 @@ def _make_pending_reason(block: LimitBlock, job: LocalJob, usage: LimitUsage) ->
 _NO_LIMIT = Gauge(limit=None, used=0)
 
 
-def _association(
+def _make_association_use(
     key: CapKey, cap: Cap, entry: HeldLimit | None, used: Mapping[str, float], submitted: int
 ) -> AssociationUse:
     limits = Limits() if entry is None else entry.limits
@@ -255,7 +257,7 @@ def _association(
     return AssociationUse(
         account=key[0],
         user=key[1],
-        tres={name: _gauge(name, cap, used) for name in sorted(names)},
+        tres={name: _make_gauge(name, cap, used) for name in sorted(names)},
         tres_minutes={}
         if minutes is None
         else {GPU_TRES: Gauge(limit=minutes // 60, used=int(used.get(GPU_SECONDS, 0)) // 60)},
@@ -267,7 +269,7 @@ def _association(
     )
 
 
-def _gauge(name: str, cap: Cap, used: Mapping[str, float]) -> Gauge:
+def _make_gauge(name: str, cap: Cap, used: Mapping[str, float]) -> Gauge:
     unit = MIB if name == "mem" else 1
     maximum = cap.maximum.get(name)
     return Gauge(

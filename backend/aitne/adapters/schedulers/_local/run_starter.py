@@ -7,11 +7,11 @@ from collections.abc import Callable
 from datetime import datetime
 
 from aitne.adapters.schedulers._local import runner_launcher
-from aitne.adapters.schedulers._local.account_processes import JobAccount
+from aitne.adapters.schedulers._local.account_switch import JobAccount
 from aitne.adapters.schedulers._local.environment import base_environment, slurm_variables
 from aitne.adapters.schedulers._local.job_index import LocalTask
 from aitne.adapters.schedulers._local.job_records import LaunchFile, Records, RunGrant
-from aitne.adapters.unix_accounts import UnixUser
+from aitne.adapters.unix_account_mapping import UnixUser
 from aitne.core.errors import NotAllowed
 from aitne.core.jobs.job_folder_layout import log_file_name
 

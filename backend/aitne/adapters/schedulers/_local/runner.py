@@ -4,7 +4,7 @@ Arguments: run folder, job folder, log, time limit (s), memory limit (bytes), gr
 account. The runner's environment is that of the job, so that nothing has to be parsed before the
 script starts. Modules that are slow to import are imported after the script has started.
 
-With an account (``as_account``), the runner runs as root and starts the job's processes under that
+With an account (``account_switch``), the runner runs as root and starts the job's processes under that
 account. In this case it never opens files in the job folder; it reads and writes only the run
 folder, which only root can enter.
 
@@ -25,7 +25,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from aitne.adapters.schedulers._local import account_processes, procfs
+from aitne.adapters.schedulers._local import account_switch, procfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the import takes time, for which the script would have to wait
@@ -46,7 +46,7 @@ _AGENT = b"aitne.agent"
 """Part of the command line of the agent, the platform's program that runs the job's program. The
 agent's memory is not counted towards the job's limit.
 """
-_CLEARS_UP = b"_container_launcher"
+_CLEARS_UP = b"_docker_launcher"
 """Part of the command line of the process that removes a job's container after the job's other
 processes have ended.
 """
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
             float(time_limit),
             int(memory_limit),
             float(grace),
-            account_processes.JobAccount.parse(account),
+            account_switch.JobAccount.parse(account),
         )
         answer = CLAIMED if runner.claim() else TAKEN
         if answer == CLAIMED:
@@ -120,7 +120,7 @@ class Runner:
         time_limit_s: float,
         memory_bytes: int,
         grace_s: float,
-        account: account_processes.JobAccount | None,
+        account: account_switch.JobAccount | None,
     ) -> None:
         self.run_dir = run_dir
         self.job_dir = job_dir
@@ -157,12 +157,12 @@ class Runner:
         """
         self._write_identity("claim")
         try:
-            os.link(self._path("claim"), self._path(RUNNER))
+            os.link(self._get_run_file_path("claim"), self._get_run_file_path(RUNNER))
         except FileExistsError:
             return False
         finally:
-            os.unlink(self._path("claim"))
-        with open(self._path("outcome"), "wb") as file:
+            os.unlink(self._get_run_file_path("claim"))
+        with open(self._get_run_file_path("outcome"), "wb") as file:
             file.write(b" " * _EXIT_FILE_BYTES)
         return True
 
@@ -171,7 +171,7 @@ class Runner:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.leader = self._start_script()
         self._write_identity("claim")
-        os.replace(self._path("claim"), self._path(RUNNER))
+        os.replace(self._get_run_file_path("claim"), self._get_run_file_path(RUNNER))
 
     def _start_script(self) -> int:
         log = self.log
@@ -180,7 +180,7 @@ class Runner:
             pid = self.account.start(
                 ["/usr/bin/env", "bash", SCRIPT],
                 self.job_dir,
-                lambda: account_processes.open_job_streams(log),
+                lambda: account_switch.open_job_streams(log),
                 report,
             )
             os.close(report)
@@ -203,7 +203,7 @@ class Runner:
     def _write_identity(self, name: str) -> None:
         pid = os.getpid()
         leader_start = procfs.start_time(self.leader) if self.leader else None
-        with open(self._path(name), "w", encoding="ascii") as file:
+        with open(self._get_run_file_path(name), "w", encoding="ascii") as file:
             # Only numbers and a boot ID: written without the JSON module, which is not imported yet.
             file.write(
                 f'{{"pid": {pid}, "start": {procfs.start_time(pid)}, "boot": "{procfs.boot_id()}", '
@@ -256,7 +256,7 @@ class Runner:
                     self._terminate_script("cancelled" if self.cancelled else "node_failed")
         if door is not None:
             door.close()
-            os.unlink(self._path(DOOR))
+            os.unlink(self._get_run_file_path(DOOR))
         self._write_exit()
 
     def _open_attach_socket(self) -> socket.socket | None:
@@ -302,7 +302,7 @@ class Runner:
 
         argv = [sys.executable, "-I", "-m", "aitne.agent"]
         if self.account is not None:
-            with open(self._path(AGENT), encoding="utf-8") as file:
+            with open(self._get_run_file_path(AGENT), encoding="utf-8") as file:
                 argv = json.load(file)
         argv = [*argv, "--attach", self.job_dir]
         if self.account is not None:
@@ -350,7 +350,7 @@ class Runner:
                 self._terminate_script("timed_out")
 
     def _check_memory(self) -> None:
-        processes = procfs.descendants(os.getpid())
+        processes = procfs.list_descendants(os.getpid())
         if self.account is None:
             self._exclude_agents(processes)
         used = sum(map(procfs.resident_bytes, processes))
@@ -397,7 +397,7 @@ class Runner:
         if self.status is None or self._leftovers_reported:
             return
         self._leftovers_reported = True
-        for pid, started in procfs.descendants(os.getpid()).items():
+        for pid, started in procfs.list_descendants(os.getpid()).items():
             procfs.signal_process(pid, started, 15)
         grace = min(self.grace_s, _LEFTOVER_GRACE_S)
         self.kill_at = min(self.kill_at or float("inf"), time.monotonic() + grace)
@@ -407,7 +407,7 @@ class Runner:
         if self.kill_at is not None and now >= self.kill_at:
             # The command line of another account's process is not read: its memory may be a file that hangs.
             spare = self.account is None and now < self.kill_at + _CLEARING_S
-            for pid, started in procfs.descendants(os.getpid()).items():
+            for pid, started in procfs.list_descendants(os.getpid()).items():
                 if not (spare and _is_clean_up_process(pid)):
                     procfs.signal_process(pid, started, 9)
 
@@ -415,7 +415,7 @@ class Runner:
         import json
 
         try:
-            with open(self._path(CONTROL), encoding="utf-8") as file:
+            with open(self._get_run_file_path(CONTROL), encoding="utf-8") as file:
                 control = json.load(file)
         except (OSError, ValueError):
             return  # no file yet: it is written atomically
@@ -444,13 +444,13 @@ class Runner:
         delay = 0.1
         while True:
             try:
-                file = os.open(self._path("outcome"), os.O_WRONLY | os.O_CREAT, 0o600)
+                file = os.open(self._get_run_file_path("outcome"), os.O_WRONLY | os.O_CREAT, 0o600)
                 try:
                     os.pwrite(file, text, 0)
                     os.fsync(file)
                 finally:
                     os.close(file)
-                os.replace(self._path("outcome"), self._path(EXIT))
+                os.replace(self._get_run_file_path("outcome"), self._get_run_file_path(EXIT))
             except FileNotFoundError:
                 return  # the run's folder was deleted: no process needs the outcome any more
             except OSError:
@@ -465,9 +465,7 @@ class Runner:
             return None
         # All that could hold the other end open has ended.
         return (
-            os.read(self._trouble, account_processes.REPORT_BYTES)
-            .decode("utf-8", "replace")
-            .strip()
+            os.read(self._trouble, account_switch.REPORT_BYTES).decode("utf-8", "replace").strip()
         )
 
     def _write_to_job_log(self, what: str) -> None:
@@ -489,5 +487,5 @@ class Runner:
         finally:
             os.close(log)
 
-    def _path(self, name: str) -> str:
+    def _get_run_file_path(self, name: str) -> str:
         return os.path.join(self.run_dir, name)

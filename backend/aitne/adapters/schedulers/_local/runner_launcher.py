@@ -16,9 +16,9 @@ from pathlib import Path
 
 import aitne
 from aitne.adapters.schedulers._local import procfs, runner
-from aitne.adapters.schedulers._local.account_processes import JobAccount
+from aitne.adapters.schedulers._local.account_switch import JobAccount
 from aitne.adapters.schedulers._local.job_records import write_atomically
-from aitne.local_system.state_file import parse_state_document
+from aitne.local_system.state_file_reader import parse_state_document
 
 MARK = "AITNE_RUNNER_ID"
 """Environment variable of every process of a job. It identifies processes that remain after their
@@ -176,7 +176,7 @@ def terminate_orphans(run_dir: Path, identity: ProcessIdentity | None) -> None:
     kill_after = time.monotonic() + _GRACE_FOR_ORPHANS_S
     pause, misses = 0.01, 0
     while True:
-        orphans = _orphans(run_dir, identity)
+        orphans = _find_orphans(run_dir, identity)
         # During an exec a process shows no environment, so a single scan proves nothing.
         misses = 0 if orphans else misses + 1
         if misses == _LOOKS:
@@ -191,7 +191,7 @@ def terminate_orphans(run_dir: Path, identity: ProcessIdentity | None) -> None:
         pause = min(pause * 2, 0.2)
 
 
-def _orphans(run_dir: Path, identity: ProcessIdentity | None) -> dict[int, int]:
+def _find_orphans(run_dir: Path, identity: ProcessIdentity | None) -> dict[int, int]:
     mark = os.fsencode(f"{MARK}={make_run_mark(run_dir)}")
     # A session's ID identifies it only while its leader is the process that we started.
     session = (
@@ -209,7 +209,7 @@ def _orphans(run_dir: Path, identity: ProcessIdentity | None) -> dict[int, int]:
             if started is not None:
                 orphans[pid] = started
     for pid in list(orphans):
-        orphans |= procfs.descendants(pid)
+        orphans |= procfs.list_descendants(pid)
     return orphans
 
 

@@ -112,7 +112,9 @@ class SchedulingEngine:
             ]
             waiting = [waiter.to_waiting_task(now) for waiter in self._list_startable_tasks(now)]
             caps = self.limits.caps(self.book.tasks(), now)
-            starts = planner.forecast(self.nodes, running, waiting, now.timestamp(), caps)
+            starts = planner.forecast_start_times(
+                self.nodes, running, waiting, now.timestamp(), caps
+            )
             self._forecast = {
                 number: datetime.fromtimestamp(start, UTC) for number, start in starts.items()
             }
@@ -133,7 +135,7 @@ class SchedulingEngine:
         running = [
             task.to_running_task(now, self._grace_s) for task in self.list_resource_holders()
         ]
-        plan = planner.plan(
+        plan = planner.make_schedule_plan(
             self.nodes,
             running,
             [task.to_waiting_task(now) for task in startable],
@@ -298,7 +300,7 @@ class SchedulingEngine:
             os.close(task.pidfd)
             task.pidfd = None
 
-    def _signal(self, task: LocalTask, number: int) -> None:
+    def _signal_runner(self, task: LocalTask, number: int) -> None:
         if task.pidfd is not None:
             try:
                 signal.pidfd_send_signal(task.pidfd, number)
@@ -430,7 +432,7 @@ class SchedulingEngine:
                 raise
             # It must end anyway; the cancellation is recorded in memory.
             _log.warning("The command for job %s was not stored: %s", task.scheduler_id, error)
-        self._signal(task, signal_number)
+        self._signal_runner(task, signal_number)
 
     # --- start and stop --------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from aitne.adapters.schedulers._slurm.sacct_parser import is_written_off
 from aitne.adapters.schedulers._slurm.times import parse_exit, parse_limit, parse_time
 from aitne.adapters.slurm_numbers import NO_VAL
 from aitne.core.jobs import log_path_pattern
-from aitne.core.jobs.array_tasks import SEVERITY
+from aitne.core.jobs.array_job_state import SEVERITY
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.outside_jobs import MOST_OF_ACCOUNT, OutsideJob, OutsideLog, OutsideRun
@@ -99,7 +99,7 @@ def parse_squeue_record(record: str, fields: Sequence[str]) -> OutsideJob | None
         expected_start_at=start if waits else None,
         time_limit_s=parse_limit(row["TimeLimit"]),
         charged_account=_clean_text(row["Account"]) or None,
-        resources=_resources(row),
+        resources=_parse_resources(row),
         array=tasks if is_array else None,
         tasks={state: _count_tasks(tasks)} if is_array else {},
         command=_clean_text(row["Command"]) or None,
@@ -214,7 +214,7 @@ class _Group:
 
     def add(self, text: str, row: Mapping[str, str]) -> None:
         """Add one record: count it and merge its times and nodes."""
-        state, _ = _state(row["State"], row["Reason"])
+        state, _ = _parse_state(row["State"], row["Reason"])
         tasks = row["ArrayTaskID"]
         is_array = tasks not in _NO_TEXT
         self.counts[state] += _count_tasks(tasks) if is_array else 1
@@ -262,7 +262,7 @@ class _Group:
                 "nodes": tuple(names[:_MOST_NODES]),
                 "started_at": self.started_at,
                 "ended_at": self.ended_at if state.is_terminal else None,
-                "array": _indices(self.tasks),
+                "array": _merge_indices(self.tasks),
                 "tasks": {state: self.counts[state] for state in sorted(self.counts)},
             }
         )
@@ -319,11 +319,11 @@ def state_of_tasks(counts: Collection[JobState]) -> JobState:
 
 
 @lru_cache(maxsize=1_024)
-def _state(word: str, reason: str) -> tuple[JobState, TerminationReason | None]:
+def _parse_state(word: str, reason: str) -> tuple[JobState, TerminationReason | None]:
     return job_state((word,), reason)
 
 
-def _indices(texts: Sequence[str]) -> str:
+def _merge_indices(texts: Sequence[str]) -> str:
     """Return the indices of all records as one text, truncated to its maximum length."""
     if len(texts) == 1:
         return texts[0][:_MOST_TEXT]
@@ -354,15 +354,17 @@ def _count_tasks(tasks: str | None) -> int:
     return max(number, 1)
 
 
-def _resources(row: Mapping[str, str]) -> Resources:
+def _parse_resources(row: Mapping[str, str]) -> Resources:
     nodes = max(1, _parse_integer(row["NumNodes"].partition("-")[0]))
     allocated = row.get("tres-alloc", "")
-    gpu = _gpus(parse_slurm_tres(allocated))
+    gpu = _count_gpus(parse_slurm_tres(allocated))
     per_node = math.ceil(gpu.count / nodes)
     memory = next((part[4:] for part in allocated.split(",") if part.startswith("mem=")), None)
-    memory_bytes = _memory(memory) // nodes if memory else _memory(row["MinMemory"])
+    memory_bytes = (
+        _parse_memory_bytes(memory) // nodes if memory else _parse_memory_bytes(row["MinMemory"])
+    )
     if not per_node:
-        gpu = _gpus(parse_slurm_gres(row.get("tres-per-node", "")))
+        gpu = _count_gpus(parse_slurm_gres(row.get("tres-per-node", "")))
         per_node = gpu.count
     return Resources(
         nodes=nodes,
@@ -373,7 +375,7 @@ def _resources(row: Mapping[str, str]) -> Resources:
     )
 
 
-def _gpus(resources: Iterable[Gres]) -> Gres:
+def _count_gpus(resources: Iterable[Gres]) -> Gres:
     """Return the number of GPUs, with their type if all have the same one.
 
     Slurm names the GPUs of each type, all GPUs together, or both.
@@ -388,7 +390,7 @@ def _gpus(resources: Iterable[Gres]) -> Gres:
     return Gres("gpu", types[0] if len(types) == 1 else None, total)
 
 
-def _memory(text: str) -> int:
+def _parse_memory_bytes(text: str) -> int:
     try:
         return parse_memory(text.removesuffix("n").removesuffix("c"))
     except ValueError:

@@ -64,7 +64,7 @@ def parse_ended_jobs(output: str) -> list[SchedulerJob]:
     ]
 
 
-def canceller(job: SchedulerJob) -> int | None:
+def parse_canceller_uid(job: SchedulerJob) -> int | None:
     """Return the uid of the account that cancelled the job, as in ``CANCELLED by 1001``; None if
     the record does not contain it.
     """

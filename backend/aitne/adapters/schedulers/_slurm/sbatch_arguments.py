@@ -15,7 +15,7 @@ from aitne.adapters.schedulers._slurm import job_identity
 from aitne.core.cluster.partition_defaults import NO_LIMIT_S
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.job_folder_layout import log_file_name
-from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.common_job_fields import SlurmOptions
 from aitne.core.models.resources import MemoryRequest, Resources
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.units import format_slurm_time
@@ -67,7 +67,7 @@ def make_sbatch_arguments(
     yield f"--job-name={job_identity.make_job_name(request.job_id, request.attempt)}"
     yield f"--comment={job_identity.make_comment(request.job_id, request.attempt)}"
     yield f"--chdir={request.job_dir}"
-    yield f"--output={_log(request)}"
+    yield f"--output={_make_log_pattern(request)}"
     # A requeued job appends to its log.
     yield "--open-mode=append"
     # The complete environment of the command, which contains only variables of the job's account.
@@ -86,20 +86,20 @@ def make_sbatch_arguments(
     if request.session and wants.nodes > 1:
         # The app on the first node outlives the others.
         yield "--no-kill"
-    if (memory := _memory(wants)) is not None:
+    if (memory := _make_memory_option(wants)) is not None:
         yield memory
     if not request.default_time_limit:
         limit_s = request.time_limit_s
         yield f"--time={UNLIMITED if limit_s >= NO_LIMIT_S else format_slurm_time(limit_s)}"
-    gpus = _gpus(wants)
+    gpus = _make_gpu_options(wants)
     yield from gpus
-    if gres := _gres(wants, gpus=not gpus):
+    if gres := _format_gres(wants, gpus=not gpus):
         yield f"--gres={gres}"
     for name, option in _SAME_NAME.items():
         value = getattr(slurm, name)
         if value is not None and value is not False:
             yield option if value is True else f"{option}={value}"
-    yield from _placement(request)
+    yield from _make_placement_options(request)
     if accounting:
         yield f"--account={slurm.account or request.project}"
     if request.array is not None:
@@ -125,18 +125,18 @@ def make_sbatch_arguments(
     if slurm.time_min is not None:
         yield f"--time-min={format_slurm_time(slurm.time_min)}"
     if slurm.signal:
-        yield f"--signal={_signal(slurm.signal)}"
+        yield f"--signal={_format_signal(slurm.signal)}"
     if (requeue := may_requeue(request)) is not None:
         yield "--requeue" if requeue else "--no-requeue"
 
 
-def _signal(text: str) -> str:
+def _format_signal(text: str) -> str:
     """Return the value of ``--signal``: to the agent, which forwards it, or to the job's steps."""
     receiver, _, signal = text.rpartition(":")
     return signal if receiver == "steps" else f"B:{signal}"
 
 
-def _placement(request: SubmitRequest) -> Iterator[str]:
+def _make_placement_options(request: SubmitRequest) -> Iterator[str]:
     """Yield the options about the nodes on which the job may run."""
     if request.nodes:
         yield f"--nodelist={','.join(request.nodes)}"
@@ -159,7 +159,7 @@ def _cpus_per_task(resources: Resources) -> int | None:
     return resources.cpu if resources.cpu > 1 else None
 
 
-def _memory(resources: Resources) -> str | None:
+def _make_memory_option(resources: Resources) -> str | None:
     """Return the option that requests the memory, rounded up to MiB; None if Slurm decides."""
     if resources.memory_request is MemoryRequest.DEFAULT:
         return None
@@ -171,7 +171,7 @@ def _memory(resources: Resources) -> str | None:
     return f"--mem={-(-resources.memory_bytes // (1 << 20))}M"
 
 
-def _gpus(resources: Resources) -> list[str]:
+def _make_gpu_options(resources: Resources) -> list[str]:
     """Return the options other than ``--gres`` that request the GPUs; empty if none is chosen, or if
     the GPUs of a node are not the same number for each task.
     """
@@ -201,7 +201,7 @@ def may_requeue(request: SubmitRequest) -> bool | None:
     return None if request.max_requeues is None else request.max_requeues > 0
 
 
-def _gres(resources: Resources, *, gpus: bool) -> str:
+def _format_gres(resources: Resources, *, gpus: bool) -> str:
     """Return the value of sbatch's ``--gres``, such as ``gpu:a100:4,shard:2``: GPUs, unless another
     option requests them, and other GRES per node; empty if there are none.
     """
@@ -209,7 +209,7 @@ def _gres(resources: Resources, *, gpus: bool) -> str:
     return ",".join([*parts, *(f"{name}:{count}" for name, count in resources.gres.items())])
 
 
-def _log(request: SubmitRequest) -> PurePath:
+def _make_log_pattern(request: SubmitRequest) -> PurePath:
     """Return the path pattern of the log for sbatch; a ``%`` in the job folder's name is escaped,
     so that Slurm does not expand it.
     """

@@ -51,7 +51,7 @@ def parse_pairs(line: str) -> dict[str, str]:
     return values
 
 
-def _lines(output: str, first_key: str) -> Iterator[dict[str, str]]:
+def _parse_records(output: str, first_key: str) -> Iterator[dict[str, str]]:
     for line in output.splitlines():
         if line.startswith(f"{first_key}="):
             yield parse_pairs(line)
@@ -115,10 +115,12 @@ def _parse_used_gres(
 
 def parse_nodes(output: str, cluster: str, seen_at: datetime) -> tuple[Node, ...]:
     """Parse the output of ``scontrol --details --oneliner show node``."""
-    return tuple(_node(fields, cluster, seen_at) for fields in _lines(output, "NodeName"))
+    return tuple(
+        _parse_node(fields, cluster, seen_at) for fields in _parse_records(output, "NodeName")
+    )
 
 
-def _node(fields: dict[str, str], cluster: str, seen_at: datetime) -> Node:
+def _parse_node(fields: dict[str, str], cluster: str, seen_at: datetime) -> Node:
     total = gres_counts(fields.get("Gres", ""))
     used = _parse_used_gres(fields, total)
     word = fields.get("State", "UNKNOWN")
@@ -129,10 +131,10 @@ def _node(fields: dict[str, str], cluster: str, seen_at: datetime) -> Node:
         cluster=cluster,
         state=state,
         reason=fields.get("Reason") or None,
-        cpu_total=_number(fields.get("CPUEfctv") or fields.get("CPUTot")),
-        cpu_used=_number(fields.get("CPUAlloc")),
-        memory_total_bytes=_number(fields.get("RealMemory")) << 20,
-        memory_used_bytes=_number(fields.get("AllocMem")) << 20,
+        cpu_total=_parse_number(fields.get("CPUEfctv") or fields.get("CPUTot")),
+        cpu_used=_parse_number(fields.get("CPUAlloc")),
+        memory_total_bytes=_parse_number(fields.get("RealMemory")) << 20,
+        memory_used_bytes=_parse_number(fields.get("AllocMem")) << 20,
         gpus=tuple(
             GpuCount(type=kind, total=count, used=used.get((gres, kind), 0))
             for (gres, kind), count in total.items()
@@ -147,10 +149,10 @@ def _node(fields: dict[str, str], cluster: str, seen_at: datetime) -> Node:
             for (gres, kind), count in total.items()
             if gres != "gpu"
         ),
-        features=_names(fields.get("AvailableFeatures")) or (),
-        partitions=_names(fields.get("Partitions")) or (),
+        features=_parse_names(fields.get("AvailableFeatures")) or (),
+        partitions=_parse_names(fields.get("Partitions")) or (),
         # Nodes with changed values are stored anew, hence not each watt.
-        power_w=round(_number(fields.get("CurrentWatts")), -1) or None,
+        power_w=round(_parse_number(fields.get("CurrentWatts")), -1) or None,
         address=address if address and address != name else None,
         scheduler_state=word,
         seen_at=seen_at,
@@ -202,15 +204,15 @@ def parse_partitions(
             max_time_s=parse_limit(fields.get("MaxTime", "")),
             default_time_s=parse_limit(fields.get("DefaultTime", "")),
             **default_amounts(fields, defaults),
-            max_nodes=_number(fields.get("MaxNodes")) or None,
-            min_nodes=max(1, _number(fields.get("MinNodes"))),
-            allow_accounts=_names(fields.get("AllowAccounts")),
-            deny_accounts=_names(fields.get("DenyAccounts")) or (),
-            allow_qos=_names(fields.get("AllowQos")),
-            allow_groups=_names(fields.get("AllowGroups")),
+            max_nodes=_parse_number(fields.get("MaxNodes")) or None,
+            min_nodes=max(1, _parse_number(fields.get("MinNodes"))),
+            allow_accounts=_parse_names(fields.get("AllowAccounts")),
+            deny_accounts=_parse_names(fields.get("DenyAccounts")) or (),
+            allow_qos=_parse_names(fields.get("AllowQos")),
+            allow_groups=_parse_names(fields.get("AllowGroups")),
             exclusive=fields.get("OverSubscribe") == "EXCLUSIVE",
         )
-        for fields in _lines(output, "PartitionName")
+        for fields in _parse_records(output, "PartitionName")
     )
 
 
@@ -224,19 +226,19 @@ def parse_reservations(output: str) -> tuple[Reservation, ...]:
             starts_at=parse_time(fields.get("StartTime", "")),
             ends_at=parse_time(fields.get("EndTime", "")),
             nodes=node_names(fields.get("Nodes", "")),
-            accounts=_names(fields.get("Accounts")) or (),
-            users=_names(fields.get("Users")) or (),
+            accounts=_parse_names(fields.get("Accounts")) or (),
+            users=_parse_names(fields.get("Users")) or (),
         )
-        for fields in _lines(output, "ReservationName")
+        for fields in _parse_records(output, "ReservationName")
     )
 
 
-def _number(text: str | None) -> int:
+def _parse_number(text: str | None) -> int:
     number = int(text) if text and text.isdecimal() else 0
     return number if is_number(number) else 0
 
 
-def _names(text: str | None) -> tuple[str, ...] | None:
+def _parse_names(text: str | None) -> tuple[str, ...] | None:
     """Parse a comma-separated list of names; None for ``ALL`` or a missing value."""
     if not text or text in ("ALL", "(null)", "N/A"):
         return None

@@ -14,7 +14,7 @@ from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.attacher import AttachTarget
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import Settings
 
 _ALLOCATED = frozenset({JobState.STARTING, JobState.RUNNING})

@@ -54,14 +54,14 @@ class SlurmConfig:
             cluster=values.get("ClusterName", "slurm"),
             release=values.get("SLURM_VERSION", "unknown"),
             accounting="slurmdbd" in values.get("AccountingStorageType", ""),
-            enforces=_words(values, "AccountingStorageEnforce"),
-            stores=_words(values, "AccountingStoreFlags"),
-            private=_words(values, "PrivateData"),
-            message_timeout_s=_seconds(values, "MessageTimeout", 10.0),
-            min_job_age_s=_seconds(values, "MinJobAge", 300.0),
+            enforces=_parse_words(values, "AccountingStorageEnforce"),
+            stores=_parse_words(values, "AccountingStoreFlags"),
+            private=_parse_words(values, "PrivateData"),
+            message_timeout_s=_parse_seconds(values, "MessageTimeout", 10.0),
+            min_job_age_s=_parse_seconds(values, "MinJobAge", 300.0),
             job_requeue=values.get("JobRequeue", "1") != "0",
-            max_array_size=_count(values, "MaxArraySize"),
-            max_jobs=_count(values, "MaxJobCount"),
+            max_array_size=_parse_count(values, "MaxArraySize"),
+            max_jobs=_parse_count(values, "MaxJobCount"),
             default_amounts=default_amounts(values),
             max_switch_wait_s=_switch_wait(values),
             slurm_user=values.get("SlurmUser", "root").partition("(")[0],
@@ -108,7 +108,7 @@ def config_values(output: str) -> Iterator[tuple[str, str]]:
 
 def _switch_wait(values: Mapping[str, str]) -> int:
     """Return ``max_switch_wait`` of SchedulerParameters in seconds, 300 if it is not set."""
-    for word in _words(values, "SchedulerParameters"):
+    for word in _parse_words(values, "SchedulerParameters"):
         name, _, number = word.partition("=")
         if name == "max_switch_wait" and number.isdecimal():
             return int(number)
@@ -119,10 +119,10 @@ def _find_memory_enforcer(values: Mapping[str, str]) -> Holder:
     """Return which component enforces memory limits, from TaskPlugin and JobAcctGatherParams in
     slurm.conf and ConstrainRAMSpace in cgroup.conf.
     """
-    if "task/cgroup" in _words(values, "TaskPlugin") and _is_yes(values, "ConstrainRAMSpace"):
+    if "task/cgroup" in _parse_words(values, "TaskPlugin") and _is_yes(values, "ConstrainRAMSpace"):
         return Holder.CGROUP
-    gathers = not _words(values, "JobAcctGatherType") <= {"jobacct_gather/none"}
-    kills = "overmemorykill" in _words(values, "JobAcctGatherParams")
+    gathers = not _parse_words(values, "JobAcctGatherType") <= {"jobacct_gather/none"}
+    kills = "overmemorykill" in _parse_words(values, "JobAcctGatherParams")
     return Holder.SAMPLING if gathers and kills else Holder.NOBODY
 
 
@@ -130,7 +130,7 @@ def _find_cpu_enforcer(values: Mapping[str, str]) -> Holder:
     """Return which component enforces CPU limits, from TaskPlugin in slurm.conf and ConstrainCores
     in cgroup.conf.
     """
-    plugins = _words(values, "TaskPlugin")
+    plugins = _parse_words(values, "TaskPlugin")
     if "task/cgroup" in plugins and _is_yes(values, "ConstrainCores"):
         return Holder.CGROUP
     return Holder.BINDING if "task/affinity" in plugins else Holder.NOBODY
@@ -140,18 +140,18 @@ def _is_yes(values: Mapping[str, str], key: str) -> bool:
     return values.get(key, "").lower() in ("yes", "true", "1")
 
 
-def _words(values: Mapping[str, str], key: str) -> frozenset[str]:
+def _parse_words(values: Mapping[str, str], key: str) -> frozenset[str]:
     value = values.get(key, "").lower()
     if value in ("", "(null)", "none"):
         return frozenset()
     return frozenset(word.strip() for word in value.split(","))
 
 
-def _count(values: Mapping[str, str], key: str) -> int | None:
+def _parse_count(values: Mapping[str, str], key: str) -> int | None:
     number = values.get(key, "")
     return int(number) if number.isdecimal() else None
 
 
-def _seconds(values: Mapping[str, str], key: str, default: float) -> float:
+def _parse_seconds(values: Mapping[str, str], key: str, default: float) -> float:
     number = values.get(key, "").partition(" ")[0]
     return float(number) if number.isdecimal() else default

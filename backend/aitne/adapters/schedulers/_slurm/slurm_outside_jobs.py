@@ -23,7 +23,7 @@ from aitne.core.errors import (
 from aitne.core.jobs import log_path_pattern
 from aitne.core.ports.job_files import LogChunk
 from aitne.core.ports.outside_jobs import OutsideAction, OutsideJob, OutsideLog, OutsideRun
-from aitne.core.ports.scheduler_ports import Tools
+from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.settings import Settings
 from aitne.local_system.own_account import own_account_name
 
@@ -78,7 +78,7 @@ class SlurmOutside:
         numbers = {run.scheduler_id: run for run in runs if _ID.fullmatch(run.scheduler_id)}
         if not numbers:
             return ()
-        output = await self._sacct(",".join(numbers), outside_job_records.ACCOUNTING_FIELDS)
+        output = await self._run_sacct(",".join(numbers), outside_job_records.ACCOUNTING_FIELDS)
         records = await asyncio.to_thread(
             lambda: outside_job_records.merge_records(
                 outside_job_records.parse_ended_outside_jobs(output)
@@ -93,7 +93,7 @@ class SlurmOutside:
             and record.submitted_at >= run.submitted_at
         ]
 
-    async def _sacct(self, numbers: str, fields: Sequence[str]) -> str:
+    async def _run_sacct(self, numbers: str, fields: Sequence[str]) -> str:
         return await self._site.run_query(
             "sacct",
             "--allusers",
@@ -191,7 +191,7 @@ class SlurmOutside:
                 live |= row["JobArrayID"].startswith(f"{log.scheduler_id}_")
         if _ID.fullmatch(log.scheduler_id) and (await self._site.config()).accounting:
             fields = ("JobID", "JobIDRaw", "User", "NodeList")
-            output = await self._sacct(number, fields)
+            output = await self._run_sacct(number, fields)
             for line in reversed(output.splitlines()):
                 row = dict(zip(fields, line.split(squeue_parser.SEPARATOR), strict=False))
                 if (row["JobID"], row.get("User")) == (number, log.account):

@@ -20,7 +20,7 @@ from aitne.adapters.schedulers._slurm import (
     squeue_parser,
 )
 from aitne.adapters.schedulers._slurm.commands import Commands
-from aitne.adapters.schedulers._slurm.partition_limits import ClusterLimits
+from aitne.adapters.schedulers._slurm.partition_limit_check import ClusterLimits
 from aitne.adapters.schedulers._slurm.slurm_config import SlurmConfig
 from aitne.core.errors import SchedulerUnavailable
 from aitne.core.jobs.states import JobState
@@ -130,10 +130,10 @@ class Site:
         """Return the platform's jobs that slurmctld holds, by one squeue. Ended jobs are included
         for MinJobAge seconds after their end.
         """
-        output, mark = await self._squeue()
+        output, mark = await self._run_squeue_for_poll()
         return self._queue.read(output, mark)
 
-    async def _squeue(self, *more: str) -> tuple[str, str]:
+    async def _run_squeue_for_poll(self, *more: str) -> tuple[str, str]:
         """Run squeue with the fields of the poll and the options ``more``; return its output and
         the mark at the end of each record. Unless ``more`` contains ``--array``, the pending tasks
         of an array share one record.
@@ -179,18 +179,20 @@ class Site:
 
     async def _find_records_of_batch(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         rows = await self.list_live_records(runs)
-        missing = _missing(runs, rows)
+        missing = _list_missing_runs(runs, rows)
         since = None if self._trouble_at is None else time.monotonic() - self._trouble_at
         if missing and since is not None and since < self.settle_s:
             # When slurmctld resumes, it may process an earlier submission after this query.
             await asyncio.sleep(_AFTER_TROUBLE_S)
             rows = [*rows, *await self.list_live_records(missing)]
-            missing = _missing(runs, rows)
+            missing = _list_missing_runs(runs, rows)
         if missing and (await self.config()).accounting:
             # For tasks that slurmctld still holds, its own records are used.
-            live_keys = {_key(row) for row in rows}
+            live_keys = {_make_record_key(row) for row in rows}
             ended_rows = [
-                row for row in await self.list_ended_records(missing) if _key(row) not in live_keys
+                row
+                for row in await self.list_ended_records(missing)
+                if _make_record_key(row) not in live_keys
             ]
             rows = [*rows, *ended_rows]
         return await self._add_cancellers(runs, rows)
@@ -201,24 +203,25 @@ class Site:
         """Add to each cancelled job the account that cancelled it. Only accounting has this
         information, possibly a moment later.
         """
-        uids = _cancellers(rows)
+        uids = _get_canceller_uids(rows)
         cancelled = {
             (row.job_id, row.attempt)
             for row in rows
-            if row.state is JobState.CANCELLED and _key(row) not in uids
+            if row.state is JobState.CANCELLED and _make_record_key(row) not in uids
         }
         which = [run for run in runs if (run.job_id, run.attempt) in cancelled]
         if which and (await self.config()).accounting:
             try:
-                uids |= _cancellers(
+                uids |= _get_canceller_uids(
                     await self.list_ended_records(which, timeout_s=_CANCELLER_TIMEOUT_S)
                 )
             except SchedulerUnavailable as error:
                 log.warning("Accounting does not report who cancelled jobs: %s", error.message)
-        names = await asyncio.to_thread(_accounts, set(uids.values()))
+        names = await asyncio.to_thread(_get_account_names, set(uids.values()))
         return [
             row.model_copy(update={"pending_reason": f"Cancelled in Slurm by {names[uid]}."})
-            if row.state is JobState.CANCELLED and (uid := uids.get(_key(row))) is not None
+            if row.state is JobState.CANCELLED
+            and (uid := uids.get(_make_record_key(row))) is not None
             else row
             for row in rows
         ]
@@ -231,7 +234,7 @@ class Site:
         With ``single_tasks`` each task of an array has its own record.
         """
         scope = ("--array",) if single_tasks else ()
-        output, mark = await self._squeue(*scope, f"--name={_names(runs)}")
+        output, mark = await self._run_squeue_for_poll(*scope, f"--name={_join_job_names(runs)}")
         read = (
             squeue_parser.parse_record(text, self._fields)
             for text in squeue_parser.split_records(output, mark)
@@ -252,7 +255,7 @@ class Site:
             "--parsable2",
             f"--delimiter={squeue_parser.SEPARATOR}",
             f"--starttime={_LOOK_BACK}",
-            f"--name={_names(runs)}",
+            f"--name={_join_job_names(runs)}",
             f"--format={','.join(sacct_parser.FIELDS)}",
             timeout_s=timeout_s,
         )
@@ -333,19 +336,23 @@ class Site:
         return flags
 
 
-def _names(runs: Sequence[Run]) -> str:
+def _join_job_names(runs: Sequence[Run]) -> str:
     names = (job_identity.make_job_name(run.job_id, run.attempt) for run in runs)
     return ",".join(dict.fromkeys(names))  # the tasks of an array share one name
 
 
-def _cancellers(rows: Iterable[SchedulerJob]) -> dict[_Key, int]:
+def _get_canceller_uids(rows: Iterable[SchedulerJob]) -> dict[_Key, int]:
     """Return the uid of the account that cancelled each job, from accounting's records; jobs that
     no account cancelled are omitted.
     """
-    return {_key(row): uid for row in rows if (uid := sacct_parser.canceller(row)) is not None}
+    return {
+        _make_record_key(row): uid
+        for row in rows
+        if (uid := sacct_parser.parse_canceller_uid(row)) is not None
+    }
 
 
-def _accounts(uids: Collection[int]) -> Mapping[int, str]:
+def _get_account_names(uids: Collection[int]) -> Mapping[int, str]:
     """Return the account name of each uid on this machine, or ``uid N`` if there is none."""
     names = {}
     for uid in uids:
@@ -356,11 +363,11 @@ def _accounts(uids: Collection[int]) -> Mapping[int, str]:
     return names
 
 
-def _key(row: SchedulerJob) -> _Key:
+def _make_record_key(row: SchedulerJob) -> _Key:
     return row.job_id, row.attempt, row.array_task_id
 
 
-def _missing(runs: Sequence[Run], rows: Sequence[SchedulerJob]) -> list[Run]:
+def _list_missing_runs(runs: Sequence[Run], rows: Sequence[SchedulerJob]) -> list[Run]:
     """Return the attempts that have no record among ``rows``. An attempt at one task of an array
     needs a record of that task.
     """

@@ -59,7 +59,7 @@ class TokenMint:
         until, token = self._kept.get(user, (0.0, ""))
         # A clock that was set back must not extend a token's use, so both limits are checked.
         if not until - self._lifetime_s / 2 <= now < until:
-            token = sign(self._key, user, int(now), int(now) + self._lifetime_s)
+            token = sign_token(self._key, user, int(now), int(now) + self._lifetime_s)
             self._kept = {
                 name: entry for name, entry in self._kept.items() if now < entry[0] and name != user
             }
@@ -67,16 +67,19 @@ class TokenMint:
         return token
 
 
-def sign(key: bytes, user: str, issued_at: int, expires_at: int) -> str:
+def sign_token(key: bytes, user: str, issued_at: int, expires_at: int) -> str:
     """Return a signed token (RFC 7519); times are in seconds since 1970."""
     claims = {"exp": expires_at, "iat": issued_at, "sun": user}
     body = b".".join(
-        _encode(json.dumps(part, separators=(",", ":")).encode()) for part in (_HEADER, claims)
+        _encode_base64url(json.dumps(part, separators=(",", ":")).encode())
+        for part in (_HEADER, claims)
     )
-    return (body + b"." + _encode(hmac.new(key, body, hashlib.sha256).digest())).decode("ascii")
+    return (body + b"." + _encode_base64url(hmac.new(key, body, hashlib.sha256).digest())).decode(
+        "ascii"
+    )
 
 
-def _encode(data: bytes) -> bytes:
+def _encode_base64url(data: bytes) -> bytes:
     return base64.urlsafe_b64encode(data).rstrip(b"=")
 
 

@@ -54,7 +54,7 @@ def accept(
     from aitne.cli.job_lookup import make_client
     from aitne.cli.signal_cleanup import exit_on_signals
     from aitne.operations.acceptance.acceptance_report import StepResult, make_report, write_report
-    from aitne.operations.acceptance.acceptance_site import AcceptanceSite
+    from aitne.operations.acceptance.site_client import AcceptanceSite
     from aitne.operations.acceptance.step_execution import list_private_words, run_steps
     from aitne.operations.impersonation_token import acting_as_user
 

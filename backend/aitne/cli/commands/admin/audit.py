@@ -184,7 +184,7 @@ def audit_verify(
             }
         )
     else:
-        output.print_message(_verdict(chain))
+        output.print_message(_describe_chain(chain))
     return 0 if chain.broken is None else FAILED
 
 
@@ -212,7 +212,7 @@ def _extend_chain(chain: AuditChain, lines: Iterable[str], *, filtered: bool) ->
             return
 
 
-def _verdict(chain: AuditChain) -> str:
+def _describe_chain(chain: AuditChain) -> str:
     if chain.broken is not None:
         return (
             f"Entry {chain.broken.entry} is wrong. {chain.broken.problem} "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aitne.cli import output, server_packages
+from aitne.cli import output, server_package_check
 from aitne.cli.command_registry import command, examples, group
 from aitne.cli.shared_options import DataDir, Json, Yes
 
@@ -72,7 +72,7 @@ def backup(
     """
     if context.invoked_subcommand is not None:
         return 0
-    server_packages.require_server()
+    server_package_check.require_server()
     import os
 
     os.nice(_NICE)  # before the imports, which need most of the CPU time
@@ -96,7 +96,7 @@ def backup(
                 "The backup is not encrypted and contains all secrets of the platform: "
                 "`aitne admin backup key` creates a key pair, --recipient names the public key."
             )
-        output.confirm(f"Back up the platform in {settings.data_dir} to {to}?")
+        output.require_confirmation(f"Back up the platform in {settings.data_dir} to {to}?")
     with exit_on_signals():
         made = create_backup(
             settings, to=to, keep=keep or settings.backup.keep, recipient=recipient
@@ -142,7 +142,7 @@ def backup_key(
     The private key is needed only to restore. Keep it away from the platform's machine, twice:
     without it the backups are worthless.
     """
-    server_packages.require_server()
+    server_package_check.require_server()
     from aitne.operations.backup.backup_encryption import create_key_pair
 
     private = path.expanduser().absolute()
@@ -166,7 +166,7 @@ aitne admin verify backup.tar --key aitne-backup-key        decrypts it, too
 )
 def verify(path: BackupFile, key: Key = None, as_json: Json = False) -> int:
     """Check that a backup is complete and unchanged, and that this release can restore it."""
-    server_packages.require_server()
+    server_package_check.require_server()
     from aitne.operations.backup.verification import verify_backup
 
     manifest = verify_backup(path, key)
@@ -219,7 +219,7 @@ def restore(
     What was accepted after the backup is lost. Jobs that Slurm still knows, or whose folder still
     exists, are found again and not submitted twice.
     """
-    server_packages.require_server()
+    server_package_check.require_server()
     from aitne.cli.signal_cleanup import exit_on_signals
     from aitne.operations.backup.archive import Archive
     from aitne.operations.backup.restoration import check_restorable, restore_backup
@@ -229,7 +229,7 @@ def restore(
         if not yes:
             check_restorable(archive, folder, replace=replace)
             made = archive.manifest
-            output.confirm(
+            output.require_confirmation(
                 f"Restore the backup of {output.format_time(made.created_at)} (cluster {made.cluster}, "
                 f"host {made.host}) into {folder}?"
             )

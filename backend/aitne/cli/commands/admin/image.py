@@ -72,9 +72,13 @@ def image_grant(
     client = make_client(url, data_dir)
     image = client.images.get(reference)
     if not yes and all_users and image.projects:
-        output.confirm(f"Let all users see {image.reference}, not only {format_audience(image)}?")
+        output.require_confirmation(
+            f"Let all users see {image.reference}, not only {format_audience(image)}?"
+        )
     if not yes and project is not None and not image.projects:
-        output.confirm(f"All users see {image.reference}. Restrict it to the members of {project}?")
+        output.require_confirmation(
+            f"All users see {image.reference}. Restrict it to the members of {project}?"
+        )
     projects = [] if project is None else sorted({*image.projects, project})
     return _print_access(client.images.set_projects(image.reference, projects), as_json=as_json)
 
@@ -106,7 +110,7 @@ def image_revoke(
             f"`aitne admin image grant {image.reference} --all-users`."
         )
     if not yes:
-        output.confirm(f"Withdraw {image.reference} from {project}?")
+        output.require_confirmation(f"Withdraw {image.reference} from {project}?")
     return _print_access(client.images.set_projects(image.reference, remaining), as_json=as_json)
 
 
@@ -156,7 +160,7 @@ def image_build(
     if not yes or not as_json:
         _print_plan(plan, settings)
     if not yes:
-        output.confirm(f"Build {recipe.reference}?")
+        output.require_confirmation(f"Build {recipe.reference}?")
     with exit_on_signals():
         made = image_builder.build_image(plan, settings, output.print_message)
     image = register_image(client, recipe.document, made, projects or [])
@@ -228,7 +232,7 @@ def image_import(
             ]
         )
     if not yes:
-        output.confirm(f"Import {name}:{version}?")
+        output.require_confirmation(f"Import {name}:{version}?")
     with exit_on_signals():
         made = image_importer.import_image(
             candidate, name, version, settings, output.print_message, digest=digest, apps=apps
@@ -258,7 +262,7 @@ def image_retire(
     client = make_administrator_client(url, data_dir)
     _check_version_named(reference)
     if not yes:
-        output.confirm(f"Retire {reference}?")
+        output.require_confirmation(f"Retire {reference}?")
     image = client.images.retire(reference)
     return output.print_done(
         as_json,
@@ -326,7 +330,7 @@ def image_gc(
         if not yes or not as_json:
             output.print_table(("WHAT", "SIZE"), rubbish.lines())
         if not yes:
-            output.confirm(f"Remove up to {output.format_memory(rubbish.size_bytes)}?")
+            output.require_confirmation(f"Remove up to {output.format_memory(rubbish.size_bytes)}?")
     result = image_maintenance.remove_garbage(rubbish, client, settings)
     if as_json:
         output.print_json(result)

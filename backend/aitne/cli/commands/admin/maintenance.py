@@ -54,7 +54,7 @@ def maintenance_on(
                 ("Message", message),
             ]
         )
-        output.confirm("No new jobs start in this period. Continue?")
+        output.require_confirmation("No new jobs start in this period. Continue?")
     return _print_status(
         client.maintenance.on(message, starts_at=starts_at, ends_at=ends_at), as_json=as_json
     )
@@ -68,7 +68,7 @@ def maintenance_off(
     client = make_client(url, data_dir)
     if not yes:
         output.print_message(_format_status(client.maintenance.status()))
-        output.confirm("End it?")
+        output.require_confirmation("End it?")
     return _print_status(client.maintenance.off(), as_json=as_json)
 
 

@@ -9,7 +9,7 @@ import typer
 from aitne.cli import output
 from aitne.cli.command_registry import examples, group
 from aitne.cli.job_lookup import make_client
-from aitne.cli.project_limits import describe_limit, format_limit, format_sync_note, list_limits
+from aitne.cli.limits_command import describe_limit, format_limit, format_sync_note, list_limits
 from aitne.cli.shared_options import DataDir, Json, MemberArgument, ProjectArgument, Url, Yes
 
 
@@ -71,7 +71,7 @@ def member_remove(
     """Remove a member from a project. The user's jobs continue."""
     client = make_client(url, data_dir)
     if not yes:
-        output.confirm(f"Remove {user} from {name}?")
+        output.require_confirmation(f"Remove {user} from {name}?")
     client.projects.remove_member(name, user)
     return output.print_done(
         as_json,

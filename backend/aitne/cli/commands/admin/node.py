@@ -39,7 +39,7 @@ def node_drain(
     client = make_client(url, data_dir)
     if not yes:
         _print_nodes(client, names)
-        output.confirm(f"Drain {', '.join(names)}?")
+        output.require_confirmation(f"Drain {', '.join(names)}?")
     changed_nodes = [client.nodes.drain(name, reason) for name in names]
     return output.print_done(
         as_json, [node.raw for node in changed_nodes], f"{', '.join(names)}: no new jobs start."
@@ -58,7 +58,7 @@ def node_resume(
     client = make_client(url, data_dir)
     if not yes:
         _print_nodes(client, names)
-        output.confirm(f"Resume {', '.join(names)}?")
+        output.require_confirmation(f"Resume {', '.join(names)}?")
     changed_nodes = [client.nodes.resume(name) for name in names]
     return output.print_done(
         as_json, [node.raw for node in changed_nodes], f"{', '.join(names)}: new jobs may start."

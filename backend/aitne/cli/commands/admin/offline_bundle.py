@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from aitne.cli import output, server_packages
+from aitne.cli import output, server_package_check
 from aitne.cli.command_registry import command
 from aitne.cli.shared_options import Json
 
@@ -32,7 +32,7 @@ def bundle(
     It contains the platform with the portal, JupyterHub, JupyterLab and the proxy, for this Python
     and this kind of processor.
     """
-    server_packages.require_server()
+    server_package_check.require_server()
     from aitne.operations.upgrade.bundle_creation import create_bundle
 
     path = to.expanduser().absolute()

@@ -10,7 +10,7 @@ import typer
 from aitne.cli import output
 from aitne.cli.command_registry import examples, group
 from aitne.cli.job_lookup import make_client
-from aitne.cli.project_limits import format_sync_note, make_limits_command, print_limits
+from aitne.cli.limits_command import format_sync_note, make_limits_command, print_limits
 from aitne.cli.shared_options import DataDir, EndDay, Json, ProjectArgument, Reason, Url, Yes
 from aitne.cli.time_options import to_utc
 
@@ -54,8 +54,8 @@ def approve(
             ]
         )
     if not yes:
-        output.confirm(f"Approve {name}?")
-    new_budget = _budget(gpu_hours, cpu_hours, total=total)
+        output.require_confirmation(f"Approve {name}?")
+    new_budget = _make_budget(gpu_hours, cpu_hours, total=total)
     made = client.projects.approve(
         name, expires_at=None if until is None else to_utc(until), budget=new_budget
     )
@@ -77,7 +77,7 @@ def decline(
     """Decline a requested project, or a requested later end."""
     client = make_client(url, data_dir)
     if not yes:
-        output.confirm(f"Decline the request of {name}?")
+        output.require_confirmation(f"Decline the request of {name}?")
     made = client.projects.decline(name, reason)
     return output.print_done(as_json, made.raw, f"{name}: {made.state}.")
 
@@ -133,7 +133,7 @@ def budget(
 ) -> int:
     """Set the hours that a project may use, each month or in total; new jobs need remaining
     hours."""
-    new_budget = _budget(gpu_hours, cpu_hours, total=total)
+    new_budget = _make_budget(gpu_hours, cpu_hours, total=total)
     if (new_budget is None) is not none:
         from aitne.core.errors import InvalidInput
 
@@ -210,7 +210,9 @@ def project_show(
     return 0
 
 
-def _budget(gpu_hours: int | None, cpu_hours: int | None, *, total: bool) -> dict[str, Any] | None:
+def _make_budget(
+    gpu_hours: int | None, cpu_hours: int | None, *, total: bool
+) -> dict[str, Any] | None:
     if gpu_hours is None and cpu_hours is None:
         return None
     period = "total" if total else "month"

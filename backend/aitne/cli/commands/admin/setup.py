@@ -95,7 +95,7 @@ def setup(
         _print_outcome(plan, checks, as_json)
         output.print_message("Everything is as the answers say. Nothing was changed.")
         return 0
-    kept = () if yes else _confirm(plan)
+    kept = () if yes else _confirm_plan(plan)
     changes = plan.describe_changes(kept)
     try:
         copies = plan.execute(output.print_message, kept) if changes else []
@@ -115,7 +115,12 @@ def _ask_all_questions(root: str) -> Answers:
     """
     from aitne.core.errors import InvalidInput
     from aitne.operations.setup.answers import read_answers, validate_answers
-    from aitne.operations.setup.questions import QUESTIONS, find_inspected_defaults, flatten, nest
+    from aitne.operations.setup.questions import (
+        QUESTIONS,
+        find_inspected_defaults,
+        flatten_answers,
+        nest_answers,
+    )
     from aitne.operations.setup.rendering import ANSWERS
 
     if not sys.stdin.isatty():
@@ -124,7 +129,7 @@ def _ask_all_questions(root: str) -> Answers:
     file = Path(root) / ANSWERS.lstrip("/")
     try:
         exists = file.exists()
-        earlier = flatten(read_answers(file)) if exists else {}
+        earlier = flatten_answers(read_answers(file)) if exists else {}
     except (OSError, InvalidInput) as error:
         output.print_message(f"The earlier answers are not used: {error}")
     asked = {question.name for question in QUESTIONS}
@@ -147,7 +152,9 @@ def _ask_all_questions(root: str) -> Answers:
     if values.get("proxy.server", "none") == "none":
         sections.append("proxy")
     return validate_answers(
-        nest({name: value for name, value in values.items() if name.split(".")[0] not in sections})
+        nest_answers(
+            {name: value for name, value in values.items() if name.split(".")[0] not in sections}
+        )
     )
 
 
@@ -187,7 +194,7 @@ def _print_check(check: CheckResult) -> None:
         output.print_message(f"{'':8} {output.to_single_line(check.remedy)}")
 
 
-def _confirm(plan: SetupPlan) -> list[Path]:
+def _confirm_plan(plan: SetupPlan) -> list[Path]:
     """Ask before the first write; return the files that are to be kept.
 
     Raises:
@@ -208,7 +215,7 @@ def _confirm_each(plan: SetupPlan) -> list[Path]:
     for change in plan.files_to_write:
         if change.state == "changed":
             try:
-                output.confirm(
+                output.require_confirmation(
                     f"{change.path} is different, see above. Replace it and keep a copy beside it?"
                 )
             except Declined:
@@ -218,7 +225,7 @@ def _confirm_each(plan: SetupPlan) -> list[Path]:
     if sentences:
         for sentence in sentences:
             output.print_message(f"- {sentence}")
-        output.confirm("Do this?")
+        output.require_confirmation("Do this?")
     return kept
 
 

@@ -30,7 +30,7 @@ def sync(yes: Yes = False, as_json: Json = False, url: Url = None, data_dir: Dat
             output.print_message(f"unchanged: {note}")
     if report.differences:
         if not yes and not as_json:
-            output.confirm(f"Make these {len(report.differences)} changes in Slurm?")
+            output.require_confirmation(f"Make these {len(report.differences)} changes in Slurm?")
         if yes or not as_json:
             report = client.projects.sync(report.digest)
     if as_json:

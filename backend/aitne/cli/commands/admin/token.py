@@ -64,7 +64,7 @@ def token_ls(
         as_json,
         user_tokens,
         ("ID", "USER", "NAME", "SCOPES", "EXPIRES", "LAST USED", "CREATED BY"),
-        _row,
+        _make_row,
     )
 
 
@@ -79,14 +79,14 @@ def token_revoke(
     """Revoke a token at once."""
     client = make_client(url, data_dir)
     if not yes:
-        output.confirm(f"Revoke token {token_id}?")
+        output.require_confirmation(f"Revoke token {token_id}?")
     client.tokens.revoke(token_id)
     return output.print_done(
         as_json, {"id": token_id, "revoked": True}, f"Token {token_id} is revoked."
     )
 
 
-def _row(token: Token) -> tuple[str, ...]:
+def _make_row(token: Token) -> tuple[str, ...]:
     return (
         token.id,
         token.owner,

@@ -59,7 +59,7 @@ def topology_check(as_json: Json = False, url: Url = None, data_dir: DataDir = N
     """Check that the sources agree with each other and know all nodes. The exit status is 1 if they
     do not."""
     found = make_client(url, data_dir).nodes.topology()
-    problems = _problems(found)
+    problems = _describe_problems(found)
     if as_json:
         sources = found["sources"]
         answer = {"sources": sources, "unknown_nodes": found["unknown_nodes"], "problems": problems}
@@ -93,12 +93,12 @@ def topology_forget(
     """Remove an imported file. Jobs that run keep their order."""
     client = make_client(url, data_dir)
     if not yes:
-        output.confirm(f"Remove the imported topology {name}?")
+        output.require_confirmation(f"Remove the imported topology {name}?")
     client.admin.forget_topology(name)
     return output.print_done(as_json, {"name": name, "forgotten": True}, f"{name}: removed.")
 
 
-def _problems(found: dict[str, Any]) -> list[str]:
+def _describe_problems(found: dict[str, Any]) -> list[str]:
     from aitne_train.topology.hostlist import compress_hostlist
 
     problems = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aitne.cli import output, server_packages
+from aitne.cli import output, server_package_check
 from aitne.cli.command_registry import command
 from aitne.cli.shared_options import DataDir, Json, Yes
 
@@ -70,7 +70,7 @@ def upgrade(
     checks its health. If the new release does not work, or Ctrl-C ends the command, the present one
     is started again. After a power cut, the command without a release continues or returns.
     """
-    server_packages.require_server()
+    server_package_check.require_server()
     from aitne.cli.views.platform_status import find_platform_dir
     from aitne.operations.upgrade.command_account import find_command_account
 
@@ -144,7 +144,7 @@ class _Console:
 
     def confirm(self, question: str) -> None:
         if not self._yes:
-            output.confirm(question)
+            output.require_confirmation(question)
 
     def guard(self) -> AbstractContextManager[None]:
         from aitne.cli.signal_cleanup import exit_on_signals

@@ -66,7 +66,7 @@ def user_set(
                 for field, value in changes.items()
             ],
         )
-        output.confirm(f"Change {name}?")
+        output.require_confirmation(f"Change {name}?")
     changed = client.users.change(name, **changes)
     return output.print_done(as_json, changed.raw, f"{name}: changed.")
 
@@ -109,7 +109,9 @@ def user_reset_second_factor(
     """Remove a user's second factor, and log the user out everywhere."""
     client = make_client(url, data_dir)
     if not yes:
-        output.confirm(f"Remove the second factor of {name}, and log {name} out everywhere?")
+        output.require_confirmation(
+            f"Remove the second factor of {name}, and log {name} out everywhere?"
+        )
     client.users.reset_second_factor(name)
     return output.print_done(
         as_json, {"name": name, "second_factor": False}, f"{name}: second factor removed."
@@ -180,7 +182,7 @@ def user_disable(
     """Disable an account. Its sessions end, its jobs continue."""
     client = make_client(url, data_dir)
     if not yes:
-        output.confirm(f"Disable the account {name}?")
+        output.require_confirmation(f"Disable the account {name}?")
     return _print_user(client.users.change(name, disabled=True), "disabled", as_json=as_json)
 
 

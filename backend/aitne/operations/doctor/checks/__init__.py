@@ -6,16 +6,16 @@ from aitne.operations.doctor.check_registry import CHECKS, DoctorCheck, Subject
 from aitne.operations.doctor.checks import (
     accounts,
     database,
+    external_services,
     files,
     machine,
     network,
     nodes,
     processes,
-    services,
     slurm,
 )
 
-_MODULES = (files, machine, processes, database, network, services, slurm, accounts, nodes)
+_MODULES = (files, machine, processes, database, network, external_services, slurm, accounts, nodes)
 """Importing them registers their checks."""
 JOB_CHECKS = frozenset(
     {

@@ -14,10 +14,16 @@ from aitne.local_system.settings_loader import find_config_path
 from aitne.local_system.settings_sources import SourceKind, describe_settings
 from aitne.operations.doctor.check_registry import Subject, check
 from aitne.operations.doctor.checked_host import CheckedHost
-from aitne.operations.requirements.findings import Finding, failed, ok, unknown, warning
+from aitne.operations.requirements.findings import (
+    Finding,
+    make_failed_finding,
+    make_ok_finding,
+    make_unknown_finding,
+    make_warning_finding,
+)
 from aitne.operations.requirements.machine_requirements import check_space, list_folders
 from aitne.services.platform.backup_record import backup_record_file
-from aitne.services.platform.exposed_files import correctable
+from aitne.services.platform.exposed_files import list_correctable_files
 
 SUBFOLDERS = ("run", "logs", "hub", "secrets")
 LARGE_LOGS_BYTES = 2 << 30
@@ -28,16 +34,16 @@ def settings_file(host: CheckedHost) -> Finding:
     """Check the file with the settings; that they are valid was checked when they were loaded."""
     path = find_config_path(host.settings.data_dir)
     if not path.exists():
-        return ok(
+        return make_ok_finding(
             "The settings are valid; there is no file, so they come from defaults and variables."
         )
     mode = path.stat().st_mode
     if mode & stat.S_IWOTH:
-        return failed(
+        return make_failed_finding(
             f"Every account of this machine can change {path}, and so what the platform runs.",
             f"Run `chmod o-w {path}`, and check its content.",
         )
-    return ok(f"{path} is valid.")
+    return make_ok_finding(f"{path} is valid.")
 
 
 @check("unused-settings", Subject.FILES, "Each setting in the file has an effect.")
@@ -55,9 +61,9 @@ def unused_settings(host: CheckedHost) -> Finding:
         if name == prefix or name.startswith(prefix + ".")
     }
     if not unused:
-        return ok("Every setting that differs from its default has an effect.")
+        return make_ok_finding("Every setting that differs from its default has an effect.")
     listed = "; ".join(f"{name} ({why})" for name, why in unused.items())
-    return warning(
+    return make_warning_finding(
         f"These settings have no effect: {listed}.",
         "Remove them, or set what they need; `aitne admin settings` shows where each comes from.",
     )
@@ -103,19 +109,19 @@ def data_directory(host: CheckedHost) -> Finding:
     """Check owner and modes of the data directory, and that its folders exist."""
     folder = host.settings.data_dir
     if not folder.is_dir():
-        return failed(
+        return make_failed_finding(
             f"There is no data directory {folder}.",
             "Pass the right one with --data-dir, mount its file system, or restore a backup.",
         )
     owner = folder.stat().st_uid
     if owner != os.geteuid():
-        return unknown(
+        return make_unknown_finding(
             f"{folder} belongs to uid {owner}, and this is uid {os.geteuid()}.",
             "Run `aitne admin doctor` as root or as the platform's account.",
         )
     missing = [name for name in SUBFOLDERS if not (folder / name).is_dir()]
     if missing:
-        return failed(
+        return make_failed_finding(
             f"{folder} has no folder {', '.join(missing)}.",
             "`aitne up` and --fix create them. If secrets are missing, restore a backup first: new "
             "ones end all logins.",
@@ -128,12 +134,12 @@ def data_directory(host: CheckedHost) -> Finding:
     ]
     if open_ones:
         names = ", ".join(map(str, open_ones))
-        return failed(
+        return make_failed_finding(
             f"Other accounts of this machine have access to {names}.",
             f"Run `chmod go-rwx {' '.join(map(str, open_ones))}`, or pass --fix.",
             lambda: _restrict_to_owner(open_ones),
         )
-    return ok(f"{folder} and its folders belong to the platform only.")
+    return make_ok_finding(f"{folder} and its folders belong to the platform only.")
 
 
 @check(
@@ -141,66 +147,66 @@ def data_directory(host: CheckedHost) -> Finding:
     Subject.FILES,
     "Only the accounts that need them can read the secrets of the platform and of Slurm.",
 )
-async def secrets(host: CheckedHost) -> Finding:
+async def check_secret_files(host: CheckedHost) -> Finding:
     """Check modes and owners of files with secrets, and of the folders above them."""
     found = await host.check_health("secrets")
     if found.state is not CheckState.FAILED:
         return found
-    own = correctable((await host.secret_files().inspect()).exposed)
-    return failed(
+    own = list_correctable_files((await host.secret_files().inspect()).exposed)
+    return make_failed_finding(
         found.message, found.remedy or "", (lambda: _restrict_to_owner(own)) if own else None
     )
 
 
 @check("disk", Subject.FILES, "The file system of the data directory has space.")
-async def disk(host: CheckedHost) -> Finding:
+async def check_data_dir_space(host: CheckedHost) -> Finding:
     """Check the free space of the data directory, as the health page does."""
     return await host.check_health("disk")
 
 
 @check("folders", Subject.FILES, "The file systems of all folders have space and inodes.")
-def folders(host: CheckedHost) -> Finding:
+def check_folder_space(host: CheckedHost) -> Finding:
     """Check free bytes and inodes of every folder that the settings name."""
     return check_space(list_folders(host.settings))
 
 
 @check("storage", Subject.FILES, "Every storage area and dataset folder is mounted.")
-async def storage(host: CheckedHost) -> Finding:
+async def check_storage_areas(host: CheckedHost) -> Finding:
     """Check the storage areas, as the health page does."""
     return await host.check_health("storage")
 
 
 @check("templates", Subject.FILES, "All job templates are valid.")
-async def templates(host: CheckedHost) -> Finding:
+async def check_job_templates(host: CheckedHost) -> Finding:
     """Check the job templates, as the health page does."""
     return await host.check_health("templates")
 
 
 @check("logs", Subject.FILES, "The logs do not grow without bound.")
-def logs(host: CheckedHost) -> Finding:
+def check_log_size(host: CheckedHost) -> Finding:
     """Check the total size of the files in ``logs`` of the data directory: the supervisor rotates them
     only while it runs.
     """
     folder = host.settings.data_dir / "logs"
     if not folder.is_dir():
-        return unknown(f"There is no folder {folder}.", "`aitne up` creates it.")
+        return make_unknown_finding(f"There is no folder {folder}.", "`aitne up` creates it.")
     sizes = {path: path.stat().st_size for path in folder.glob("*") if path.is_file()}
     total = sum(sizes.values())
     if total > LARGE_LOGS_BYTES:
         largest = max(sizes, key=lambda path: sizes[path])
-        return warning(
+        return make_warning_finding(
             f"{folder} has {describe_bytes(total)}, most of it in {largest.name}.",
             f"See what {largest} repeats, remove the cause, then the file; the supervisor rotates only "
             "while it runs.",
         )
-    return ok(f"{folder} has {describe_bytes(total)} in {len(sizes)} files.")
+    return make_ok_finding(f"{folder} has {describe_bytes(total)} in {len(sizes)} files.")
 
 
 @check("backup", Subject.FILES, "There is a backup, and it is not old.")
-async def backup(host: CheckedHost) -> Finding:
+async def check_backup_age(host: CheckedHost) -> Finding:
     """Check the age of the last backup."""
     if not backup_record_file(host.settings.data_dir).exists():
-        return warning(
+        return make_warning_finding(
             "No backup of this platform is recorded.",
             "Run `aitne admin backup --to DIR`, and let a timer repeat it daily.",
         )
@@ -208,15 +214,15 @@ async def backup(host: CheckedHost) -> Finding:
 
 
 @check("leftovers", Subject.FILES, "No unfinished writes or sockets of dead processes are left.")
-def leftovers(host: CheckedHost) -> Finding:
+def check_leftover_files(host: CheckedHost) -> Finding:
     """Check for files that a process left when it was killed."""
     stale = list(_list_leftovers(host))
     if not stale:
-        return ok("No file of a dead process is left.")
-    return warning(
+        return make_ok_finding("No file of a dead process is left.")
+    return make_warning_finding(
         f"Dead processes have left {', '.join(map(str, stale))}.",
         "Pass --fix to remove them. They have no effect, but an update or a start was interrupted.",
-        lambda: _remove(stale),
+        lambda: _remove_files(stale),
     )
 
 
@@ -252,7 +258,7 @@ def _restrict_to_owner(paths: list[Path]) -> str:
     return f"took the permissions of other accounts from {', '.join(map(str, paths))}."
 
 
-def _remove(paths: list[Path]) -> str:
+def _remove_files(paths: list[Path]) -> str:
     for path in paths:
         path.unlink(missing_ok=True)
     return f"removed {', '.join(map(str, paths))}."

@@ -12,7 +12,14 @@ from zoneinfo import ZoneInfo
 
 from aitne.operations.doctor.check_registry import Subject, check
 from aitne.operations.doctor.checked_host import CheckedHost
-from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
+from aitne.operations.requirements.findings import (
+    Finding,
+    make_failed_finding,
+    make_ok_finding,
+    make_skipped_finding,
+    make_unknown_finding,
+    make_warning_finding,
+)
 from aitne.operations.requirements.machine_requirements import check_clock
 
 FEW_FILES = 4_096
@@ -21,7 +28,7 @@ _ANSWER_WITHIN_S = 5.0
 
 
 @check("clock", Subject.MACHINE, "The clock of this machine is synchronized.")
-def clock(host: CheckedHost) -> Finding:
+def check_clock_sync(host: CheckedHost) -> Finding:
     """Check whether the kernel's clock is disciplined by a time service."""
     return check_clock()
 
@@ -34,19 +41,21 @@ def time_zone(host: CheckedHost) -> Finding:
         try:
             ZoneInfo(name)
         except (OSError, ValueError, KeyError):
-            return warning(
+            return make_warning_finding(
                 f"TZ={name} names no time zone, so local times are UTC.",
                 "Correct TZ, or install the package tzdata.",
             )
-        return ok(f"The time zone is {name} (TZ).")
+        return make_ok_finding(f"The time zone is {name} (TZ).")
     link = Path("/etc/localtime")
     if link.is_symlink() and not link.exists():
-        return warning(
+        return make_warning_finding(
             f"/etc/localtime is a link to {os.readlink(link)}, which does not exist.",
             "Run `timedatectl set-timezone ZONE`, or install the package tzdata.",
         )
     zone = os.readlink(link).partition("zoneinfo/")[2] if link.is_symlink() else ""
-    return ok(f"The time zone is {zone or 'that of /etc/localtime' if link.exists() else 'UTC'}.")
+    return make_ok_finding(
+        f"The time zone is {zone or 'that of /etc/localtime' if link.exists() else 'UTC'}."
+    )
 
 
 @check("open-files", Subject.MACHINE, "The platform's processes may open enough files.")
@@ -57,40 +66,42 @@ def open_files(host: CheckedHost) -> Finding:
         text = Path("/proc", str(pids["api"]), "limits").read_text()
         match = re.search(r"^Max open files\s+(\S+)\s+(\S+)", text, re.MULTILINE)
         if match is None:
-            return unknown("The kernel does not tell the limit of the API.")
+            return make_unknown_finding("The kernel does not tell the limit of the API.")
         limit, whose = (1 << 30 if match[2] == "unlimited" else int(match[2])), "the API"
     else:
         limit, whose = resource.getrlimit(resource.RLIMIT_NOFILE)[1], "this process"
         limit = 1 << 30 if limit == resource.RLIM_INFINITY else limit
     if limit < FEW_FILES:
-        return warning(
+        return make_warning_finding(
             f"{whose[0].upper()}{whose[1:]} may open {limit} files at most; each open page of the "
             "portal needs one.",
             "Set LimitNOFILE=65536 in aitne.service, and restart it.",
         )
-    return ok(f"{whose[0].upper()}{whose[1:]} may open {limit} files.")
+    return make_ok_finding(f"{whose[0].upper()}{whose[1:]} may open {limit} files.")
 
 
 @check("watchdog", Subject.MACHINE, "systemd restarts the platform and the broker when they fail.")
-def watchdog(host: CheckedHost) -> Finding:
+def check_systemd_units(host: CheckedHost) -> Finding:
     """Check the units of systemd: restart, watchdog, and start at boot."""
     if not Path("/run/systemd/system").is_dir() or shutil.which("systemctl") is None:
-        return skipped("This machine does not run systemd.")
+        return make_skipped_finding("This machine does not run systemd.")
     states = {unit: _read_unit(unit) for unit in _UNITS}
     present = {unit: state for unit, state in states.items() if state.get("LoadState") == "loaded"}
     if not present:
-        return skipped(f"There is no unit {' or '.join(_UNITS)}: the platform was started by hand.")
+        return make_skipped_finding(
+            f"There is no unit {' or '.join(_UNITS)}: the platform was started by hand."
+        )
     wrong = [
         f"{unit}: {problem}"
         for unit, state in present.items()
         for problem in list_unit_problems(state)
     ]
     if wrong:
-        return warning(
+        return make_warning_finding(
             f"systemd does not look after the platform as it should. {'; '.join(wrong)}.",
             "Correct the units as docs/howto/slurm.md shows them, then run `systemctl daemon-reload`.",
         )
-    return ok(f"systemd restarts {' and '.join(present)} when they fail.")
+    return make_ok_finding(f"systemd restarts {' and '.join(present)} when they fail.")
 
 
 def list_unit_problems(state: dict[str, str]) -> list[str]:
@@ -124,7 +135,7 @@ def _read_unit(name: str) -> dict[str, str]:
 
 
 @check("memory", Subject.MACHINE, "This machine has free memory.")
-def memory(host: CheckedHost) -> Finding:
+def check_free_memory(host: CheckedHost) -> Finding:
     """Check the available memory, and whether the kernel has killed for lack of it recently."""
     facts = dict(
         line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines() if ":" in line
@@ -133,9 +144,11 @@ def memory(host: CheckedHost) -> Finding:
     available = int(facts.get("MemAvailable", facts["MemFree"]).split()[0])
     share = available / total
     if share < 0.05:
-        return failed(
+        return make_failed_finding(
             f"Only {available // 1024} MiB of {total // 1024} MiB of memory are available.",
             "End what uses it (`ps aux --sort=-rss`), or give the machine more: the kernel kills "
             "processes next.",
         )
-    return ok(f"{available // 1024} MiB of {total // 1024} MiB of memory are available.")
+    return make_ok_finding(
+        f"{available // 1024} MiB of {total // 1024} MiB of memory are available."
+    )

@@ -12,7 +12,14 @@ from aitne.core.users.auth_settings import is_loopback
 from aitne.operations.doctor import web_requests
 from aitne.operations.doctor.check_registry import Subject, check
 from aitne.operations.doctor.checked_host import CheckedHost
-from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
+from aitne.operations.requirements.findings import (
+    Finding,
+    make_failed_finding,
+    make_ok_finding,
+    make_skipped_finding,
+    make_unknown_finding,
+    make_warning_finding,
+)
 from aitne.operations.requirements.network_requirements import (
     ANY_USER,
     check_certificates,
@@ -30,7 +37,7 @@ EXPIRES_SOON = timedelta(days=30)
 
 
 @check("dns", Subject.NETWORK, "The names of the portal and of the sessions resolve.")
-def dns(host: CheckedHost) -> Finding:
+def check_host_names(host: CheckedHost) -> Finding:
     """Check that the host names of both origins have addresses, as this machine sees them."""
     return check_names(list_urls(host.settings))
 
@@ -59,8 +66,8 @@ def _check_presented_certificate(host: CheckedHost, url: str, further_names: lis
     name = parts.hostname or ""
     if parts.scheme != "https":
         if is_loopback(name) or is_loopback(host.settings.bind):
-            return skipped(f"{url} is reached without TLS, from this machine only.")
-        return warning(
+            return make_skipped_finding(f"{url} is reached without TLS, from this machine only.")
+        return make_warning_finding(
             f"{url} is reached without TLS: passwords and notebooks cross the network unencrypted.",
             "Enable [tls] (docs/howto/tls.md), or serve it through a reverse proxy with a certificate.",
         )
@@ -82,15 +89,17 @@ def _check_presented_certificate(host: CheckedHost, url: str, further_names: lis
         )
     except (Unavailable, web_requests.NoAnswer) as error:
         if not host.is_running:
-            return unknown(f"There is no answer while the platform is not running: {error}")
-        return failed(
+            return make_unknown_finding(
+                f"There is no answer while the platform is not running: {error}"
+            )
+        return make_failed_finding(
             f"There is no answer: {error}",
             "Start the reverse proxy, or open the port in the firewall.",
         )
     now, ends = datetime.now(UTC), certificate.not_valid_after_utc
     renew = "Renew it, and let a timer do so from now on (docs/howto/tls.md)."
     if ends <= now:
-        return failed(f"The certificate of {name} expired on {ends:%Y-%m-%d}.", renew)
+        return make_failed_finding(f"The certificate of {name} expired on {ends:%Y-%m-%d}.", renew)
     wrong = [
         each
         for each in (name, *further_names)
@@ -98,25 +107,25 @@ def _check_presented_certificate(host: CheckedHost, url: str, further_names: lis
     ]
     if wrong:
         shown = ", ".join(each.replace(ANY_USER, WILDCARD, 1) for each in wrong)
-        return failed(
+        return make_failed_finding(
             f"The certificate of {name} is for {', '.join(sorted(get_certificate_names(certificate)))}, not for {shown}.",
             "Get one with these names; a host for each user needs a wildcard (docs/howto/tls.md).",
         )
     if problem is not None:
-        return failed(
+        return make_failed_finding(
             f"Clients do not accept the certificate of {name}: {problem}.",
             "Serve it with its intermediate certificates, from a CA that the browsers trust.",
         )
     if ends - now < min(EXPIRES_SOON, (ends - certificate.not_valid_before_utc) / 3):
-        return warning(f"The certificate of {name} expires on {ends:%Y-%m-%d}.", renew)
-    return ok(f"The certificate of {name} is valid until {ends:%Y-%m-%d}.")
+        return make_warning_finding(f"The certificate of {name} expires on {ends:%Y-%m-%d}.", renew)
+    return make_ok_finding(f"The certificate of {name} is valid until {ends:%Y-%m-%d}.")
 
 
 @check("certificates", Subject.NETWORK, "No certificate of the platform's processes expires soon.")
-async def certificates(host: CheckedHost) -> Finding:
+async def check_certificate_expiry(host: CheckedHost) -> Finding:
     """Check the expiry of the certificates in files, as the health page does."""
     if not host.settings.tls.enabled:
-        return skipped("The platform's processes have none.")
+        return make_skipped_finding("The platform's processes have none.")
     return await host.check_health("certificates")
 
 
@@ -126,7 +135,7 @@ async def certificates(host: CheckedHost) -> Finding:
 def certificate_files(host: CheckedHost) -> Finding:
     """Check the certificates that the settings name."""
     if host.settings.tls.certificate is None:
-        return skipped("The settings name no certificate of the site.")
+        return make_skipped_finding("The settings name no certificate of the site.")
     return check_certificates(lambda: check_provided_certificates(host.settings), "[tls]")
 
 
@@ -152,30 +161,32 @@ def public_address(host: CheckedHost) -> Finding:
 def nodes_address(host: CheckedHost) -> Finding:
     """Check the portal as agents on nodes reach it, from here; the check `node-portal` asks from there."""
     if not host.has_slurm:
-        return skipped("Jobs run on this machine.")
+        return make_skipped_finding("Jobs run on this machine.")
     for note in start_checks.list_unreachable_notes(host.settings):
-        return failed(note, "Set `bind`, or have a proxy forward the connections of nodes.")
+        return make_failed_finding(
+            note, "Set `bind`, or have a proxy forward the connections of nodes."
+        )
     return _check_answer(host, host.settings.agents_url, "Agents", "`slurm.portal_address`")
 
 
 def _check_answer(host: CheckedHost, url: str, who: str, where: str) -> Finding:
     try:
-        response = web_requests.fetch(f"{url}/healthz", context=host.make_trust_context())
+        response = web_requests.fetch_url(f"{url}/healthz", context=host.make_trust_context())
     except web_requests.NoAnswer as error:
-        return failed(
+        return make_failed_finding(
             f"{who} do not reach the portal: {error}", f"Check {where}, DNS and the firewall."
         )
     if response.status != 200 or b'"ok"' not in response.body:
-        return failed(
+        return make_failed_finding(
             f"{url}/healthz answers {response.status}, but not as the portal does.",
             f"Another service has this address: correct {where}.",
         )
-    return ok(f"The portal answers at {url}.")
+    return make_ok_finding(f"The portal answers at {url}.")
 
 
 @check("proxy-socket", Subject.NETWORK, "A reverse proxy passes on the addresses of browsers.")
 def proxy_socket(host: CheckedHost) -> Finding:
     """Check that client addresses are known, by which failed logins are limited."""
     for note in start_checks.list_reverse_proxy_notes(host.settings):
-        return warning(note, "Set `proxy_socket` (docs/howto/reverse-proxy.md).")
-    return ok("Each browser is known by its own address.")
+        return make_warning_finding(note, "Set `proxy_socket` (docs/howto/reverse-proxy.md).")
+    return make_ok_finding("Each browser is known by its own address.")

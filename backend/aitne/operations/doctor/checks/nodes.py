@@ -8,15 +8,22 @@ import shutil
 import subprocess
 from collections.abc import Callable
 
-from aitne.adapters.node_software import SoftwareFolder
+from aitne.adapters.node_software_folder import SoftwareFolder
 from aitne.core.errors import SetupError
 from aitne.core.models.cluster import Node
 from aitne.operations.doctor.check_registry import Subject, check
 from aitne.operations.doctor.checked_host import CheckedHost
 from aitne.operations.doctor.node_probe import count_gpus
 from aitne.operations.doctor.node_test_jobs import NodeReport, examine_nodes
-from aitne.operations.requirements.findings import Finding, failed, ok, skipped, unknown, warning
-from aitne.supervisor.changed_packages import list_changed_packages
+from aitne.operations.requirements.findings import (
+    Finding,
+    make_failed_finding,
+    make_ok_finding,
+    make_skipped_finding,
+    make_unknown_finding,
+    make_warning_finding,
+)
+from aitne.supervisor.environment_integrity import list_changed_packages
 from aitne.supervisor.node_software_installation import MARKER
 from aitne.supervisor.plan_creation import get_session_env_dir
 from aitne.supervisor.software_environments import LOCKS, repair_command
@@ -32,27 +39,29 @@ def node_software(host: CheckedHost) -> Finding:
     """Check the agent, the launcher and the session environment in the shared folder."""
     if host.settings.slurm.software_dir is None:
         if host.has_slurm:
-            return failed(
+            return make_failed_finding(
                 "slurm.software_dir is not set, so nodes have no agent.",
                 "Set it to a folder that all nodes share, and run `aitne admin software`.",
             )
-        return skipped("Jobs use the installation on this machine.")
+        return make_skipped_finding("Jobs use the installation on this machine.")
     folder = SoftwareFolder(host.settings)
     try:
         folder.check_owner()
     except SetupError as error:
-        return failed(error.message, "Correct the permissions; root should own the folder.")
+        return make_failed_finding(
+            error.message, "Correct the permissions; root should own the folder."
+        )
     if not folder.has_files():
-        return failed(
+        return make_failed_finding(
             f"{folder.root} does not have the software of this release.",
             "Run `aitne admin software` as the account that owns the folder.",
         )
     if not (folder.session_env / "bin" / "python").exists():
-        return warning(
+        return make_warning_finding(
             f"{folder.root} does not have the environment for sessions of this release.",
             "Run `aitne admin software` as the account that owns the folder, or start the platform.",
         )
-    return ok(f"{folder.root} has the software of this release.")
+    return make_ok_finding(f"{folder.root} has the software of this release.")
 
 
 @check("session-packages", Subject.NODES, "The environment of sessions is as it was installed.")
@@ -60,14 +69,18 @@ def session_packages(host: CheckedHost) -> Finding:
     """Compare the environment with its lock file: jobs of the account that owns it can change it."""
     folder = get_session_env_dir(host.settings)
     if os.environ.get("AITNE_SESSION_ENV"):
-        return skipped(f"AITNE_SESSION_ENV names {folder}, which the platform does not install.")
+        return make_skipped_finding(
+            f"AITNE_SESSION_ENV names {folder}, which the platform does not install."
+        )
     if not (folder / MARKER).is_file():
-        return skipped(f"{folder} does not exist for this account; the next start creates it.")
+        return make_skipped_finding(
+            f"{folder} does not exist for this account; the next start creates it."
+        )
     lines = list_changed_packages(folder, LOCKS / "session.txt", files=True)
     if not lines:
-        return ok(f"The packages in {folder} are as they were installed.")
+        return make_ok_finding(f"The packages in {folder} are as they were installed.")
     own = "`python3 -m venv FOLDER`, and `environment.venv` in the job file"
-    return failed(
+    return make_failed_finding(
         f"Packages of the environment of sessions in {folder} were changed, so sessions may fail: "
         f"{', '.join(lines)}.",
         f"Install them again: `{repair_command(folder, lines)}`. Users' packages belong in an "
@@ -76,62 +89,68 @@ def session_packages(host: CheckedHost) -> Finding:
 
 
 @check("gpus", Subject.NODES, "The GPUs of this machine are the ones that the scheduler offers.")
-def gpus(host: CheckedHost) -> Finding:
+def check_local_gpus(host: CheckedHost) -> Finding:
     """Compare NVML with the setting, where jobs run on this machine."""
     if host.has_slurm:
-        return skipped("Jobs run on other machines: pass --job-as USER for the check node-gpus.")
+        return make_skipped_finding(
+            "Jobs run on other machines: pass --job-as USER for the check node-gpus."
+        )
     setting = host.settings.local.gpus
     count = count_gpus()
     if setting == "none":
-        return skipped("local.gpus is none.")
+        return make_skipped_finding("local.gpus is none.")
     if isinstance(count, str):
         if setting == "auto":
-            return skipped(f"This machine has no NVIDIA GPU that NVML can see: {count}.")
-        return warning(
+            return make_skipped_finding(
+                f"This machine has no NVIDIA GPU that NVML can see: {count}."
+            )
+        return make_warning_finding(
             f"local.gpus declares {setting}, but NVML sees none: {count}.",
             "Install the driver, or set local.gpus to auto.",
         )
-    return ok(f"NVML sees {count} GPUs.")
+    return make_ok_finding(f"NVML sees {count} GPUs.")
 
 
 @check("apptainer", Subject.NODES, "Apptainer runs on this machine.")
-def apptainer(host: CheckedHost) -> Finding:
+def check_local_apptainer(host: CheckedHost) -> Finding:
     """Check the program of Apptainer, which jobs with an image need."""
     program = host.settings.containers.apptainer
     if shutil.which(program) is None:
         if host.has_slurm:
-            return skipped(
+            return make_skipped_finding(
                 f"{program} is not on this machine; the check node-apptainer looks at nodes."
             )
-        return skipped(f"{program} is not installed, so jobs with an image need Docker.")
+        return make_skipped_finding(
+            f"{program} is not installed, so jobs with an image need Docker."
+        )
     completed = subprocess.run(
         [program, "--version"], capture_output=True, text=True, timeout=_WITHIN_S, check=False
     )
     if completed.returncode:
-        return failed(
+        return make_failed_finding(
             f"{program} does not run: {completed.stderr.strip()[:300]}",
             "Install it again: docs/howto/images.md.",
         )
-    return ok(f"{completed.stdout.strip()} is installed.")
+    return make_ok_finding(f"{completed.stdout.strip()} is installed.")
 
 
 @check("node-addresses", Subject.NODES, "This machine reaches every node.")
 async def node_addresses(host: CheckedHost) -> Finding:
     """Check that each usable node has an address, and that a connection to its slurmd is answered."""
     if not host.has_slurm:
-        return skipped("Jobs run on this machine.")
+        return make_skipped_finding("Jobs run on this machine.")
     nodes = [node for node in (await host.cluster()).nodes if node.state.is_usable]
     if not nodes:
-        return unknown("The scheduler has not reported a usable node.")
+        return make_unknown_finding("The scheduler has not reported a usable node.")
     results = await asyncio.gather(*(_find_connection_problem(node) for node in nodes))
     missed = [text for text in results if text is not None]
     if missed:
-        return failed(
+        return make_failed_finding(
             f"This machine does not reach {len(missed)} of {len(nodes)} nodes. {'; '.join(missed[:5])}.",
             "Check DNS or NodeAddr, and let the portal's machine connect to the nodes' ports above "
             "1023: sessions need that.",
         )
-    return ok(f"{len(nodes)} nodes answer at their addresses.")
+    return make_ok_finding(f"{len(nodes)} nodes answer at their addresses.")
 
 
 async def _find_connection_problem(node: Node) -> str | None:
@@ -153,13 +172,15 @@ async def _find_connection_problem(node: Node) -> str | None:
 async def test_job(host: CheckedHost) -> Finding:
     """Submit a job to each node as the given user, and follow its log."""
     if host.job_user is None:
-        return skipped(_NO_USER)
+        return make_skipped_finding(_NO_USER)
     reports = await examine_nodes(host)
     wrong = [f"{report.node}: {report.problem}" for report in reports if report.problem]
     if not wrong:
-        return ok(f"A job of {host.job_user} ran on {', '.join(r.node for r in reports)}.")
+        return make_ok_finding(
+            f"A job of {host.job_user} ran on {', '.join(r.node for r in reports)}."
+        )
     some = any(report.seen is not None for report in reports)
-    return (warning if some else failed)(
+    return (make_warning_finding if some else make_failed_finding)(
         f"The job of {host.job_user} did not run on {len(wrong)} of {len(reports)} nodes. "
         f"{'; '.join(wrong[:5])}.",
         "The message of the job says why; for a full queue, try again later.",
@@ -264,7 +285,7 @@ async def node_gpus(host: CheckedHost) -> Finding:
         node.name: sum(gpu.total for gpu in node.gpus) for node in (await host.cluster()).nodes
     }
     if not any(expected.values()):
-        return skipped("The scheduler offers no GPU.")
+        return make_skipped_finding("The scheduler offers no GPU.")
 
     def problem(report: NodeReport) -> str | None:
         count, wanted = report.fact("gpus"), expected.get(report.node, 0)
@@ -307,15 +328,17 @@ async def _check_each_report(
 ) -> Finding:
     """Return the finding about what the test jobs have seen on the nodes."""
     if host.job_user is None:
-        return skipped(_NO_USER)
+        return make_skipped_finding(_NO_USER)
     reports = [report for report in await examine_nodes(host) if report.seen is not None]
     if not reports:
-        return unknown("No test job ran, so no node was seen.", "See the check `test-job`.")
+        return make_unknown_finding(
+            "No test job ran, so no node was seen.", "See the check `test-job`."
+        )
     wrong = [
         f"{report.node}: {text}" for report in reports if (text := problem(report)) is not None
     ]
     if wrong:
-        return (failed if serious else warning)(
+        return (make_failed_finding if serious else make_warning_finding)(
             f"{len(wrong)} of {len(reports)} nodes: {'; '.join(wrong[:5])}.", remedy
         )
-    return ok(f"{len(reports)} nodes {good}.")
+    return make_ok_finding(f"{len(reports)} nodes {good}.")

@@ -10,7 +10,13 @@ from aitne.core.errors import SchedulerUnavailable
 from aitne.local_system.own_account import own_account_name
 from aitne.operations.doctor.check_registry import Subject, check
 from aitne.operations.doctor.checked_host import CheckedHost
-from aitne.operations.requirements.findings import Finding, failed, ok, skipped, warning
+from aitne.operations.requirements.findings import (
+    Finding,
+    make_failed_finding,
+    make_ok_finding,
+    make_skipped_finding,
+    make_warning_finding,
+)
 from aitne.operations.requirements.slurm_conf_settings import SlurmReport, list_missing_settings
 from aitne.operations.requirements.slurm_requirements import (
     check_operator,
@@ -24,19 +30,19 @@ _AS_OF = re.compile(r"Configuration data as of (\S+)")
 
 
 @check("scheduler", Subject.SCHEDULER, "The scheduler answers the controller.", needs_platform=True)
-async def scheduler(host: CheckedHost) -> Finding:
+async def check_scheduler_answer(host: CheckedHost) -> Finding:
     """Check the controller's last query of the scheduler, as the health page does."""
     return await host.check_health("scheduler")
 
 
 @check("nodes", Subject.SCHEDULER, "All nodes accept jobs.", needs_platform=True)
-async def nodes(host: CheckedHost) -> Finding:
+async def check_node_states(host: CheckedHost) -> Finding:
     """Check the states of the nodes, as the health page does."""
     return await host.check_health("nodes")
 
 
 @check("topology", Subject.SCHEDULER, "The topology agrees with the scheduler.")
-async def topology(host: CheckedHost) -> Finding:
+async def check_topology_sources(host: CheckedHost) -> Finding:
     """Check the sources of the topology against each other and the nodes, as the health page does."""
     return await host.check_health("topology")
 
@@ -45,19 +51,19 @@ async def topology(host: CheckedHost) -> Finding:
 async def slurm_settings(host: CheckedHost) -> Finding:
     """Check the settings of slurm.conf and cgroup.conf on which the platform depends."""
     if not host.has_slurm:
-        return skipped(_NOT_SLURM)
+        return make_skipped_finding(_NOT_SLURM)
     report = SlurmReport.parse(await host.slurm_config())
     # The check `slurm-accounting` is about accounting itself.
     lacking = [
         each for each in list_missing_settings(report) if each.name != "AccountingStorageType"
     ]
     if lacking:
-        return warning(
+        return make_warning_finding(
             " ".join(each.message(report) for each in lacking),
             f"Set {', '.join(each.line for each in lacking)} in slurm.conf or cgroup.conf and run `scontrol "
             "reconfigure` (docs/handbook/install.md explains each setting).",
         )
-    return ok("Slurm's settings fit the platform.")
+    return make_ok_finding("Slurm's settings fit the platform.")
 
 
 @check(
@@ -66,10 +72,10 @@ async def slurm_settings(host: CheckedHost) -> Finding:
 async def slurm_accounting(host: CheckedHost) -> Finding:
     """Check that accounting is configured, answers, and knows the cluster."""
     if not host.has_slurm:
-        return skipped(_NOT_SLURM)
+        return make_skipped_finding(_NOT_SLURM)
     config = SlurmConfig.parse(await host.slurm_config())
     if not config.accounting:
-        return warning(
+        return make_warning_finding(
             "Slurm has no accounting (AccountingStorageType), so projects are not limited by Slurm and "
             "ended jobs are soon forgotten.",
             "Set up slurmdbd and AccountingStorageType=accounting_storage/slurmdbd.",
@@ -79,16 +85,18 @@ async def slurm_accounting(host: CheckedHost) -> Finding:
             "sacctmgr", "-nP", "show", "cluster", "format=cluster"
         )
     except SchedulerUnavailable as error:
-        return failed(
+        return make_failed_finding(
             f"slurmdbd does not answer: {error.message}",
             "Start slurmdbd and its database. Jobs run meanwhile; usage follows later.",
         )
     if config.cluster not in said.split():
-        return failed(
+        return make_failed_finding(
             f"Accounting does not know the cluster {config.cluster}.",
             f"Run `sacctmgr -i add cluster {config.cluster}`, and restart slurmctld.",
         )
-    return ok(f"slurmdbd answers, and records the jobs of the cluster {config.cluster}.")
+    return make_ok_finding(
+        f"slurmdbd answers, and records the jobs of the cluster {config.cluster}."
+    )
 
 
 @check(
@@ -99,7 +107,7 @@ async def slurm_accounting(host: CheckedHost) -> Finding:
 async def slurm_operator(host: CheckedHost) -> Finding:
     """Check PrivateData and the AdminLevel of the account that polls."""
     if not host.has_slurm:
-        return skipped(_NOT_SLURM)
+        return make_skipped_finding(_NOT_SLURM)
     config = SlurmConfig.parse(await host.slurm_config())
     account = host.settings.slurm.operator or own_account_name()
     level = None
@@ -115,7 +123,7 @@ async def slurm_operator(host: CheckedHost) -> Finding:
 async def slurm_release(host: CheckedHost) -> Finding:
     """Compare Slurm's release with those that the platform was tested with."""
     if not host.has_slurm:
-        return skipped(_NOT_SLURM)
+        return make_skipped_finding(_NOT_SLURM)
     return check_release(SlurmConfig.parse(await host.slurm_config()))
 
 
@@ -123,19 +131,19 @@ async def slurm_release(host: CheckedHost) -> Finding:
 async def slurm_clock(host: CheckedHost) -> Finding:
     """Compare the time at which slurmctld sent its configuration with this machine's."""
     if not host.has_slurm:
-        return skipped(_NOT_SLURM)
+        return make_skipped_finding(_NOT_SLURM)
     before = datetime.now(UTC).timestamp()
     output = await host.make_slurm_site().run_query("scontrol", "show", "config")
     skew = compute_clock_skew(output, before, datetime.now(UTC).timestamp())
     if skew is None:
-        return skipped("slurmctld does not tell its time.")
+        return make_skipped_finding("slurmctld does not tell its time.")
     if abs(skew) > MOST_SKEW_S:
-        return failed(
+        return make_failed_finding(
             f"The clock of slurmctld's machine is {abs(skew):.0f} s "
             f"{'ahead of' if skew > 0 else 'behind'} the clock of this machine.",
             "Run chrony on both, with the same servers: MUNGE refuses messages at 300 s.",
         )
-    return ok("The clocks of slurmctld's machine and of this one agree.")
+    return make_ok_finding("The clocks of slurmctld's machine and of this one agree.")
 
 
 def compute_clock_skew(output: str, before_s: float, after_s: float) -> float | None:
@@ -157,9 +165,11 @@ def compute_clock_skew(output: str, before_s: float, after_s: float) -> float | 
 
 
 @check("slurmrestd", Subject.SCHEDULER, "slurmrestd answers.")
-async def slurmrestd(host: CheckedHost) -> Finding:
+async def check_slurmrestd_answer(host: CheckedHost) -> Finding:
     """Check that slurmrestd listens; the broker has the key for its requests."""
     url = host.settings.slurm.rest_url
     if not host.has_slurm or url is None:
-        return skipped("The settings name no slurmrestd, so Slurm's commands are used.")
+        return make_skipped_finding(
+            "The settings name no slurmrestd, so Slurm's commands are used."
+        )
     return await check_slurmrestd(url)

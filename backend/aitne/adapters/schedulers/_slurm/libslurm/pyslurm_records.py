@@ -32,7 +32,7 @@ def to_scheduler_jobs(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
     if ours is None:
         return ()
     job = _to_scheduler_job(record, *ours)
-    array, task = _number(record.get("array_id")), _number(record.get("array_task_id"))
+    array, task = _parse_number(record.get("array_id")), _parse_number(record.get("array_task_id"))
     if not array:
         return (job,)
     if task is not None:
@@ -53,19 +53,19 @@ def has_doubtful_exit_code(job: SchedulerJob) -> bool:
 
 
 def _to_scheduler_job(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
-    started, ended_at = _time(record.get("start_time")), _time(record.get("end_time"))
+    started, ended_at = _parse_time(record.get("start_time")), _parse_time(record.get("end_time"))
     reason = to_text(record.get("state_reason")) or "None"
     nodes = node_names(to_text(record.get("allocated_nodes")))
     words = re.split(r"[,+|]", to_text(record.get("state")))
-    by = _number(record.get("exit_code_signal")) or None
+    by = _parse_number(record.get("exit_code_signal")) or None
     signal = to_signal_number(by)
     state, termination = job_state(words, reason, begun=bool(nodes), signal=signal)
     waits = state is JobState.QUEUED
     begun = bool(nodes) and not waits
-    code = _number(record.get("exit_code")) if by is None else None
+    code = _parse_number(record.get("exit_code")) if by is None else None
     over = state.is_terminal and begun
-    minutes = _number(record.get("time_limit"))
-    dependency = _dependency(record.get("dependencies"))
+    minutes = _parse_number(record.get("time_limit"))
+    dependency = _format_dependency(record.get("dependencies"))
     # Each field was checked above; validation of 10,000 records takes half a second.
     return SchedulerJob.model_construct(
         scheduler_id=str(record.get("id", "")),
@@ -76,13 +76,13 @@ def _to_scheduler_job(record: Mapping[str, Any], job_id: Any, attempt: int) -> S
         state=state,
         reason=termination,
         pending_reason=pending_reasons.format_pending_reason(reason, dependency) if waits else None,
-        restart_count=_number(record.get("requeue_count")) or 0,
+        restart_count=_parse_number(record.get("requeue_count")) or 0,
         exit_code=code if over else None,
         signal=signal if over else None,
         nodes=nodes,
         partition=to_text(record.get("partition")) or None,
-        priority=_number(record.get("priority")),
-        submitted_at=_time(record.get("submit_time")),
+        priority=_parse_number(record.get("priority")),
+        submitted_at=_parse_time(record.get("submit_time")),
         # For a waiting job it is the planned start; for a job that never ran it has no meaning.
         started_at=started if begun else None,
         # For a running job it is the end of its time limit.
@@ -93,7 +93,7 @@ def _to_scheduler_job(record: Mapping[str, Any], job_id: Any, attempt: int) -> S
     )
 
 
-def _dependency(value: object) -> str:
+def _format_dependency(value: object) -> str:
     """Return a job's dependency in the format of squeue, such as ``afterok:12(unfulfilled)``."""
     if not isinstance(value, Mapping):
         return ""
@@ -101,9 +101,9 @@ def _dependency(value: object) -> str:
     return ",".join(f"{kind}:{job}" for kind, jobs in kinds for job in jobs)
 
 
-def _number(value: object) -> int | None:
+def _parse_number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _time(value: object) -> datetime | None:
-    return to_time(_number(value))
+def _parse_time(value: object) -> datetime | None:
+    return to_time(_parse_number(value))

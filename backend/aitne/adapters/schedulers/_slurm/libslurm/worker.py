@@ -42,12 +42,12 @@ OURS = "aitne:"
 """Prefix of the comments of the platform's jobs; only these jobs are reported."""
 
 
-def record(job: Any) -> dict[str, Any]:
+def make_record(job: Any) -> dict[str, Any]:
     """Return one of pyslurm's jobs as JSON-compatible data."""
     return {field: getattr(job, field) for field in FIELDS}
 
 
-def interface() -> int:
+def get_interface_number() -> int:
     """Return the interface number of the libslurm that pyslurm has loaded; each release of Slurm
     increases it by one. The loaded release can differ from the one for which pyslurm was compiled.
     """
@@ -56,14 +56,14 @@ def interface() -> int:
     return int(library.slurm_api_version()) >> 16
 
 
-def missing(pyslurm: Any) -> list[str]:
+def list_missing_names(pyslurm: Any) -> list[str]:
     """Return the names that this module uses but the installed pyslurm lacks."""
     names = [f"Job.{field}" for field in FIELDS]
     names += ["Job", "Jobs.load", "PyslurmError"]
-    return [name for name in sorted(names) if not _has(pyslurm, name)]
+    return [name for name in sorted(names) if not _has_attribute(pyslurm, name)]
 
 
-def _has(thing: Any, dotted: str) -> bool:
+def _has_attribute(thing: Any, dotted: str) -> bool:
     for name in dotted.split("."):
         thing = getattr(thing, name, None)
     return thing is not None
@@ -77,14 +77,16 @@ def main() -> None:
     """Write the first message (``WorkerHello``), then answer queries until stdin ends."""
     # pyslurm has no type annotations.
     pyslurm: Any = importlib.import_module("pyslurm")
-    lacks = missing(pyslurm)
-    _write_message({"pyslurm": pyslurm.__version__, "interface": interface(), "missing": lacks})
+    lacks = list_missing_names(pyslurm)
+    _write_message(
+        {"pyslurm": pyslurm.__version__, "interface": get_interface_number(), "missing": lacks}
+    )
     sys.stdout.flush()
     for _ in sys.stdin:
         try:
             for job in pyslurm.Jobs.load().values():
                 if (job.comment or "").startswith(OURS):
-                    _write_message(record(job))
+                    _write_message(make_record(job))
         except pyslurm.PyslurmError as error:
             _write_message({"end": str(error) or type(error).__name__})
         else:

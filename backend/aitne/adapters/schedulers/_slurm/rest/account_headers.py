@@ -61,7 +61,7 @@ class AccountHeaders:
         elif self._local:
             return {}  # rest_auth/local: the socket itself authenticates the caller
         else:
-            token = await self._token(account, name)
+            token = await self._get_token(account, name)
         return {"X-SLURM-USER-NAME": name, "X-SLURM-USER-TOKEN": token}
 
     async def _check_permitted(self, account: str) -> None:
@@ -70,7 +70,7 @@ class AccountHeaders:
         await self._commands.run("scontrol", "--version", account=account, timeout_s=_TIMEOUT_S)
         self._permitted[account] = self._clock() + PERMITTED_S
 
-    async def _token(self, account: str | None, name: str) -> str:
+    async def _get_token(self, account: str | None, name: str) -> str:
         """Return a token for the account. If the platform does not have Slurm's key, slurmctld
         issues the token after authenticating the caller by munge.
         """

@@ -57,7 +57,7 @@ def parse_served_versions(document: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(sorted({int(match[1]) for path in names if (match := _PATH.fullmatch(str(path)))}))
 
 
-def negotiate(offered: tuple[int, ...]) -> Api:
+def choose_api_version(offered: tuple[int, ...]) -> Api:
     """Return the newest of the ``offered`` version numbers that the platform supports.
 
     Raises:

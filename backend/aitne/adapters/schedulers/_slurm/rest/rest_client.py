@@ -171,8 +171,8 @@ def _parse_response(status: int, text: bytes) -> RestResponse:
     return RestResponse(
         status=status,
         body=body,
-        problems=tuple(_parse_error(entry) for entry in _list(body.get("errors"))),
-        refusals=tuple(_refusals(body.get("status"))),
+        problems=tuple(_parse_error(entry) for entry in _to_list(body.get("errors"))),
+        refusals=tuple(_list_errors(body.get("status"))),
     )
 
 
@@ -189,8 +189,8 @@ def _parse_error(entry: object) -> SlurmError:
     )
 
 
-def _refusals(value: object) -> Iterator[SlurmError]:
-    for entry in _list(value):
+def _list_errors(value: object) -> Iterator[SlurmError]:
+    for entry in _to_list(value):
         error = entry.get("error") if isinstance(entry, dict) else None
         if isinstance(error, dict) and error.get("code"):
             code = error["code"]
@@ -198,7 +198,7 @@ def _refusals(value: object) -> Iterator[SlurmError]:
             yield SlurmError(code if isinstance(code, int) else None, text)
 
 
-def _list(value: object) -> list[Any]:
+def _to_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 

@@ -40,7 +40,10 @@ def to_scheduler_jobs(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
     if ours is None:
         return ()
     job = _to_scheduler_job(record, *ours)
-    array, task = _number(record.get("array_job_id")), _number(record.get("array_task_id"))
+    array, task = (
+        _parse_number(record.get("array_job_id")),
+        _parse_number(record.get("array_task_id")),
+    )
     if not array:
         return (job,)
     if task is not None:
@@ -50,17 +53,17 @@ def to_scheduler_jobs(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
 
 
 def _to_scheduler_job(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
-    started, ended_at = _time(record.get("start_time")), _time(record.get("end_time"))
+    started, ended_at = _parse_time(record.get("start_time")), _parse_time(record.get("end_time"))
     reason = to_text(record.get("state_reason")) or "None"
     nodes = node_names(to_text(record.get("nodes")))
-    code, signal = _exit(record.get("exit_code"))
-    words = _words(record.get("job_state"))
+    code, signal = _parse_exit_status(record.get("exit_code"))
+    words = _to_words(record.get("job_state"))
     state, termination = job_state(words, reason, begun=bool(nodes), signal=signal)
     waits = state is JobState.QUEUED
     begun = bool(nodes) and not waits
     if not (state.is_terminal and begun):
         code = signal = None
-    limit = _number(record.get("time_limit"))
+    limit = _parse_number(record.get("time_limit"))
     return SchedulerJob(
         scheduler_id=str(record.get("job_id", "")),
         job_id=job_id,
@@ -73,13 +76,13 @@ def _to_scheduler_job(record: Mapping[str, Any], job_id: Any, attempt: int) -> S
         )
         if waits
         else None,
-        restart_count=_number(record.get("restart_cnt")) or 0,
+        restart_count=_parse_number(record.get("restart_cnt")) or 0,
         exit_code=code,
         signal=signal,
         nodes=nodes,
         partition=to_text(record.get("partition")) or None,
-        priority=_number(record.get("priority")),
-        submitted_at=_time(record.get("submit_time")),
+        priority=_parse_number(record.get("priority")),
+        submitted_at=_parse_time(record.get("submit_time")),
         # For a waiting job it is the planned start; for a job that never ran it has no meaning.
         started_at=started if begun else None,
         # For a running job it is the end of its time limit.
@@ -90,31 +93,31 @@ def _to_scheduler_job(record: Mapping[str, Any], job_id: Any, attempt: int) -> S
     )
 
 
-def _words(value: object) -> Sequence[str]:
+def _to_words(value: object) -> Sequence[str]:
     if isinstance(value, str):
         return (value,)
     return [str(word) for word in value] if isinstance(value, list) else ()
 
 
-def _number(value: object) -> int | None:
+def _parse_number(value: object) -> int | None:
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set") and not value.get("infinite") else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _time(value: object) -> datetime | None:
-    return to_time(_number(value))
+def _parse_time(value: object) -> datetime | None:
+    return to_time(_parse_number(value))
 
 
-def _exit(value: object) -> tuple[int | None, int | None]:
+def _parse_exit_status(value: object) -> tuple[int | None, int | None]:
     """Return the script's (exit code, signal), at most one of them not None. Numbers above the real
     signals, such as 125, are codes of Slurm and not returned.
     """
     if not isinstance(value, Mapping):
         return None, None
     signal = value.get("signal")
-    by = _number(signal.get("id")) if isinstance(signal, Mapping) else None
+    by = _parse_number(signal.get("id")) if isinstance(signal, Mapping) else None
     if by:
         return None, to_signal_number(by)
-    code = _number(value.get("return_code"))
+    code = _parse_number(value.get("return_code"))
     return (code, None) if code is not None and 0 <= code <= 255 else (None, None)

@@ -8,8 +8,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from aitne.adapters.schedulers._slurm.rest.api_versions import Api, negotiate, parse_served_versions
-from aitne.adapters.schedulers._slurm.rest.errors import (
+from aitne.adapters.schedulers._slurm.rest.api_versions import (
+    Api,
+    choose_api_version,
+    parse_served_versions,
+)
+from aitne.adapters.schedulers._slurm.rest.failed_responses import (
     ENDED_JOB,
     UNKNOWN_JOB,
     classify_failed_submission,
@@ -283,7 +287,7 @@ class RestSession:
             if not document.ok:
                 raise NotReached(f"slurmrestd serves no OpenAPI document: {document.error_text}.")
             try:
-                api = negotiate(parse_served_versions(document.body))
+                api = choose_api_version(parse_served_versions(document.body))
             except SetupError as error:
                 raise UnknownVersion(error.message) from error
             # A small query on every cluster; it reaches slurmctld, which alone checks the token.

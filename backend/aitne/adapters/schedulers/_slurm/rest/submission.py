@@ -56,11 +56,11 @@ def to_number_object(value: int) -> Fields:
     return {"set": True, "infinite": False, "number": value}
 
 
-def _text(field: str) -> Callable[[str], Fields]:
+def _make_text_converter(field: str) -> Callable[[str], Fields]:
     return lambda value: {field: value}
 
 
-def _integer(field: str) -> Callable[[str], Fields]:
+def _make_integer_converter(field: str) -> Callable[[str], Fields]:
     def convert(value: str) -> Fields:
         if not re.fullmatch(r"-?[0-9]{1,9}", value):
             raise _NoField
@@ -69,7 +69,7 @@ def _integer(field: str) -> Callable[[str], Fields]:
     return convert
 
 
-def _flag(field: str, value: Any) -> Callable[[str], Fields]:
+def _make_flag_converter(field: str, value: Any) -> Callable[[str], Fields]:
     def convert(argument: str) -> Fields:
         if argument:
             raise _NoField
@@ -78,7 +78,7 @@ def _flag(field: str, value: Any) -> Callable[[str], Fields]:
     return convert
 
 
-def _time(field: str) -> Callable[[str], Fields]:
+def _make_duration_converter(field: str) -> Callable[[str], Fields]:
     def convert(value: str) -> Fields:
         if value == UNLIMITED:
             return {field: {"set": True, "infinite": True, "number": 0}}
@@ -88,22 +88,22 @@ def _time(field: str) -> Callable[[str], Fields]:
     return convert
 
 
-def _memory(value: str) -> Fields:
+def _convert_memory(value: str) -> Fields:
     match = _MEMORY.fullmatch(value)
     if match is None:
         raise _NoField
     return {"memory_per_node": to_number_object(int(-(-int(match[1]) * _MIB[match[2]] // 1)))}
 
 
-def _gres(value: str) -> Fields:
+def _convert_gres(value: str) -> Fields:
     return {"tres_per_node": ",".join(f"gres/{part}" for part in value.split(","))}
 
 
-def _hosts(field: str) -> Callable[[str], Fields]:
+def _make_hosts_converter(field: str) -> Callable[[str], Fields]:
     return lambda value: {field: expand_hostlist(value)}
 
 
-def _switches(value: str) -> Fields:
+def _convert_switches(value: str) -> Fields:
     count, _, wait = value.partition("@")
     if not re.fullmatch(r"[0-9]{1,6}", count):
         raise _NoField
@@ -111,13 +111,13 @@ def _switches(value: str) -> Fields:
     return fields | ({"wait_for_switch": parse_duration(wait)} if wait else {})
 
 
-def _nodes(value: str) -> Fields:
+def _convert_nodes(value: str) -> Fields:
     if not re.fullmatch(r"[0-9]{1,6}(-[0-9]{1,6})?", value):
         raise _NoField
     return {"nodes": value}
 
 
-def _signal(value: str) -> Fields:
+def _convert_signal(value: str) -> Fields:
     match = _SIGNAL.fullmatch(value)
     if match is None or match["to"] not in (None, "B"):
         raise _NoField
@@ -133,14 +133,14 @@ def _signal(value: str) -> Fields:
     return fields
 
 
-def _begin(value: str) -> Fields:
+def _convert_begin(value: str) -> Fields:
     match = re.fullmatch(r"uts([0-9]{1,15})", value)
     if match is None:
         raise _NoField
     return {"begin_time": to_number_object(int(match[1]))}
 
 
-def _exclusive(value: str) -> Fields:
+def _convert_exclusive(value: str) -> Fields:
     # Without a value: no other job on its nodes; user and mcs have other meanings.
     if value:
         raise _NoField
@@ -165,45 +165,45 @@ def _no_limits(value: str) -> Fields:
 
 
 _FIELDS: Mapping[str, Callable[[str], Fields]] = {
-    "account": _text("account"),
-    "array": _text("array"),
-    "begin": _begin,
-    "chdir": _text("current_working_directory"),
-    "comment": _text("comment"),
-    "constraint": _text("constraints"),
-    "cpus-per-task": _integer("cpus_per_task"),
-    "dependency": _text("dependency"),
-    "error": _text("standard_error"),
-    "exclude": _hosts("excluded_nodes"),
-    "exclusive": _exclusive,
-    "gpus-per-node": lambda value: _gres(f"gpu:{value}"),
-    "gres": _gres,
-    "hold": _flag("hold", True),
-    "input": _text("standard_input"),
-    "job-name": _text("name"),
+    "account": _make_text_converter("account"),
+    "array": _make_text_converter("array"),
+    "begin": _convert_begin,
+    "chdir": _make_text_converter("current_working_directory"),
+    "comment": _make_text_converter("comment"),
+    "constraint": _make_text_converter("constraints"),
+    "cpus-per-task": _make_integer_converter("cpus_per_task"),
+    "dependency": _make_text_converter("dependency"),
+    "error": _make_text_converter("standard_error"),
+    "exclude": _make_hosts_converter("excluded_nodes"),
+    "exclusive": _convert_exclusive,
+    "gpus-per-node": lambda value: _convert_gres(f"gpu:{value}"),
+    "gres": _convert_gres,
+    "hold": _make_flag_converter("hold", True),
+    "input": _make_text_converter("standard_input"),
+    "job-name": _make_text_converter("name"),
     "kill-on-invalid-dep": _kill_invalid,
-    "licenses": _text("licenses"),
-    "mem": _memory,
-    "nice": _integer("nice"),
-    "no-kill": _flag("kill_on_node_fail", False),
-    "no-requeue": _flag("requeue", False),
-    "nodelist": _hosts("required_nodes"),
-    "nodes": _nodes,
-    "ntasks": _integer("tasks"),
-    "ntasks-per-node": _integer("tasks_per_node"),
+    "licenses": _make_text_converter("licenses"),
+    "mem": _convert_memory,
+    "nice": _make_integer_converter("nice"),
+    "no-kill": _make_flag_converter("kill_on_node_fail", False),
+    "no-requeue": _make_flag_converter("requeue", False),
+    "nodelist": _make_hosts_converter("required_nodes"),
+    "nodes": _convert_nodes,
+    "ntasks": _make_integer_converter("tasks"),
+    "ntasks-per-node": _make_integer_converter("tasks_per_node"),
     "open-mode": _open_mode,
-    "output": _text("standard_output"),
-    "partition": _text("partition"),
-    "prefer": _text("prefer"),
+    "output": _make_text_converter("standard_output"),
+    "partition": _make_text_converter("partition"),
+    "prefer": _make_text_converter("prefer"),
     "propagate": _no_limits,
-    "qos": _text("qos"),
-    "requeue": _flag("requeue", True),
-    "reservation": _text("reservation"),
-    "signal": _signal,
-    "switches": _switches,
-    "time": _time("time_limit"),
-    "time-min": _time("time_minimum"),
-    "wckey": _text("wckey"),
+    "qos": _make_text_converter("qos"),
+    "requeue": _make_flag_converter("requeue", True),
+    "reservation": _make_text_converter("reservation"),
+    "signal": _convert_signal,
+    "switches": _convert_switches,
+    "time": _make_duration_converter("time_limit"),
+    "time-min": _make_duration_converter("time_minimum"),
+    "wckey": _make_text_converter("wckey"),
 }
 _SAYS_HOW = frozenset({"parsable", "export"})
 """Options that affect sbatch itself and not the job; the caller of ``make_submission`` implements them."""

@@ -43,17 +43,25 @@ def to_number_object(value: object) -> Record:
     return {"set": is_set, "infinite": infinite, "number": plain if is_set else 0}
 
 
-def _exit(status: object) -> Record:
+def _to_exit_object(status: object) -> Record:
     """Convert a wait status (POSIX waitpid) to the object of new API versions."""
     if not isinstance(status, int) or isinstance(status, bool) or not is_number(status):
-        return {"status": ["INVALID"], "return_code": to_number_object(None), "signal": _signal(0)}
+        return {
+            "status": ["INVALID"],
+            "return_code": to_number_object(None),
+            "signal": _to_signal_object(0),
+        }
     signal = status & 0x7F
     code = status >> 8 & 0xFF
     word = "SIGNALED" if signal else "ERROR" if code else "SUCCESS"
-    return {"status": [word], "return_code": to_number_object(code), "signal": _signal(signal)}
+    return {
+        "status": [word],
+        "return_code": to_number_object(code),
+        "signal": _to_signal_object(signal),
+    }
 
 
-def _signal(value: int) -> Record:
+def _to_signal_object(value: int) -> Record:
     return {"id": to_number_object(value or None), "name": ""}
 
 
@@ -66,7 +74,7 @@ def _record_38_to_40(old: Record) -> Record:
         if key in old:
             new[key] = to_number_object(old[key])
     if "job_state" in old:
-        new["job_state"] = _words(old["job_state"])
+        new["job_state"] = _to_words(old["job_state"])
     if "time_limit" in old:
         # Slurm's null: the job has no limit of its own, so that of the partition (none) applies.
         limit = old["time_limit"]
@@ -77,9 +85,9 @@ def _record_38_to_40(old: Record) -> Record:
             new[key] = to_number_object(old[key])
     for key in ("exit_code", "derived_exit_code"):
         if key in old:
-            new[key] = _exit(old[key])
+            new[key] = _to_exit_object(old[key])
     if "shared" in old:
-        new["shared"] = _words(old["shared"])
+        new["shared"] = _to_words(old["shared"])
     if "job_resources" in old and isinstance(old["job_resources"], dict):
         new["job_resources"] = {"nodes": old["job_resources"].get("nodes", "")}
     return new
@@ -177,7 +185,7 @@ def _to_plain_number(value: object) -> object:
     return INFINITE if value.get("infinite") else value.get("number")
 
 
-def _words(value: object) -> list[str]:
+def _to_words(value: object) -> list[str]:
     if isinstance(value, list):
         return [str(word) for word in value]
     return [] if value is None else [str(value)]
