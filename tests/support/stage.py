@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -421,7 +422,7 @@ def make_stage(
         ),
         audit=audit,
         notifications=NotificationService(
-            store, settings, list_available_channels(settings), clock
+            store, settings, partial(list_available_channels, settings), clock
         ),
         announcements=AnnouncementService(store, clock),
         alerts=AlertService(store, clock),

@@ -396,7 +396,7 @@ def build_platform(settings: Settings) -> PlatformServices:
         reruns=RerunService(store, jobs, admission, snapshots, datasets, templates, places),
         audit=audit,
         notifications=NotificationService(
-            store, settings, list_available_channels(settings), utc_now
+            store, settings, partial(list_available_channels, settings), utc_now
         ),
         announcements=AnnouncementService(store, utc_now),
         alerts=AlertService(store, utc_now),

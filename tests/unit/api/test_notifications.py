@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +19,18 @@ from tests.support.stage import Stage
 
 V1 = "/api/v1"
 URL = "https://hooks.example.org/aitne"
+
+
+def test_platform_starts_without_the_modules_of_channels(tmp_path: Path) -> None:
+    check = (
+        "import sys; from pathlib import Path; from aitne.core.settings import Settings;"
+        "from aitne.bootstrap.platform_services import build_platform;"
+        "build_platform(Settings(data_dir=Path(sys.argv[1])));"
+        "print(sorted({'httpx', 'smtplib'} & set(sys.modules)))"
+    )
+    argv = [sys.executable, "-c", check, str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.stdout == "[]\n", done.stderr
 
 
 async def tell(stage: Stage, owner: str, number: int) -> None:

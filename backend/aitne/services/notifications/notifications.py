@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -73,14 +74,23 @@ class NotificationService:
         self,
         store: Store,
         settings: Settings,
-        channels: Sequence[str],
+        list_channels: Callable[[], Sequence[str]],
         clock: Callable[[], datetime],
     ) -> None:
-        """Store the dependencies; ``channels`` are the names of the channels that the site has configured."""
+        """Store the dependencies.
+
+        Args:
+            list_channels: returns the names of the channels that the site has configured. It loads
+                their modules, so it is called only when a user needs the names.
+        """
         self._store = store
         self._settings = settings
-        self._channels = (BROWSER, *channels)
+        self._list_channels = list_channels
         self._clock = clock
+
+    @functools.cached_property
+    def _channels(self) -> tuple[str, ...]:
+        return (BROWSER, *self._list_channels())
 
     async def inbox(
         self, actor: Actor, *, unread: bool, cursor: str | None, limit: int
