@@ -20,6 +20,7 @@ import pytest
 
 from aitne.adapters.runtimes import _docker_launcher
 from aitne.adapters.runtimes.docker import DockerRuntime
+from aitne.adapters.schedulers._local import runner
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.image import ImageUse
 from aitne.core.ports.runtime import Bind, RuntimeLimits
@@ -292,6 +293,11 @@ def test_containers_have_the_groups_of_the_user_but_that_of_docker(
     facts = FACTS | {"url": f"unix://{docker}"}
     options = _docker_launcher.container_options(facts, "/t", ["true"], gpus=False)
     assert options["HostConfig"]["GroupAdd"] == [str(group + 1)]
+
+
+def test_the_local_runner_recognizes_the_process_that_removes_the_container() -> None:
+    """The guard has the launcher's command line. The runner may not import the launcher."""
+    assert runner._CLEARS_UP in _docker_launcher.__name__.encode()
 
 
 def test_a_missing_bind_is_not_made(bench: Bench) -> None:
