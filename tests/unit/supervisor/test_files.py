@@ -119,7 +119,7 @@ def test_an_environment_is_named_by_what_is_in_it(
     assert not software_environments.is_complete("session")
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "python").touch(mode=0o755)
-    assert not software_environments.is_complete("session"), "somebody was interrupted"
+    assert not software_environments.is_complete("session"), "an installation was interrupted"
     (folder / ".complete").touch()
     assert software_environments.is_complete("session")
     (folder / "bin" / "python").unlink()

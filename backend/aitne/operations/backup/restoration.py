@@ -244,10 +244,10 @@ def _database_url(plan: _Plan) -> str:
                 url = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("database")
             except ValueError as error:
                 raise SetupError(f"The settings in the backup cannot be read: {error}") from error
-    found = database_backup.parse_database_kind(url or default)
-    if found != plan.manifest.database:
+    kind = database_backup.parse_database_kind(url or default)
+    if kind != plan.manifest.database:
         raise SetupError(
-            f"The backup is of a {plan.manifest.database} database, but the settings name a {found} "
+            f"The backup is of a {plan.manifest.database} database, but the settings name a {kind} "
             "database. Set the variable AITNE_DATABASE to the address of the database to restore."
         )
     return url or default
