@@ -8,6 +8,7 @@ import os
 import pwd
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
+
+import pytest
 
 from aitne.adapters.broker_client import BrokerFiles, BrokerScheduler
 from aitne.core.broker.protocol_versions import PROTOCOL
@@ -70,6 +73,13 @@ def remove_account(name: str) -> None:
     while subprocess.run(["userdel", *force, name], stderr=subprocess.PIPE).returncode == 8:
         force = [] if time.monotonic() < until else ["--force"]
         time.sleep(0.1)
+
+
+def skip_if_code_is_private() -> None:
+    """Skip the test where other accounts may not read this checkout, as in a home with mode 0700."""
+    for path in (REPOSITORY, *REPOSITORY.parents):
+        if not path.stat().st_mode & stat.S_IXOTH:
+            pytest.skip(f"other accounts may not read the code below {path}")
 
 
 def as_uid(uid: int, what: Callable[[], object], *, gid: int | None = None) -> Any:

@@ -37,6 +37,7 @@ from aitne.operations.requirements.findings import Finding, make_ok_finding
 from aitne.services.platform.certificates import authority_file
 from aitne.services.platform.doctor_report import read_report
 from aitne.supervisor.plan_creation import make_plan
+from tests.support.broker import skip_if_code_is_private
 from tests.support.certificates import Authority
 from tests.support.slurm import root_or_skip
 from tests.unit.operations.doctor_site import Site, site
@@ -273,6 +274,7 @@ def test_root_uses_no_plan_that_another_account_can_change(site: Site) -> None:
 
 def test_root_acts_as_the_owner_of_the_data_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     root_or_skip()
+    skip_if_code_is_private()
     nobody = pwd.getpwnam("nobody").pw_uid
     with tempfile.TemporaryDirectory() as parent:
         os.chmod(parent, 0o755)
