@@ -11,9 +11,11 @@ from sqlalchemy import event, insert, text
 
 from aitne.bootstrap.platform_services import build_platform
 from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason
+from aitne.core.models.access_token import Scope
 from aitne.core.models.job import Job, JobFilter, JobSpec, JobType
+from aitne.core.models.project import Project
 from aitne.core.models.resources import Resources
-from aitne.core.models.user import Actor, Project, Role, Scope, User
+from aitne.core.models.user import Actor, Role, User
 from aitne.core.settings import Settings
 from aitne.store import Store, tables
 from aitne.store.rows import row_of

@@ -17,7 +17,7 @@ from tests.support.ports import reserve_ports
 from aitne.core.jobs.states import JobState
 from aitne.core.settings import Settings
 from aitne.services.monitoring.measurements import FRESH_S
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.services.platform.shared_secrets import hash_secret
 from aitne.store import Store, tables
 from aitne.supervisor.secret_files import ensure_secrets
 from benchmarks import jobs_table

@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import event
 from tests.support.ports import reserve_ports
 
-from aitne.adapters.broker_client import BrokerScheduler
+from aitne.adapters.broker_scheduler import BrokerScheduler
 from aitne.core.settings import Settings
 from aitne.store import Store
 from benchmarks.figures import Figure, Row

@@ -13,7 +13,7 @@ from random import Random
 
 from tests.support.random_trees import random_tree, regular_tree
 
-from aitne.bootstrap.topology_files import read_topology
+from aitne.bootstrap.topology_reader import read_topology
 from aitne.core.placement.node_selection import (
     NodeAvailability,
     Placement,
@@ -23,7 +23,7 @@ from aitne.core.placement.node_selection import (
 from aitne_train.topology import device_mesh_order
 from aitne_train.topology.hostlist import make_natural_key
 from aitne_train.topology.rank_order import compute_ring_cost, order_depth_first, order_ranks
-from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.switch_tree import TopologyTree
 from aitne_train.topology.uplink_load import Cost, Network
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError

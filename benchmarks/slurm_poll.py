@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import insert
 
-from aitne.adapters.broker_client import BrokerFiles, BrokerScheduler
+from aitne.adapters.broker_scheduler import BrokerFiles, BrokerScheduler
 from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.job_files import OwnFiles
 from aitne.adapters.schedulers._slurm import squeue_parser

@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "backend"))
 
-from aitne.supervisor.uv_configuration import make_install_command
+from aitne.supervisor.uv_package_installation import make_install_command
 
 CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]

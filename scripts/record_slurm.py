@@ -19,7 +19,7 @@ from uuid import UUID
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "backend"))
 
-from aitne.adapters.schedulers._slurm import job_identity, sacct_parser, squeue_parser, times
+from aitne.adapters.schedulers._slurm import job_comment, sacct_parser, squeue_parser, times
 from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.local_system.dev_cluster_records import find_dev_cluster
 
@@ -119,8 +119,8 @@ class Recorder:
     def _submit_job(
         self, user: str, number: int, *options: str, script: str
     ) -> subprocess.CompletedProcess[str]:
-        name = f"--job-name={job_identity.make_job_name(job_id(number), 1)}"
-        comment = f"--comment={job_identity.make_comment(job_id(number), 1)}"
+        name = f"--job-name={job_comment.make_job_name(job_id(number), 1)}"
+        comment = f"--comment={job_comment.make_comment(job_id(number), 1)}"
         fixed = ("--parsable", "--chdir=/tmp", "--output=/dev/null", "--mem=100M")
         return self.run(
             user, "sbatch", *fixed, name, comment, *options, stdin=f"#!/bin/bash\n{script}\n"
@@ -129,7 +129,7 @@ class Recorder:
     def _wait_for_job_states(self, user: str) -> None:
         """Wait for two running and two cancelled jobs in the queue, and four ended ones in accounting."""
         deadline = time.monotonic() + PATIENCE_S
-        names = ",".join(job_identity.make_job_name(job_id(number), 1) for number in (1, 2, 3, 4))
+        names = ",".join(job_comment.make_job_name(job_id(number), 1) for number in (1, 2, 3, 4))
         while time.monotonic() < deadline:
             states = self.run(user, "squeue", "-h", "-t", "R,CA", "-o", "%t").stdout.split()
             kept = self.run(user, "sacct", "-nXP", f"--name={names}", "--format=State").stdout
@@ -141,7 +141,7 @@ class Recorder:
     def _record_answers(self) -> None:
         operator, root = self._cluster.operator, "root"
         form = squeue_parser.format_option(squeue_parser.FIELDS, MARK)
-        names = ",".join(job_identity.make_job_name(job_id(number), 1) for number in range(1, 10))
+        names = ",".join(job_comment.make_job_name(job_id(number), 1) for number in range(1, 10))
         show = ("scontrol", "--details", "--oneliner", "show")
         self.run(root, "scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=its fan is loud")
         questions: dict[str, Sequence[str]] = {

@@ -13,8 +13,8 @@ import torch
 
 from aitne_train import collectives, context
 from aitne_train._distributed_optimizer_base import NamedOptimizer
+from aitne_train.abandoned_collectives import mark_collective
 from aitne_train.collective_request import ReduceOp
-from aitne_train.interrupted_calls import mark_collective
 
 
 class AdasumOptimizer(NamedOptimizer):

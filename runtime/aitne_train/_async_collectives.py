@@ -9,8 +9,8 @@ import torch
 
 from aitne_train import _collective_preparation
 from aitne_train._collective_submission import select_reduction, synchronize
+from aitne_train.abandoned_collectives import mark_collective
 from aitne_train.collective_request import ReduceOp
-from aitne_train.interrupted_calls import mark_collective
 from aitne_train.process_sets import ProcessSet, global_process_set
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
+from aitne_train.abandoned_collectives import mark_collective
 from aitne_train.collective_request import Kind, ReduceOp, Request
 from aitne_train.context import Context, require_context
 from aitne_train.errors import HorovodInternalError
-from aitne_train.interrupted_calls import mark_collective
 from aitne_train.process_sets import ProcessSet
 
 Finish = Callable[[Any], Any]

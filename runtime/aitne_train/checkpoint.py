@@ -24,8 +24,8 @@ from typing import Any, BinaryIO
 import torch
 
 from aitne_train import context
+from aitne_train.abandoned_collectives import mark_collective
 from aitne_train.functions import allgather_object, broadcast_object
-from aitne_train.interrupted_calls import mark_collective
 
 _MAGIC = b"AITNECK1"
 _TRAILER = struct.Struct("!8sQI32s")

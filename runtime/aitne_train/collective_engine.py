@@ -16,11 +16,12 @@ from typing import Any
 
 import torch
 
-from aitne_train import interrupted_calls
+from aitne_train import abandoned_collectives
+from aitne_train.abandoned_collectives import mark_collective
 from aitne_train.collective_arithmetic import UnsupportedError
 from aitne_train.collective_coordinator import RequestKey
 from aitne_train.collective_request import Kind, Request, RequestMetadata
-from aitne_train.control_messages import Control
+from aitne_train.control_channel import Control
 from aitne_train.coordinator_client import (
     CoordinatorClient,
     LocalCoordinatorClient,
@@ -31,7 +32,6 @@ from aitne_train.errors import HorovodInternalError
 from aitne_train.exchange_step_progress import StepProgress
 from aitne_train.execution import Execution
 from aitne_train.gpu_stream_sync import CompletionEvent, InputEvent
-from aitne_train.interrupted_calls import mark_collective
 from aitne_train.interruptible_event import Flag
 from aitne_train.joined_rank_proxy import JoinedRankProxy, StepCallback
 from aitne_train.pending_requests import ExecutionTask, Requests, Wait, execute_task
@@ -119,7 +119,7 @@ class CollectiveEngine:
                     f"{ask.kind}: rank {self.rank} is not part of process set {ask.set_id}."
                 )
             handle, number, key = self._requests.add(ask, request, ready)
-            interrupted_calls.set_awaited_request(key)
+            abandoned_collectives.set_awaited_request(key)
             self._blocked = False
             if ask.kind == Kind.JOIN:
                 self._execution.join_device = request.device or "cpu"
@@ -281,7 +281,7 @@ class CollectiveEngine:
             pending = self._requests.find(handle)
             if not registered:
                 self._waiting += 1
-                interrupted_calls.set_awaited_request(pending.key)
+                abandoned_collectives.set_awaited_request(pending.key)
             wait = self._waits[me] = Wait(pending, begun_ns)
         try:
             while not pending.done:
@@ -305,7 +305,7 @@ class CollectiveEngine:
             pending.finished.wait(pending.result)
             if self._failed is not None:  # an aborted collective also ends on the GPU
                 raise HorovodInternalError(self._failed)
-        interrupted_calls.set_awaited_request(None)
+        abandoned_collectives.set_awaited_request(None)
         return pending.result
 
     def _make_progress(self, wait: Wait) -> None:
@@ -412,7 +412,7 @@ class CollectiveEngine:
             # The same on every rank, before any exchange: the transport is still usable.
             error = f"{task.item.kind}: {failure}"
         except BaseException as failure:
-            if interrupted_calls.is_in_call() and interrupted_calls.is_foreign(failure):
+            if abandoned_collectives.is_in_call() and abandoned_collectives.is_foreign(failure):
                 raise  # the thread leaves its call, which breaks the run
             # Others may wait for this rank inside the transport, which is unusable now.
             log.exception("A collective failed on rank %d", self.rank)

@@ -42,9 +42,9 @@ from aitne_train._async_collectives import (
 )
 from aitne_train._autograd_functions import Allgather, Allreduce, Alltoall, Broadcast, Reducescatter
 from aitne_train._collective_submission import poll, select_reduction, synchronize
+from aitne_train.abandoned_collectives import mark_collective
 from aitne_train.collective_request import ReduceOp
 from aitne_train.compression import Compression, Compressor
-from aitne_train.interrupted_calls import mark_collective
 from aitne_train.process_sets import ProcessSet, global_process_set
 
 __all__ = [

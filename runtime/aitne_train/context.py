@@ -8,11 +8,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from aitne_train import interrupted_calls, record_ring
+from aitne_train import abandoned_collectives, record_ring
 from aitne_train.collective_engine import CollectiveEngine
 from aitne_train.collective_record import Recorder
 from aitne_train.collective_request import Kind, Request
-from aitne_train.control_messages import Control
+from aitne_train.control_channel import Control
 from aitne_train.exchange_channel import ExchangeChannel, JoinedError
 from aitne_train.execution import Execution
 from aitne_train.launcher.rank_detection import RankTopology
@@ -106,7 +106,7 @@ def _call_closer(closer: Callable[[], None]) -> None:
     try:
         closer()
     except Exception as error:
-        if interrupted_calls.is_foreign(error):
+        if abandoned_collectives.is_foreign(error):
             raise
         log.exception("A callback failed during the shutdown of Horovod")
 
@@ -140,5 +140,5 @@ def replace_context(context: Context | None) -> Context | None:
     """
     global _current
     previous, _current = _current, context
-    interrupted_calls.set_run(None if context is None else context.engine)
+    abandoned_collectives.set_run(None if context is None else context.engine)
     return previous

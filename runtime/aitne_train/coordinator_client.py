@@ -17,7 +17,7 @@ from aitne_train.collective_coordinator import (
     Response,
 )
 from aitne_train.collective_request import RequestMetadata
-from aitne_train.control_messages import Control
+from aitne_train.control_channel import Control
 from aitne_train.stall_inspector import StallInspector
 from aitne_train.timeline import TIMELINE, name_negotiation
 

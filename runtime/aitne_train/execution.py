@@ -16,8 +16,8 @@ import torch
 from aitne_train import collective_arithmetic
 from aitne_train.collective_record import Recorder
 from aitne_train.collective_request import Kind, ReduceOp, Request, RequestMetadata, find_dtype
+from aitne_train.failure_aware_rendezvous_store import RunStore
 from aitne_train.record_ring import WAIT
-from aitne_train.run_rendezvous_store import RunStore
 from aitne_train.solo_transport import SoloTransport
 from aitne_train.timeline import MEMCPY_IN_FUSION_BUFFER, MEMCPY_OUT_FUSION_BUFFER, TIMELINE
 from aitne_train.transport.base import Group, Store, Transport, TransportError

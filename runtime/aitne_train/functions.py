@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
+from aitne_train.abandoned_collectives import mark_collective
 from aitne_train.collectives import allgather, broadcast_, broadcast_async_, synchronize
 from aitne_train.context import require_context
 from aitne_train.errors import HorovodInternalError
-from aitne_train.interrupted_calls import mark_collective
 from aitne_train.process_sets import ProcessSet, global_process_set
 
 _CODE_BYTES = hashlib.sha256().digest_size

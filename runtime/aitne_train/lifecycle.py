@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from aitne_train import context, stall_monitor
 from aitne_train.context import Context
-from aitne_train.control_handshake import close_all_sockets, connect_ranks
-from aitne_train.control_messages import Control
+from aitne_train.control_channel import Control
+from aitne_train.control_connection import close_all_sockets, connect_ranks
 from aitne_train.errors import HorovodInternalError
 from aitne_train.ignored_variables import list_ignored_variables
 from aitne_train.interruptible_event import Flag
-from aitne_train.launcher import rendezvous_client
+from aitne_train.launcher import rendezvous_store_client
 from aitne_train.launcher.rank_detection import RankTopology, detect_topology, settle_topology
 from aitne_train.process_sets import ProcessSet, number_initial_sets
 from aitne_train.transport.base import Store
@@ -107,7 +107,7 @@ def _leave_at_exit() -> None:
 
 def _open_context() -> Context:
     world = detect_topology(os.environ)
-    store = rendezvous_client.join_store(world, os.environ)
+    store = rendezvous_store_client.join_store(world, os.environ)
     generation = _generations[store] = _generations.get(store, 0) + 1
     control, prefix = connect_ranks(world, store, f"g{generation}", _identify_machine())
     nodes = _number_nodes(world, control)

@@ -19,13 +19,13 @@ import torch
 from aitne_train import context
 from aitne_train._adasum_optimizer import AdasumOptimizer
 from aitne_train._distributed_optimizer_base import NamedOptimizer
+from aitne_train.abandoned_collectives import mark_collective
 from aitne_train.collective_request import ReduceOp
 from aitne_train.compress import COMPRESSORS
 from aitne_train.compression import BF16Compressor, Compression, FP16Compressor, NoneCompressor
-from aitne_train.exchange._gradients import Gradients
+from aitne_train.exchange._gradient_collection import Gradients
 from aitne_train.exchange._rank_agreement import ExchangeOptions
 from aitne_train.exchange._user_compressor import UserCompressor
-from aitne_train.interrupted_calls import mark_collective
 from aitne_train.process_sets import ProcessSet, global_process_set
 
 _OWN: dict[Any, str] = {NoneCompressor: "none", FP16Compressor: "fp16", BF16Compressor: "bf16"}

@@ -31,9 +31,9 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Any, NoReturn, Protocol
 
+from aitne_train.abandoned_collectives import mark_collective
 from aitne_train.collective_request import Kind, Request
 from aitne_train.context import require_context
-from aitne_train.interrupted_calls import mark_collective
 from aitne_train.interruptible_event import Flag
 
 EX_TEMPFAIL = 75

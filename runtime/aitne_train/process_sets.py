@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
+from aitne_train.abandoned_collectives import mark_collective
 from aitne_train.collective_request import Kind, ReduceOp, Request
 from aitne_train.context import require_context
-from aitne_train.interrupted_calls import mark_collective
 
 
 class ProcessSet:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aitne_train.launcher import rendezvous_client
+from aitne_train.launcher import rendezvous_store_client
 
 FUNCTION = "function.pickle"
 
@@ -80,7 +80,7 @@ def run(
     ):
         if value is not None:
             options += [name, str(value)]
-    shared = rendezvous_client.create_store_folder({}, 2) if hosts or hostfile else None
+    shared = rendezvous_store_client.create_store_folder({}, 2) if hosts or hostfile else None
     with tempfile.TemporaryDirectory(prefix="aitne-function-", dir=shared) as folder:
         call = sys.path, dump_value((func, tuple(args), dict(kwargs or {})))
         Path(folder, FUNCTION).write_bytes(pickle.dumps(call))

@@ -28,7 +28,7 @@ _WATCH = {"aitne-control", "aitne-guard", "aitne-profile", "aitne-stall", "aitne
 _TAKERS = (
     "/aitne_train/stacks.py",
     "/aitne_train/stall_monitor.py",
-    "/aitne_train/control_messages.py",
+    "/aitne_train/control_channel.py",
 )
 _SIGNAL = signal.SIGRTMAX - 3
 # Real-time signals have no meaning of their own, and programs that use some count from SIGRTMIN up.

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from aitne_train.abandoned_collectives import mark_collective
 from aitne_train.context import Context, require_context
-from aitne_train.interrupted_calls import mark_collective
 from aitne_train.transport.base import Reduction, TransportError
 
 

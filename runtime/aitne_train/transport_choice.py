@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from aitne_train.launcher import horovod_import
 from aitne_train.launcher.errors import LaunchError
-from aitne_train.registry import PluginError, PluginRegistry
+from aitne_train.plugin_registry import PluginError, PluginRegistry
 from aitne_train.transport.base import Transport, TransportError
 
 TRANSPORTS: PluginRegistry[Transport] = PluginRegistry(

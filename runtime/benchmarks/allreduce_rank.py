@@ -16,7 +16,7 @@ from mpi4py import MPI
 from runtime.benchmarks.allreduce import SIZES
 
 from aitne_train.launcher.rank_detection import detect_topology
-from aitne_train.launcher.rendezvous_client import join_store
+from aitne_train.launcher.rendezvous_store_client import join_store
 from aitne_train.transport import _shm_kernel
 from aitne_train.transport.base import Group, Reduction
 from aitne_train.transport.shm import ShmTransport

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from aitne_train.notebook import connection_files
+from aitne_train.notebook import rank_group_connection_files
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
 from benchmarks.stats import Estimate, median, median_ratio
@@ -76,15 +76,21 @@ def _ranks(count: int) -> Iterator[Path]:
         engine = (sys.executable, "-m", "aitne_train.notebook.engine")
         process = subprocess.Popen(
             [*launcher, "--network-interface", "lo", *engine],
-            env={**os.environ, connection_files.FOLDER: str(folder), "OMP_NUM_THREADS": "1"},
+            env={
+                **os.environ,
+                rank_group_connection_files.FOLDER: str(folder),
+                "OMP_NUM_THREADS": "1",
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         try:
-            connection_files.wait_for_file(folder, connection_files.CLIENT, _READY_S)
+            rank_group_connection_files.wait_for_file(
+                folder, rank_group_connection_files.CLIENT, _READY_S
+            )
             yield folder
-        except connection_files.ConnectionFilesError as error:
+        except rank_group_connection_files.ConnectionFilesError as error:
             raise BenchmarkError(str(error)) from error
         finally:
             process.send_signal(signal.SIGTERM)
@@ -96,7 +102,7 @@ def _shell(folder: Path) -> Iterator[Any]:
     """Open a shell whose magics use the ranks."""
     from IPython.core.interactiveshell import InteractiveShell
 
-    os.environ[connection_files.FOLDER] = str(folder)
+    os.environ[rank_group_connection_files.FOLDER] = str(folder)
     shell = InteractiveShell.instance()
     shell.run_line_magic("load_ext", "aitne_train.notebook")
     try:
@@ -104,13 +110,15 @@ def _shell(folder: Path) -> Iterator[Any]:
     finally:
         shell.aitne_ranks._detach_group()
         InteractiveShell.clear_instance()
-        del os.environ[connection_files.FOLDER]
+        del os.environ[rank_group_connection_files.FOLDER]
 
 
 def _cells(shell: Any, folder: Path, rounds: int) -> list[tuple[float, float]]:
     import ipyparallel
 
-    client = ipyparallel.Client(connection_files.read_file(folder, connection_files.CLIENT))
+    client = ipyparallel.Client(
+        rank_group_connection_files.read_file(folder, rank_group_connection_files.CLIENT)
+    )
     client.wait_for_engines(RANKS, interactive=False)
     view = client[:]
     view.block = True

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from aitne_train.topology.rank_order import RankOrder, order_ranks
 from aitne_train.topology.slurm import parse_conf
-from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.switch_tree import TopologyTree
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
 from benchmarks.stats import Estimate, median, median_ratio

@@ -18,8 +18,8 @@ from typing import Any
 
 from tests.support.ports import reserve_ports
 
-from aitne_train.launcher.rendezvous_client import ADDRESSES, PREFIX, TOKEN
-from aitne_train.launcher.rendezvous_server import RendezvousServer
+from aitne_train.launcher.rendezvous_store_client import ADDRESSES, PREFIX, TOKEN
+from aitne_train.launcher.rendezvous_store_server import RendezvousServer
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError, running
 from benchmarks.stats import median, median_ratio

@@ -22,16 +22,16 @@ from typing import Any
 import torch
 
 import aitne_train as hvd
-from aitne_train import interrupted_calls
+from aitne_train import abandoned_collectives
 from aitne_train.errors import HorovodInternalError
-from aitne_train.exchange import _gradients
+from aitne_train.exchange import _gradient_collection
 from tests.support.rank import Rank
 
 HANG_S = 60.0
 """Seconds without progress after which a rank counts as hung: it prints its stacks and ends."""
 _STEPS = 400
 _ENTRIES = {
-    ("interrupted_calls.py", "call"),
+    ("abandoned_collectives.py", "call"),
     ("_autograd_functions.py", "hook"),
     ("basics.py", "init"),
     ("basics.py", "shutdown"),
@@ -134,7 +134,7 @@ def _has_begun(frame: FrameType | None) -> bool:
         code = frame.f_code
         if (os.path.basename(code.co_filename), code.co_name) in _ENTRIES:
             # A backward pass that has begun an exchange is a call, too.
-            in_backward = code.co_name == "hook" and interrupted_calls.is_in_call()
+            in_backward = code.co_name == "hook" and abandoned_collectives.is_in_call()
             return in_backward or frame.f_lasti > _resumes(code)
         frame = frame.f_back
     return False
@@ -318,7 +318,7 @@ def work(me: Rank, seed: int, count: int, kill: bool) -> RankReport:
     alarm = Alarm()
     calls = _Calls(me, report, alarm)
     # Buckets are sent during backward, also if there are fewer processors than ranks.
-    _gradients._PROCESSORS_TO_OVERLAP = 1
+    _gradient_collection._PROCESSORS_TO_OVERLAP = 1
     own = random.Random(f"{seed} {me.rank}")
     for turn in itertools.count():
         episode = _heal(me, calls, alarm, own, turn)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from aitne.local_system.http_status import PROBE_SOCKET
+from aitne.local_system.http_status_client import PROBE_SOCKET
 from tests.fault.half_open import CHECKS, ask, clients, resident_bytes, token_of_other_user
 from tests.support import realtime
 from tests.support.api_server import Server

@@ -258,7 +258,7 @@ def test_node_is_added_after_it_lost_its_power_half_way_and_removed_after_its_jo
 def test_upgrade_as_root_and_both_ways_back_keep_session_and_job(site: Site) -> None:
     token, network = site.token("alice"), site.network()
     wheel, present = Path(str(site.variables["aitne_wheel"])), site.version()
-    exits = "from aitne.local_system import preloaded_start; preloaded_start.wait_for_release(); raise SystemExit('it does not start')"
+    exits = "from aitne.local_system import held_process_start; held_process_start.wait_for_release(); raise SystemExit('it does not start')"
     failing, good = next_release(wheel, "0.2.1", api=exits), next_release(wheel, "0.2.2")
     with ExitStack() as ends:
         api = Api(ends.enter_context(network.browser()), token)

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from aitne.local_system.settings_loader import load_settings
-from aitne.services.platform.certificates import get_certificate_names, open_authority
+from aitne.services.platform.certificate_authorities import get_certificate_names, open_authority
 from tests.support.ansible import FOLDER, Inventory, program, recap, said
 from tests.support.certificates import Authority
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.supervisor import uv_configuration
+from aitne.supervisor import uv_package_installation
 
 
 def test_pip_configuration_is_translated_with_its_precedence() -> None:
@@ -23,7 +23,7 @@ def test_pip_configuration_is_translated_with_its_precedence() -> None:
             "freeze.timeout='10'",
         ]
     )
-    assert uv_configuration.translate_pip_configuration(configuration) == {
+    assert uv_package_installation.translate_pip_configuration(configuration) == {
         "UV_INDEX_STRATEGY": "unsafe-best-match",
         "UV_DEFAULT_INDEX": "http://user:secret@mirror.test/simple",
         "UV_INDEX": "file:///a/simple file:///b/simple",
@@ -36,14 +36,18 @@ def test_pip_configuration_is_translated_with_its_precedence() -> None:
 )
 def test_setting_without_counterpart_leaves_installation_to_pip(name: str) -> None:
     assert (
-        uv_configuration.translate_pip_configuration(f"global.timeout='60'\nglobal.{name}='x'")
+        uv_package_installation.translate_pip_configuration(
+            f"global.timeout='60'\nglobal.{name}='x'"
+        )
         is None
     )
 
 
 def test_index_credentials_are_not_in_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@mirror.test/simple")
-    prepared = uv_configuration.make_install_command(sys.executable, ["numpy"], compiled=True)
+    prepared = uv_package_installation.make_install_command(
+        sys.executable, ["numpy"], compiled=True
+    )
     assert prepared is not None
     argv, environ = prepared
     assert Path(argv[0]).name == "uv"
@@ -54,7 +58,9 @@ def test_index_credentials_are_not_in_the_command(monkeypatch: pytest.MonkeyPatc
 
 def test_option_not_to_compile_is_accepted() -> None:
     requirement = ["--no-compile", "--dry-run", "--offline", "uv"]
-    prepared = uv_configuration.make_install_command(sys.executable, requirement, compiled=False)
+    prepared = uv_package_installation.make_install_command(
+        sys.executable, requirement, compiled=False
+    )
     assert prepared is not None
     argv, environ = prepared
     completed = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
@@ -65,10 +71,10 @@ def test_sources_of_packages_are_named_without_credentials(monkeypatch: pytest.M
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@mirror.test/simple")
     monkeypatch.setenv("PIP_FIND_LINKS", "/opt/wheels")
     named = [
-        uv_configuration.without_password(source)
-        for source in uv_configuration.list_package_indexes()
+        uv_package_installation.without_password(source)
+        for source in uv_package_installation.list_package_indexes()
     ]
     assert named[0] == "http://mirror.test/simple"
     assert "/opt/wheels" in named
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    assert uv_configuration.list_package_indexes() == ["the indexes in pip's settings"]
+    assert uv_package_installation.list_package_indexes() == ["the indexes in pip's settings"]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from aitne.core.models.user import Scope
+from aitne.core.models.access_token import Scope
 
 WHO = (
     "anonymous",

@@ -7,7 +7,7 @@ from aitne.core.models.audit import AuditFilter
 from aitne.core.models.job import Job
 from aitne.core.models.user import Role
 from aitne.services.users.account_service import IMPERSONATION_S
-from aitne.services.users.users import MOST_GUESSES
+from aitne.services.users.users_and_tokens import MOST_GUESSES
 from tests.support.jobs import make_job
 from tests.support.stage import PASSWORD, Stage
 

@@ -13,7 +13,7 @@ import pytest
 
 from aitne.adapters.dataset_manifest_store import MOST_WAITING, ManifestFolder
 from aitne.core.dataset_manifest import HEADER, compress_manifest
-from aitne.core.models.user import Scope
+from aitne.core.models.access_token import Scope
 from tests.support.catalog_stage import PHOTO, ROLES, Catalogue, manifest_of
 
 Body = dict[str, Any] | None

@@ -26,7 +26,7 @@ from aitne.core.jobs.bind_mount_rules import BindRoot, check_binds
 from aitne.core.models.image import ImageUse
 from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLaunch, RuntimeLimits
 from aitne.core.settings import Settings
-from aitne.core.storage.settings import ContainerSettings
+from aitne.core.storage.storage_and_container_settings import ContainerSettings
 
 EXAMPLES = 2_500
 DIGEST = "sha256:" + "a" * 64

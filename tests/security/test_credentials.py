@@ -7,7 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from aitne.core.models.user import Role, Scope
+from aitne.core.models.access_token import Scope
+from aitne.core.models.user import Role
 from aitne.core.users.permissions import REAUTHENTICATION_S
 from aitne.services.notifications import notification_texts
 from tests.support.stage import PASSWORD, Stage

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aitne.adapters.unix_account_mapping import OwnAccount
-from aitne.adapters.user_folders import OwnUserFolders
+from aitne.adapters.user_folder_access import OwnUserFolders
 from aitne.bootstrap.adapters import make_storages
 from aitne.core.errors import InvalidInput
 from aitne.core.models.user import Actor, User
 from aitne.core.settings import Settings
-from aitne.core.storage.settings import AreaSettings, StorageSettings
+from aitne.core.storage.storage_and_container_settings import AreaSettings, StorageSettings
 from aitne.services.datasets.permitted_dataset_folders import DatasetPaths
 from tests.support.jobs import CREATED_AT
 

@@ -21,7 +21,7 @@ from aitne.api.edge_middleware import (
 from aitne.api.rate_limits import TokenBuckets
 from aitne.api.routes import bare_app
 from aitne.core.errors import RateLimited
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.services.platform.shared_secrets import hash_secret
 from tests.support.jobs import make_job, store_job_token
 from tests.support.stage import PASSWORD, Stage, open_stage
 

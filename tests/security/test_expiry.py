@@ -12,7 +12,7 @@ import pytest
 from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Actor, Role
 from aitne.services.users.account_service import IMPERSONATION_S
-from aitne.services.users.expired_access_termination import LOOK_EVERY_S, ExpiryWatch
+from aitne.services.users.expired_credential_watch import LOOK_EVERY_S, ExpiryWatch
 from aitne.services.users.hub_logouts import HubLogouts
 from tests.security.test_terminals import opening, path, refused, ticket
 from tests.support.asgi import SOON_S, OpenAnswer, open_answer

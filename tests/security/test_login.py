@@ -10,7 +10,7 @@ from aitne.adapters.identity.password import PasswordIdentity
 from aitne.core.errors import NotAuthenticated, RateLimited, Unavailable
 from aitne.core.models.user import Role
 from aitne.core.ports.identity_source import Identity
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.services.platform.shared_secrets import hash_secret
 from aitne.services.users.known_browser_lockout import LIFETIME_S
 from aitne.services.users.login_results import RequestOrigin
 from aitne.services.users.login_service import LoginService

@@ -15,10 +15,11 @@ import pytest
 from aitne.api.openapi import make_document
 from aitne.api.routes import bare_app
 from aitne.api.session_token_operations import OPERATIONS as IN_SESSIONS
+from aitne.core.models.access_token import Scope
 from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.project import ProjectRole
-from aitne.core.models.user import Actor, Scope
-from aitne.store.job_snapshots import DocumentKind
+from aitne.core.models.user import Actor
+from aitne.store.job_snapshots_and_files import DocumentKind
 from tests.security.matrix import ENDLESS, ROUTES, WHO
 from tests.support.catalog_stage import Catalogue, SavedCatalogue, open_catalogue
 from tests.support.jobs import (

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from aitne.core.models.access_token import Scope
 from aitne.core.models.job import Job
-from aitne.core.models.user import Role, Scope
+from aitne.core.models.user import Role
 from tests.support.jobs import make_job, make_session
 from tests.support.stage import Stage
 

@@ -11,9 +11,10 @@ import pytest
 from aitne.core.jobs.agent_protocol import Handover
 from aitne.core.jobs.env_visibility import HIDDEN
 from aitne.core.jobs.states import JobState
-from aitne.core.models.user import Actor, Role, Scope
+from aitne.core.models.access_token import Scope
+from aitne.core.models.user import Actor, Role
 from aitne.core.models.user_secret import MOST_SECRETS
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.services.platform.shared_secrets import hash_secret
 from tests.support.jobs import store_job_token
 from tests.support.stage import Stage
 

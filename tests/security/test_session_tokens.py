@@ -13,7 +13,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Actor, Role
 from aitne.services.platform.event_hub import is_event_visible
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.services.platform.shared_secrets import hash_secret
 from tests.support.jobs import make_job, make_session, store_job_token
 from tests.support.session_tokens import ENV, hand_over, session_token, start_session
 from tests.support.stage import PASSWORD, Stage

@@ -14,7 +14,8 @@ import pytest
 from aitne.api.terminal_socket import MAX_PER_ADDRESS, MOST_WAITING
 from aitne.core.errors import NotAllowed
 from aitne.core.jobs.states import JobState
-from aitne.core.models.user import Role, Scope
+from aitne.core.models.access_token import Scope
+from aitne.core.models.user import Role
 from aitne.core.sessions import attach_protocol
 from aitne.core.sessions.attach_protocol import ShellStart, Size
 from aitne.services.sessions.terminal import open_terminal

@@ -15,10 +15,11 @@ import pytest
 from aitne.api import uploads
 from aitne.core import tree_document
 from aitne.core.jobs.states import JobState
-from aitne.core.models.user import Actor, Role, Scope
-from aitne.core.storage.settings import TreeSettings
+from aitne.core.models.access_token import Scope
+from aitne.core.models.user import Actor, Role
+from aitne.core.storage.storage_and_container_settings import TreeSettings
 from aitne.core.tree_document import JobTree, TreeFile, TreeLink
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.services.platform.shared_secrets import hash_secret
 from tests.support.jobs import store_job_token
 from tests.support.stage import Stage, open_stage
 

@@ -17,11 +17,11 @@ from aitne.adapters.topologies import slurm as shown_topology
 from aitne.core.jobs import error_patterns
 from aitne.core.jobs.failure_explanation import explain_failure
 from aitne.core.jobs.progress_stages import _TITLES
-from aitne.core.jobs.usage_metrics import DRAWN
+from aitne.core.jobs.usage_sample_values import DRAWN
 from aitne.core.settings import Settings
-from aitne.local_system.settings_sources import describe_settings
+from aitne.local_system.settings_report import describe_settings
 from aitne.services.monitoring import health_checks, scheduler_health
-from aitne_train.topology import slurm, tree
+from aitne_train.topology import slurm, switch_tree
 from tests.support.jobs import make_job
 
 I18N = Path(__file__).resolve().parents[2] / "frontend" / "src" / "i18n"
@@ -65,7 +65,7 @@ def test_every_result_and_advice_of_a_health_check_is_known(known: list[str]) ->
     assert {text for text in texts if isinstance(text, str)} - set(known) == set()
 
 
-@pytest.mark.parametrize("module", [tree, slurm, _bounded_files, slurm_file, shown_topology])
+@pytest.mark.parametrize("module", [switch_tree, slurm, _bounded_files, slurm_file, shown_topology])
 def test_every_problem_of_a_switch_topology_is_known(known: list[str], module: ModuleType) -> None:
     sentences = [each for each in known if "{{problem}}" not in each]
     patterns = [".+?".join(map(re.escape, re.split(r"\{\{\w+\}\}", each))) for each in sentences]

@@ -155,7 +155,7 @@ MEASURED_VALUE = Recipe(
             '                sample["temperature_c"] = celsius\n',
         ),
         (
-            "backend/aitne/core/jobs/usage_metrics.py",
+            "backend/aitne/core/jobs/usage_sample_values.py",
             '    SampleValue(\n        name="energy_j",',
             """\
     SampleValue(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aitne.adapters.broker_attacher import BrokerAttacher
-from aitne.adapters.broker_client import BrokerScheduler
+from aitne.adapters.broker_scheduler import BrokerScheduler
 from aitne.adapters.node_software_folder import agent_archive
 from aitne.adapters.schedulers._local.local_attacher import LocalAttacher
 from aitne.adapters.schedulers._slurm.slurm_attacher import SlurmAttacher

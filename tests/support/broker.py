@@ -23,7 +23,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from aitne.adapters.broker_client import BrokerFiles, BrokerScheduler
+from aitne.adapters.broker_scheduler import BrokerFiles, BrokerScheduler
 from aitne.core.broker.protocol_versions import PROTOCOL
 from aitne.core.models.resources import Resources
 from aitne.core.platform.dev_cluster_record import DevCluster

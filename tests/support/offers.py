@@ -9,7 +9,7 @@ from aitne.adapters.dataset_manifest_store import ManifestFolder
 from aitne.adapters.image_file_check import ImagesFolder
 from aitne.adapters.tree_folder import TreeFolder
 from aitne.adapters.unix_account_mapping import OwnAccount
-from aitne.adapters.user_folders import OwnUserFolders
+from aitne.adapters.user_folder_access import OwnUserFolders
 from aitne.bootstrap.adapters import make_storages
 from aitne.core.ports.runtime import Runtime
 from aitne.core.settings import Settings
@@ -17,7 +17,7 @@ from aitne.services.datasets.datasets import DatasetService
 from aitne.services.datasets.permitted_dataset_folders import DatasetPaths
 from aitne.services.images.image_chooser import ImageChooser
 from aitne.services.images.images import ImageService
-from aitne.services.jobs.availability_service import AvailabilityService
+from aitne.services.jobs.job_input_availability import AvailabilityService
 from aitne.services.jobs.uploaded_trees import TreeService
 from aitne.services.storage_areas import StorageService
 from aitne.store import Store

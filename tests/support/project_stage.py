@@ -8,7 +8,7 @@ import httpx
 
 from aitne.core.models.user import Role
 from aitne.services.controller.project_expiry import ProjectWatch
-from aitne.services.projects.usage_months import UsageMonths
+from aitne.services.projects.monthly_usage import UsageMonths
 from tests.support.stage import Stage
 
 API = "/api/v1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
+from aitne_train.topology.switch_tree import SourceLine, Switch, TopologyTree
 
 _LINE = SourceLine("random", 1)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from multiprocessing import connection as ipc
 from typing import TYPE_CHECKING, Any
 
-from aitne_train.launcher.rendezvous_client import RendezvousClient
+from aitne_train.launcher.rendezvous_store_client import RendezvousClient
 
 if TYPE_CHECKING:
     from aitne_train.transport.base import Group

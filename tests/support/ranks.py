@@ -29,8 +29,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
-from aitne_train.launcher.rendezvous_client import ADDRESSES, PREFIX, TOKEN
-from aitne_train.launcher.rendezvous_server import RendezvousServer
+from aitne_train.launcher.rendezvous_store_client import ADDRESSES, PREFIX, TOKEN
+from aitne_train.launcher.rendezvous_store_server import RendezvousServer
 from tests.support.ports import release_ports, reserve_ports
 from tests.support.rank import HARNESS, INDEX, Answer, Call, Rank
 

@@ -26,7 +26,7 @@ import pytest
 
 from aitne.adapters.command.as_user import AsUserCommand
 from aitne.adapters.job_files import OwnFiles, create_attempt_folder
-from aitne.adapters.schedulers._slurm import job_identity
+from aitne.adapters.schedulers._slurm import job_comment
 from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.adapters.schedulers.pyslurm import PyslurmScheduler
 from aitne.adapters.schedulers.slurm import SlurmScheduler
@@ -90,7 +90,7 @@ class Stand:
         """Return the name of a job as its script finds it in SLURM_JOB_NAME."""
         if self.slurm is None:
             return request.name.replace("\0", "")
-        return job_identity.make_job_name(request.job_id, request.attempt)
+        return job_comment.make_job_name(request.job_id, request.attempt)
 
 
 def local(data_dir: Path) -> Scheduler:

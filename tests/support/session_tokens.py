@@ -7,7 +7,7 @@ from uuid import UUID
 from aitne.core.jobs.agent_protocol import Handover
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.services.platform.shared_secrets import hash_secret
 from tests.support.jobs import make_session, store_job_token
 from tests.support.stage import Stage
 

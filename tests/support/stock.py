@@ -19,7 +19,7 @@ from aitne.adapters.images import image_builder, recipes
 from aitne.client import Client
 from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.settings import Settings
-from aitne.core.storage.settings import ContainerSettings
+from aitne.core.storage.storage_and_container_settings import ContainerSettings
 from aitne.local_system.platform_folders import cache_dir
 from tests.support.dockerd import Dockerd, running
 from tests.support.images import need_apptainer

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from aitne.adapters.images import recipes
-from aitne.bootstrap.topology_files import read_part
+from aitne.bootstrap.topology_reader import read_part
 from aitne.broker.config import load_config
 from aitne.cli import job_file_reader
 from aitne.client.working_tree_scan import read_working_tree
 from aitne.core.errors import InvalidInput
-from aitne.local_system import settings_sources
+from aitne.local_system import settings_report
 from aitne.local_system.password_from_file import read_password
 from aitne.local_system.settings_loader import load_settings
 from aitne.operations.setup.answers import read_answers
@@ -46,7 +46,7 @@ class Reader:
 
 def _settings(path: Path) -> Any:
     settings = load_settings(path.parent)
-    views = {view.name: view.location for view in settings_sources.describe_settings(settings)}
+    views = {view.name: view.location for view in settings_report.describe_settings(settings)}
     return settings.title, views["title"]
 
 

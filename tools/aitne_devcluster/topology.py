@@ -11,7 +11,7 @@ from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.hostlist import compress_hostlist
-from aitne_train.topology.partial_topology import combine_parts
+from aitne_train.topology.topology_parts import combine_parts
 
 ARRANGEMENTS = ("interleaved", "cyclic", "block")
 """Values of ``--topology`` that are not files."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aitne.adapters.broker_client import BrokerClient
+from aitne.adapters.broker_scheduler import BrokerClient
 from aitne.core.broker.account_file_verbs import ReadPartResult
 from aitne.core.errors import NotAllowed
 from aitne.core.models.stored_file import FileList, StoredFile

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from aitne import __version__
-from aitne.adapters.broker_client import convert_refusals_to_rejections
+from aitne.adapters.broker_scheduler import convert_refusals_to_rejections
 from aitne.core.broker.error_conversion import error_from_wire
 from aitne.core.broker.protocol import VERBS
 from aitne.core.broker.protocol_versions import make_hellos

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from aitne.adapters.broker_client import BrokerClient, convert_refusals_to_rejections
+from aitne.adapters.broker_scheduler import BrokerClient, convert_refusals_to_rejections
 from aitne.core.broker.outside_job_verbs import OutsideResult
 from aitne.core.broker.protocol import ReadLogResult
 from aitne.core.broker.verb_base_models import EmptyResult

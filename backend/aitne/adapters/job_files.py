@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from aitne.adapters.ended_folders import remove_job_folder, remove_unneeded_files
-from aitne.adapters.job_folder_access import (
+from aitne.adapters.ended_job_folders import remove_job_folder, remove_unneeded_files
+from aitne.adapters.trusted_job_folder import (
     FOLDER,
     convert_to_unavailable,
     make_job_folder_name,

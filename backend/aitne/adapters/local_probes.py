@@ -17,7 +17,7 @@ from aitne.adapters.path_facts import TimeoutExecutor, find_mount_point
 from aitne.adapters.presented_certificate import fetch_server_certificate
 from aitne.core.errors import Unavailable
 from aitne.core.ports.health_probes import FilesystemSpace, Probes
-from aitne.local_system.http_status import request_http_status
+from aitne.local_system.http_status_client import request_http_status
 
 _T = TypeVar("_T")
 WITHIN_S = 3.0

@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NoReturn, TypeVar
 
-from aitne.adapters.job_folder_access import FOLDER, open_descriptor
 from aitne.adapters.path_facts import TimeoutExecutor, find_mount_point
+from aitne.adapters.trusted_job_folder import FOLDER, open_descriptor
 from aitne.core.errors import ChangedMeanwhile, Conflict, NotAllowed, NotFound, Unavailable
 from aitne.core.models.stored_file import FileKind, FileList, StoredFile, make_file_version
 from aitne.core.path_encoding import decode_path, encode_path, shown_name

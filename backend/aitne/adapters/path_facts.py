@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import TypeVar
 
-from aitne.adapters.storage._area_facts import make_absent_facts
+from aitne.adapters.storage._folder_facts import make_absent_facts
 from aitne.adapters.storage._mounts import Mounts
 from aitne.core.models.storage_area import NO_ANSWER, Area, AreaFacts, PathFacts
 from aitne.core.ports.storage_system import Storage

@@ -32,7 +32,7 @@ from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import NotFound, Unavailable
 from aitne.core.models.job_source import TreeStatus, TreeUse
 from aitne.core.ports.tree_storage import TreesFull, TreeStorage
-from aitne.core.storage.settings import TreeSettings
+from aitne.core.storage.storage_and_container_settings import TreeSettings
 from aitne.core.tree_document import JobTree, TreeError
 
 log = logging.getLogger(__name__)

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 
 from aitne.agent import http_client
-from aitne.agent.listen_address import Listener, find_listen_address, find_listener_owner
 from aitne.agent.program_supervisor import Programs
 from aitne.agent.reporter import Reporter
+from aitne.agent.session_listen_address import Listener, find_listen_address, find_listener_owner
 from aitne.agent.spec import App, Spec
 
 TYPE_CHECKING = False

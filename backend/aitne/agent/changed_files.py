@@ -44,7 +44,7 @@ def read_folder_time(folder: str) -> float | None:
 
 
 def list_written_files(folder: str, since: float) -> dict[str, Any]:
-    """Return the newest files in a folder, in the format of ``core.models.software_snapshot.WrittenFiles``.
+    """Return the newest files in a folder, in the format of ``core.models.job_snapshot.WrittenFiles``.
 
     Links, and files and folders whose names begin with a dot, are omitted.
 

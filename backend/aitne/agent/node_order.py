@@ -18,7 +18,7 @@ from aitne.agent.attempt_fence import write_private_file
 from aitne.agent.multi_node_run import LOCAL_NODES, run_folder
 from aitne.agent.reporter import Reporter
 from aitne.agent.spec import Spec
-from aitne_train.launcher import host_order, hosts, slurm_queries
+from aitne_train.launcher import host_order, hosts, slurm_and_mpi_queries
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.topology.hostlist import expand_hostlist
 
@@ -147,7 +147,7 @@ def _has_own_topology(environ: Mapping[str, str]) -> bool:
     if LOCAL_NODES in environ:
         return False
     try:
-        return slurm_queries.query_partition_topology(environ) is not None
+        return slurm_and_mpi_queries.query_partition_topology(environ) is not None
     except LaunchError:
         return False
 

@@ -61,7 +61,7 @@ class SnapshotTaker:
 
 def take_snapshot(spec: Spec, programs: Programs, workdir: str) -> dict[str, Any]:
     """Return the snapshot of the code in ``workdir``, the packages and the node, in the format of
-    ``core.models.software_snapshot.Taken``."""
+    ``core.models.job_snapshot.Taken``."""
     notes: list[str] = []
     document: dict[str, Any] = {
         "schema": 1,

@@ -33,8 +33,8 @@ from aitne.api.tls_listener import TlsListener
 from aitne.bootstrap.platform_services import build_platform
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.settings import Settings
-from aitne.local_system import preloaded_start
-from aitne.local_system.http_status import PROBE_SOCKET
+from aitne.local_system import held_process_start
+from aitne.local_system.http_status_client import PROBE_SOCKET
 from aitne.local_system.settings_loader import load_settings
 from aitne.services.platform.event_hub import EventHub
 
@@ -211,7 +211,7 @@ async def serve(settings: Settings) -> None:
     return_large_buffers()
     platform = build_platform(settings)
     app = create_app(platform)
-    preloaded_start.wait_for_release()
+    held_process_start.wait_for_release()
     listener, with_tls = open_listener(settings.bind, settings.port), None
     if settings.tls.enabled:
         with_tls = (listener, PortalCertificate(settings))

@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from aitne.api.job_operation_views import Me, Password
+from aitne.api.job_query_views import Me, Password
 from aitne.core.models.base import Frozen, Strict, UserName, UtcTime, deprecated_copy
-from aitne.core.models.sign_in import SignIn
+from aitne.core.models.sign_in_records import SignIn
 from aitne.core.models.user import Role
 from aitne.core.users.auth_settings import SecondFactorRule
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from aitne.api.job_operation_views import PageQuery
+from aitne.api.job_query_views import PageQuery
 from aitne.core.models.announcement import (
     Announcement,
     AnnouncementText,
@@ -17,7 +17,7 @@ from aitne.core.models.announcement import (
 from aitne.core.models.audit import AuditEntry, AuditFilter, Outcome
 from aitne.core.models.base import AskedFlag, Frozen, ProjectName, Strict, UtcTime
 from aitne.core.models.user_project_search import UserSearch, UserSort
-from aitne.local_system.settings_sources import SettingView
+from aitne.local_system.settings_report import SettingView
 
 # Databases cannot compare text that contains NUL.
 _Text = Annotated[str | None, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]

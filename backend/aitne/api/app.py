@@ -36,7 +36,7 @@ from aitne.core.ports.scheduler import Scheduler
 from aitne.core.users.ended_credentials import EndedCredentials
 from aitne.services.monitoring.measurements import FRESH_S
 from aitne.services.platform.ttl_cache import TtlCache
-from aitne.services.users.expired_access_termination import ExpiryWatch
+from aitne.services.users.expired_credential_watch import ExpiryWatch
 
 log = logging.getLogger(__name__)
 

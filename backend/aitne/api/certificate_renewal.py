@@ -10,7 +10,11 @@ from pathlib import Path
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.services.platform.certificates import CertificateFiles, portal_files, renew_issued
+from aitne.services.platform.certificate_authorities import (
+    CertificateFiles,
+    portal_files,
+    renew_issued,
+)
 
 log = logging.getLogger(__name__)
 

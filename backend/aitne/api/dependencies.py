@@ -21,9 +21,10 @@ from aitne.api.rate_limits import RateLimits
 from aitne.api.session_token_operations import check_operation
 from aitne.bootstrap.platform_services import PlatformServices
 from aitne.core.errors import AitneError, NotAllowed, NotAuthenticated
-from aitne.core.models.user import Actor, Role, Scope
+from aitne.core.models.access_token import Scope
+from aitne.core.models.user import Actor, Role
 from aitne.core.settings import Settings
-from aitne.services.users.identity_service import address_lockout_key
+from aitne.services.users.authentication_service import address_lockout_key
 from aitne.services.users.login_results import RequestOrigin
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -22,7 +22,7 @@ from aitne.api.connections import (
     attach_connection,
 )
 from aitne.api.problems import problem_response
-from aitne.services.users.identity_service import address_lockout_key
+from aitne.services.users.authentication_service import address_lockout_key
 
 HEADER_S = 10.0
 """Seconds within which a client must complete the TLS handshake and the header, from the opening of the connection or

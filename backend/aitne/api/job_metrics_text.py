@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from aitne.core.jobs.usage_metrics import SAMPLE_VALUES
+from aitne.core.jobs.usage_sample_values import SAMPLE_VALUES
 from aitne.core.platform import metric_names
 from aitne.core.platform.metric_names import Metric
 from aitne.services.jobs.live_usage import LiveJobUsage

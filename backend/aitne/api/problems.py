@@ -16,7 +16,7 @@ from fastapi.routing import iter_route_contexts
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from aitne.api.request_validation import to_invalid_input
+from aitne.api.validation_errors import to_invalid_input
 from aitne.core.errors import (
     AitneError,
     ChangedMeanwhile,

@@ -26,8 +26,8 @@ from aitne.api.audit_middleware import find_actor
 from aitne.api.edge_middleware import UPLOADS
 from aitne.api.problems import problem_response
 from aitne.core.errors import RateLimited
-from aitne.services.platform.secret_generation import hash_secret
-from aitne.services.users.identity_service import address_lockout_key
+from aitne.services.platform.shared_secrets import hash_secret
+from aitne.services.users.authentication_service import address_lockout_key
 
 PATHS = "/api/"
 MOST_RUNNING = 8

@@ -10,13 +10,13 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.routing import BaseRoute
 
 from aitne import __version__
-from aitne.api import oauth_provider, problems, request_validation
+from aitne.api import oauth_provider, problems, validation_errors
 from aitne.api.dependencies import SAFE_METHODS, limit_client_network
 from aitne.api.routers import (
     V1,
     account,
     alertmanager,
-    announcements,
+    announcements_and_maintenance,
     audit,
     auth,
     batch_script_import,
@@ -25,15 +25,15 @@ from aitne.api.routers import (
     device_login,
     events,
     files,
-    health,
     images,
     internal,
-    invitations,
-    job_results,
+    job_runs,
     jobs,
+    monitoring,
     notifications,
-    platform_settings,
+    platform_health_and_settings,
     preferences,
+    project_invitations,
     projects,
     secrets,
     session_ranks,
@@ -42,7 +42,7 @@ from aitne.api.routers import (
     terminals,
     trees,
     usage,
-    users,
+    users_and_tokens,
 )
 
 
@@ -69,19 +69,19 @@ def _make_routes() -> list[BaseRoute]:
     because FastAPI needs a tenth of a second for that."""
     together = APIRouter(
         generate_unique_id_function=_operation_id,
-        dependencies=[Depends(request_validation.refuse_repeated_parameters)],
+        dependencies=[Depends(validation_errors.refuse_repeated_parameters)],
     )
     for part in (
         *(
             auth,
             device_login,
             account,
-            users,
+            users_and_tokens,
             projects,
             usage,
-            invitations,
+            project_invitations,
             jobs,
-            job_results,
+            job_runs,
             sessions,
             session_ranks,
             images,
@@ -98,10 +98,10 @@ def _make_routes() -> list[BaseRoute]:
             events,
             oauth_provider,
             internal,
-            health,
+            monitoring,
             audit,
-            announcements,
-            platform_settings,
+            announcements_and_maintenance,
+            platform_health_and_settings,
             alertmanager,
         ),
         terminals,

@@ -17,7 +17,7 @@ from aitne.adapters.own_account_files import OwnAccountFiles
 from aitne.adapters.schedulers._slurm.slurm_config import config_values
 from aitne.adapters.schedulers._slurm.slurm_queries import Site
 from aitne.adapters.unix_account_mapping import OwnAccount, UnixAccounts, user_account
-from aitne.adapters.user_folders import BrokerUserFolders, OwnUserFolders
+from aitne.adapters.user_folder_access import BrokerUserFolders, OwnUserFolders
 from aitne.core.models.limits import LimitsApplied
 from aitne.core.platform.plugin_registry import Registry
 from aitne.core.ports.account_files import AccountFiles
@@ -34,7 +34,7 @@ from aitne.core.ports.scheduler_dependencies import Tools
 from aitne.core.ports.storage_system import Storage, UserFolders
 from aitne.core.ports.unix_account_mapping import Accounts
 from aitne.core.settings import Settings
-from aitne.core.storage.settings import StorageSettings
+from aitne.core.storage.storage_and_container_settings import StorageSettings
 from aitne.services.platform.secret_file_inventory import SecretFiles
 from aitne.store import Store
 
@@ -59,7 +59,7 @@ def make_scheduler(settings: Settings) -> Scheduler:
         SetupError: no scheduler has that name.
     """
     if settings.broker.socket is not None:
-        from aitne.adapters.broker_client import BrokerScheduler
+        from aitne.adapters.broker_scheduler import BrokerScheduler
 
         return BrokerScheduler(settings)
     make = SCHEDULERS.get(settings.scheduler)
@@ -205,7 +205,7 @@ def make_job_files(settings: Settings) -> JobFiles:
     directly in the calling process.
     """
     if settings.broker.socket is not None:
-        from aitne.adapters.broker_client import BrokerFiles
+        from aitne.adapters.broker_scheduler import BrokerFiles
 
         return BrokerFiles(settings)
     return OwnFiles()

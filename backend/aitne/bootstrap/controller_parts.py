@@ -15,17 +15,17 @@ from aitne.bootstrap.adapters import (
     make_store,
     utc_now,
 )
-from aitne.bootstrap.renderer import make_renderer
-from aitne.bootstrap.topology_files import read_part
+from aitne.bootstrap.job_script_renderer import make_renderer
+from aitne.bootstrap.topology_reader import read_part
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.settings import Settings
 from aitne.services.cluster.cluster import ClusterService
-from aitne.services.cluster.cluster_topologies import ClusterTopologies
+from aitne.services.cluster.merged_topology import ClusterTopologies
 from aitne.services.controller import Controller
 from aitne.services.controller.notification_tasks import NotificationConfig
 from aitne.services.controller.outside_job_watch import OutsideConfig
 from aitne.services.controller.topology_source_reader import TopologyConfig
-from aitne.services.platform.secret_generation import read_secret
+from aitne.services.platform.shared_secrets import read_secret
 from aitne.store import Store
 
 

@@ -36,16 +36,16 @@ from aitne.bootstrap.adapters import (
     make_user_folders,
     utc_now,
 )
-from aitne.bootstrap.renderer import make_renderer
-from aitne.bootstrap.topology_files import read_part
+from aitne.bootstrap.job_script_renderer import make_renderer
+from aitne.bootstrap.topology_reader import read_part
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.settings import Settings
 from aitne.core.users.ended_credentials import EndedCredentials
 from aitne.local_system.own_account import own_account_name
 from aitne.services.audit import AuditService
 from aitne.services.cluster.cluster import ClusterService
-from aitne.services.cluster.cluster_topologies import ClusterTopologies
 from aitne.services.cluster.gpu_availability import CapacityService
+from aitne.services.cluster.merged_topology import ClusterTopologies
 from aitne.services.cluster.node_reports import NodeReports
 from aitne.services.cluster.topology_imports import TopologyImports
 from aitne.services.datasets.datasets import DatasetService
@@ -54,19 +54,19 @@ from aitne.services.hyperparameter_sweeps import SweepService
 from aitne.services.images.image_chooser import ImageChooser
 from aitne.services.images.images import ImageService
 from aitne.services.jobs.admission import Admission
-from aitne.services.jobs.agent_requests import AgentService
-from aitne.services.jobs.availability_service import AvailabilityService
 from aitne.services.jobs.bulk_cancellation import BulkCancel
 from aitne.services.jobs.executed_notebooks import NotebookService
 from aitne.services.jobs.failure_explanations import FailureService
 from aitne.services.jobs.function_results import JobResultService
+from aitne.services.jobs.job_agent_reports import SnapshotService
 from aitne.services.jobs.job_comparison import ComparisonService
 from aitne.services.jobs.job_deletion import JobDeletion
+from aitne.services.jobs.job_input_availability import AvailabilityService
 from aitne.services.jobs.job_placement import JobPlacementService
-from aitne.services.jobs.job_snapshots import SnapshotService
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.jobs.program_requests import ProgramService
+from aitne.services.jobs.requests_from_agents import AgentService
 from aitne.services.jobs.reruns import RerunService
 from aitne.services.jobs.start_advice import StartAdviceService
 from aitne.services.jobs.start_forecast import Forecaster
@@ -80,44 +80,44 @@ from aitne.services.monitoring.measurements import Measurements
 from aitne.services.monitoring.platform_file_checks import FileChecks
 from aitne.services.notifications.announcements import AnnouncementService
 from aitne.services.notifications.monitoring_alerts import AlertService
-from aitne.services.notifications.notifications import NotificationService
-from aitne.services.platform.certificates import session_signer
+from aitne.services.notifications.user_notifications import NotificationService
+from aitne.services.platform.certificate_authorities import session_signer
 from aitne.services.platform.encryption import KEY_NAME as ENCRYPTION_KEY
 from aitne.services.platform.encryption import Cipher
 from aitne.services.platform.event_hub import EventHub
 from aitne.services.platform.maintenance import MaintenanceService
 from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.platform.process_restart_audit import ProcessRestarts
-from aitne.services.platform.secret_generation import read_secret
+from aitne.services.platform.shared_secrets import read_secret
 from aitne.services.projects.account_sync import SyncService
 from aitne.services.projects.invitations import InvitationService
 from aitne.services.projects.limit_checks import LimitCheck, LimitSupport
+from aitne.services.projects.monthly_usage import UsageMonths
 from aitne.services.projects.project_life_cycle import ProjectLife
 from aitne.services.projects.project_report import ReportService
 from aitne.services.projects.projects import ProjectService
 from aitne.services.projects.slurm_account_import import AccountImport
 from aitne.services.projects.usage import UsageService
-from aitne.services.projects.usage_months import UsageMonths
 from aitne.services.sessions.hub_agent_handovers import HandoverService
 from aitne.services.sessions.inside_session import InsideService
 from aitne.services.sessions.rank_groups import RankGroupService
-from aitne.services.sessions.session_node_check import NodeAddresses
+from aitne.services.sessions.session_address_check import NodeAddresses
 from aitne.services.sessions.session_service import SessionService
 from aitne.services.sessions.terminals import TerminalService
 from aitne.services.storage_areas import StorageService
 from aitne.services.user_files import FileService
 from aitne.services.users.account_service import AccountService
+from aitne.services.users.authentication_service import IdentityService
 from aitne.services.users.device_logins import DeviceLoginService
 from aitne.services.users.first_run import FirstRun
 from aitne.services.users.hub_logouts import HubLogouts
 from aitne.services.users.hub_oauth_provider import OAuthService
-from aitne.services.users.identity_service import IdentityService
 from aitne.services.users.login_links import LoginLinks
 from aitne.services.users.login_service import LoginService
 from aitne.services.users.preferences import PreferenceService
 from aitne.services.users.second_factor import SecondFactors
 from aitne.services.users.user_secrets import UserSecretService
-from aitne.services.users.users import UserService
+from aitne.services.users.users_and_tokens import UserService
 from aitne.store import Store
 
 

@@ -16,7 +16,7 @@ from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import SetupError
 from aitne.core.models.base import Seconds, Strict
 from aitne.core.settings import AccountSettings, LocalSettings, Settings
-from aitne.core.storage.settings import StorageSettings
+from aitne.core.storage.storage_and_container_settings import StorageSettings
 from aitne.core.validation_messages import explain_error
 
 _MOST_BYTES = 1 << 20

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from aitne import __version__
 from aitne.adapters.accounting.none import NoAccounting
-from aitne.adapters.broker_client import FilesByVerb
+from aitne.adapters.broker_scheduler import FilesByVerb
 from aitne.adapters.command.as_user import AsUserCommand
 from aitne.adapters.unix_account_mapping import unix_user
 from aitne.bootstrap.adapters import (

@@ -41,7 +41,7 @@ class Helpers:
     """The broker's per-user helpers, which execute verbs that access files. A helper is forked when
     it is needed.
 
-    ``adapters.broker_client.FilesByVerb`` makes this an implementation of ``JobFiles``.
+    ``adapters.broker_scheduler.FilesByVerb`` makes this an implementation of ``JobFiles``.
     """
 
     def __init__(self, zygote: Zygote, guard: Guard) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from aitne.adapters import ended_folders, job_files, own_account_files
+from aitne.adapters import ended_job_folders, job_files, own_account_files
 from aitne.adapters.path_facts import TimeoutExecutor, read_areas, read_paths
 from aitne.core.broker.account_file_verbs import (
     FileArgs,
@@ -45,7 +45,7 @@ from aitne.core.broker.protocol import (
     TaskArgs,
     TidyResult,
 )
-from aitne.core.broker.storage_verbs import AreasArgs, AreasResult, PathsArgs, PathsResult
+from aitne.core.broker.storage_area_verbs import AreasArgs, AreasResult, PathsArgs, PathsResult
 from aitne.core.broker.verb_base_models import EmptyResult
 from aitne.core.errors import AitneError, InvalidInput, Unavailable
 from aitne.core.ports.job_files import LogChunk
@@ -276,8 +276,8 @@ def _execute_job_file_verb(verb: str, args: dict[str, Any]) -> BaseModel:
     if verb in ("tidy", "remove"):
         place = JobLocationArgs.model_validate(args).place
         if verb == "remove":
-            return ended_folders.remove_job_folder(place)
-        return TidyResult(size=ended_folders.remove_unneeded_files(place))
+            return ended_job_folders.remove_job_folder(place)
+        return TidyResult(size=ended_job_folders.remove_unneeded_files(place))
     task = TaskArgs.model_validate(args)
     if verb == "fence":
         return FenceResult(fence=job_files.read_fence(task.place, task.task))

@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
     ),
     "get": ("aitne.cli.commands.get", "Work", "Download files of a job, or list them."),
     "resubmit": (
-        "aitne.cli.commands.snapshots_and_sweeps",
+        "aitne.cli.commands.job_runs",
         "Work",
         "Submit a job again: show what has changed, ask, submit.",
     ),
@@ -79,20 +79,16 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Watch a job until it ends, or a session until it is ready.",
     ),
     "snapshot": (
-        "aitne.cli.commands.snapshots_and_sweeps",
+        "aitne.cli.commands.job_runs",
         "Look",
         "Show the code, environment and host of a job.",
     ),
     "compare": (
-        "aitne.cli.commands.snapshots_and_sweeps",
+        "aitne.cli.commands.job_runs",
         "Look",
         "Compare two jobs or array tasks, and show what differs between them.",
     ),
-    "sweep": (
-        "aitne.cli.commands.snapshots_and_sweeps",
-        "Look",
-        "Show the results of a sweep, best first.",
-    ),
+    "sweep": ("aitne.cli.commands.job_runs", "Look", "Show the results of a sweep, best first."),
     "profile": (
         "aitne.cli.commands.existing_jobs",
         "Look",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aitne.core.jobs.field_synonyms import find_job_file_field
+from aitne.core.jobs.foreign_field_names import find_job_file_field
 
 SUBMITTING = ("apply", "plan", "import", "resubmit", "start", "submit", "run")
 """Commands at which users may type options of sbatch."""

@@ -38,7 +38,7 @@ def load_platform_settings(client: Client) -> Settings:
     Raises ``SetupError`` if it was selected by its address: it may be on another machine or keep
     its images elsewhere, and images here would be mistaken for its own and removed.
     """
-    from aitne.client.discovery import ask_supervisor
+    from aitne.client.platform_discovery import ask_supervisor
     from aitne.core.errors import SetupError
     from aitne.local_system.settings_loader import load_settings
 

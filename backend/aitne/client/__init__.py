@@ -18,7 +18,7 @@ and commands such as `aitne ps` run often. Errors are those of ``aitne.core.erro
 from __future__ import annotations
 
 from aitne.client.client import Client
-from aitne.client.discovery import Platform, find_platform
+from aitne.client.platform_discovery import Platform, find_platform
 from aitne.client.records import Event, Job, Node, Plan, Template, Token, User
 
 TYPE_CHECKING = False

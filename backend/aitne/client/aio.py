@@ -41,14 +41,21 @@ if TYPE_CHECKING:
     )
     from aitne.client.administration import Administration, Announcements, Audit, MaintenanceSwitch
     from aitne.client.datasets import DatasetRecord, Datasets
-    from aitne.client.discovery import Platform
     from aitne.client.downloads import Download
+    from aitne.client.folder_manifest import Progress
     from aitne.client.functions import Functions, Item, T
     from aitne.client.futures import Future, FutureArray
     from aitne.client.images import ArtifactRecord, ImageRecord, Images
     from aitne.client.job_files import StoredFileRecord
+    from aitne.client.job_runs import (
+        ComparisonRecord,
+        RerunRecord,
+        ResultsRecord,
+        SnapshotRecord,
+        SweepRecord,
+        WrittenFilesRecord,
+    )
     from aitne.client.jobs import Jobs
-    from aitne.client.manifests import Progress
     from aitne.client.notifications import (
         DeliveryRecord,
         NotificationRecord,
@@ -57,6 +64,7 @@ if TYPE_CHECKING:
         WebhookRecord,
         Webhooks,
     )
+    from aitne.client.platform_discovery import Platform
     from aitne.client.preferences import Preferences
     from aitne.client.project_records import (
         BalanceRecord,
@@ -89,17 +97,9 @@ if TYPE_CHECKING:
         User,
         UserListItemRecord,
     )
-    from aitne.client.runs import (
-        ComparisonRecord,
-        RerunRecord,
-        ResultsRecord,
-        SnapshotRecord,
-        SweepRecord,
-        WrittenFilesRecord,
-    )
     from aitne.client.secrets import SecretRecord, Secrets
     from aitne.client.sessions import Sessions
-    from aitne.client.storage import JobFoldersRecord, StorageAreas, StorageViewRecord
+    from aitne.client.storage_areas import JobFoldersRecord, StorageAreas, StorageViewRecord
     from aitne.client.templates_and_nodes import Nodes, Templates
     from aitne.client.terminal_connection import TerminalConnection
     from aitne.client.transport import RequestTransport

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from aitne.client.discovery import Platform
+    from aitne.client.platform_discovery import Platform
     from aitne.client.transport import Reply, RequestTransport
     from aitne.core.errors import AitneError
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO, Self
 
+    from aitne.client.dataset_folder_scan import Stamp
     from aitne.client.file_hashing import HashedFile
-    from aitne.client.folder_scan import Stamp
 
 LONGEST_AGE_S = 7 * 86_400
 """Age in seconds after which a journal is discarded, because the files on disk may have been

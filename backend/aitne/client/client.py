@@ -11,18 +11,18 @@ from aitne.client.administration import (
 )
 from aitne.client.api_session import ApiSession
 from aitne.client.datasets import Datasets
-from aitne.client.discovery import Platform, find_platform
 from aitne.client.events import follow_events
 from aitne.client.functions import Functions
 from aitne.client.images import Images
 from aitne.client.jobs import Jobs
 from aitne.client.notifications import Notifications, Webhooks
+from aitne.client.platform_discovery import Platform, find_platform
 from aitne.client.preferences import Preferences
 from aitne.client.projects import Projects
 from aitne.client.records import CurrentUserRecord, Event
 from aitne.client.secrets import Secrets
 from aitne.client.sessions import Sessions
-from aitne.client.storage import StorageAreas
+from aitne.client.storage_areas import StorageAreas
 from aitne.client.templates_and_nodes import Nodes, Templates
 from aitne.client.tree_upload import Trees
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 class Client:
     """Client of one platform that acts as one user. Without arguments, the platform and the
-    credential are selected as on the command line (see ``aitne.client.discovery``).
+    credential are selected as on the command line (see ``aitne.client.platform_discovery``).
 
     Methods raise the errors in ``aitne.core.errors`` and ``aitne.client.errors``. A client can be
     shared between threads.

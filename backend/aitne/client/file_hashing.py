@@ -13,7 +13,7 @@ import queue
 import stat
 import threading
 
-from aitne.client.folder_scan import (
+from aitne.client.dataset_folder_scan import (
     CHANGED,
     REFUSED,
     TreeProblem,
@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
 
-    from aitne.client.folder_scan import Stamp
+    from aitne.client.dataset_folder_scan import Stamp
 
     Known = Mapping[bytes, tuple[Stamp, str]]
 

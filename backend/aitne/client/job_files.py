@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from aitne.client.api_session import quote_segment
+from aitne.client.job_runs import WrittenFilesRecord
 from aitne.client.record_base import Record
-from aitne.client.runs import WrittenFilesRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from aitne.client.api_session import ApiSession
     from aitne.client.downloads import Download
-    from aitne.client.manifests import Progress
+    from aitne.client.folder_manifest import Progress
 
 
 class StoredFileRecord(Record):

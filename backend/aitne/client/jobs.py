@@ -10,9 +10,9 @@ from aitne.client.deprecated_names import resolve_deprecated_limit, warn_renamed
 from aitne.client.events import follow_events
 from aitne.client.job_files import FilesOfJobs
 from aitne.client.job_logs import JobLogs
+from aitne.client.job_runs import Runs
 from aitne.client.record_base import LIVE
 from aitne.client.records import AdviceRecord, Event, FailureRecord, Job, Plan, QueuePositionRecord
-from aitne.client.runs import Runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aitne.client.api_session import API, TIMEOUT_S, ApiSession, RequestBackoff, make_transport
-from aitne.client.discovery import Platform
 from aitne.client.http_transport import ConnectionFailed
+from aitne.client.platform_discovery import Platform
 from aitne.client.record_base import Record
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import os
 import stat
 import subprocess
 
+from aitne.client.dataset_folder_scan import TreeProblem, make_stamp, make_unreadable_problem
 from aitne.client.file_hashing import HashedFile, HashTask, hash_files
-from aitne.client.folder_scan import TreeProblem, make_stamp, make_unreadable_problem
 from aitne.core.byte_size_format import describe_bytes
 from aitne.core.dataset_manifest import check_path, check_target, escape_path
 from aitne.core.errors import InvalidInput
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from aitne.client.folder_scan import Stamp
+    from aitne.client.dataset_folder_scan import Stamp
 
 IGNORE_FILE = ".aitneignore"
 GIT_S = 60.0

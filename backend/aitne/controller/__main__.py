@@ -17,7 +17,7 @@ from aitne.bootstrap.platform_services import build_platform
 from aitne.controller.controller_lock import hold_lock, make_holder_name
 from aitne.core.errors import AitneError
 from aitne.core.settings import Settings
-from aitne.local_system import preloaded_start
+from aitne.local_system import held_process_start
 from aitne.local_system.heartbeat import send_heartbeats
 from aitne.local_system.settings_loader import load_settings
 from aitne.services.users.isolation_warnings import list_isolation_warnings
@@ -42,7 +42,7 @@ def main() -> int:
         settings = load_settings()
         if arguments.what == "init":
             return asyncio.run(_initialize_platform(settings, arguments.administrator))
-        preloaded_start.wait_for_release()
+        held_process_start.wait_for_release()
         work = {"run": _run_controller, "drain": _cancel_all_jobs}[arguments.what]
         return asyncio.run(work(settings))
     except AitneError as error:
@@ -54,9 +54,9 @@ def main() -> int:
 
 async def _initialize_platform(settings: Settings, administrator: str | None) -> int:
     platform = build_platform(settings)
-    if preloaded_start.is_held():
+    if held_process_start.is_held():
         platform.store.load_migrations()
-    preloaded_start.wait_for_release()
+    held_process_start.wait_for_release()
     await platform.store.start()
     try:
         await platform.first_run.prepare(administrator)

@@ -22,7 +22,11 @@ from aitne.core.ports.scheduler import SchedulerCapabilities, get_scheduler_capa
 from aitne.core.projects.settings import ProjectSettings
 from aitne.core.retention import RetentionSettings
 from aitne.core.sessions.host_names import WILDCARD, check_wildcard_url
-from aitne.core.storage.settings import ContainerSettings, StorageSettings, TreeSettings
+from aitne.core.storage.storage_and_container_settings import (
+    ContainerSettings,
+    StorageSettings,
+    TreeSettings,
+)
 from aitne.core.users.auth_settings import AuditSettings, AuthSettings, RateSettings
 
 

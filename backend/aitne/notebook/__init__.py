@@ -15,7 +15,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     """Register ``%ranks``, ``%%distributed``, ``%push`` and ``%pull``."""
     import os
 
-    from aitne.notebook.session_ranks import SessionRanks
+    from aitne.notebook.session_rank_groups import SessionRanks
     from aitne_train.notebook import magics
 
     magics.load_magics(shell, SessionRanks(os.environ))

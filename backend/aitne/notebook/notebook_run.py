@@ -122,7 +122,7 @@ class NotebookRun:
             raise NotebookFailed(problem)
 
     async def _run_cells(self, folder: str) -> None:
-        from aitne.notebook import bounded_client, kernel_manager
+        from aitne.notebook import kernel_manager, output_limited_kernel_client
 
         name = self._kernel or kernel_manager.get_kernel_name(self._notebook.metadata)
         try:
@@ -144,7 +144,7 @@ class NotebookRun:
             self._inject_parameters()
         to_run = [index for index, cell in enumerate(self._notebook.cells) if _is_executed(cell)]
         self._count = len(to_run)
-        client = bounded_client.BoundedClient(
+        client = output_limited_kernel_client.BoundedClient(
             self._notebook,
             LOG,
             km=manager,

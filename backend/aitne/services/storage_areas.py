@@ -15,7 +15,7 @@ from aitne.core.models.user import Actor
 from aitne.core.ports.storage_system import UserFolders
 from aitne.core.ports.unix_account_mapping import Accounts, UnixAccount
 from aitne.core.storage.areas import is_created_by_platform, list_areas, make_area_owner
-from aitne.core.storage.settings import StorageSettings
+from aitne.core.storage.storage_and_container_settings import StorageSettings
 from aitne.core.users.permissions import PolicyAction, require_permission
 
 FRESH_S = 5.0

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from aitne.core.errors import AitneError, Conflict, NotAllowed, NotFound
+from aitne.core.models.access_token import Scope
 from aitne.core.models.job import Job
 from aitne.core.models.stored_file import FileKind, FileList, StoredFile
-from aitne.core.models.user import Actor, Scope
+from aitne.core.models.user import Actor
 from aitne.core.path_encoding import decode_path, encode_path, shown_name
 from aitne.core.ports.account_files import AccountFiles, FileRoot
 from aitne.core.ports.job_files import JobLocation

@@ -10,12 +10,13 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from aitne.core.errors import Conflict, NotFound
-from aitne.core.models.user import Token, User
+from aitne.core.models.access_token import Token
+from aitne.core.models.user import User
 from aitne.store import sign_in_tables, tables
-from aitne.store.credential_events import append_security_event
 from aitne.store.portable_sql import upsert
 from aitne.store.rows import make_token_from_row, make_user_from_row
-from aitne.store.sign_ins import make_hub_logout_update
+from aitne.store.security_events import append_security_event
+from aitne.store.sign_ins_and_identities import make_hub_logout_update
 from aitne.store.store_part import StorePart
 
 _users = tables.users

@@ -22,7 +22,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from aitne.core.errors import SetupError, StoreUnavailable
 from aitne.store import sqlite_file_checks, tables
 from aitne.store.aiosqlite_connector import BEGIN, OneTripConnection, SqliteConnector
-from aitne.store.commit_notifications import Feed, PostgresFeed, SqliteFeed
+from aitne.store.change_feed import Feed, PostgresFeed, SqliteFeed
 from aitne.store.database_address import Address
 from aitne.store.database_error_messages import (
     BUSY_TIMEOUT_S,

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import case, delete, func, insert, select, update
 
 from aitne.core.errors import RateLimited
-from aitne.core.models.sign_in import DeviceLoginRequest
+from aitne.core.models.sign_in_records import DeviceLoginRequest
 from aitne.store.sign_in_tables import device_logins as _logins
 from aitne.store.store_part import StorePart
 

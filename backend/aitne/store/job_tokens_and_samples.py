@@ -21,7 +21,7 @@ from aitne.core.units import parse_array
 from aitne.store import tables
 from aitne.store.array_task_groups import SPLIT
 from aitne.store.ended_job_folders import FOLDER
-from aitne.store.job_snapshots import PLACEMENT, SNAPSHOT, SWEEP
+from aitne.store.job_snapshots_and_files import PLACEMENT, SNAPSHOT, SWEEP
 from aitne.store.jobs import LIVE_STATES
 from aitne.store.portable_sql import insert_if_absent, upsert
 from aitne.store.rows import JOB_COLUMNS, event_of, job_of, sample_of

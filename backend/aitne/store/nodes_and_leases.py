@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from aitne.core.models.base import Frozen
 from aitne.core.models.cluster import Cluster, Node, SchedulerStatus
 from aitne.core.models.event import Event
-from aitne.store import node_history, tables
+from aitne.store import node_state_history, tables
 from aitne.store.admin_tables import cluster_load, partition_load
 from aitne.store.admin_tables import node_history as _node_history
 from aitne.store.alerts import make_old_alerts_delete
@@ -88,8 +88,8 @@ class ClusterStore(StorePart):
                 for key in old_nodes.keys() | new_nodes.keys()
                 if old_nodes.get(key) != new_nodes.get(key)
             )
-            await node_history.insert_state_changes(
-                tx, node_history.find_state_changes(old_nodes, new_nodes, now)
+            await node_state_history.insert_state_changes(
+                tx, node_state_history.find_state_changes(old_nodes, new_nodes, now)
             )
             row_keys = [{"of": key[0], "node": key[1]} for key in differing if key in old_nodes]
             if row_keys:

@@ -20,17 +20,17 @@ from aitne.core.models.notification import (
 )
 from aitne.core.models.user import Role
 from aitne.local_system.state_file_reader import parse_state_document
-from aitne.store import notification_tables, paging
+from aitne.store import notification_and_activity_tables, paging
 from aitne.store.database import Transaction
 from aitne.store.paging import Page
 from aitne.store.portable_sql import insert_if_absent, upsert
 from aitne.store.store_part import MOST_IDS, Check, StorePart, require_epoch, split_into_batches
 from aitne.store.tables import members, users
 
-_notifications = notification_tables.notifications
-_settings = notification_tables.notification_settings
-_cursors = notification_tables.cursors
-_deliveries = notification_tables.deliveries
+_notifications = notification_and_activity_tables.notifications
+_settings = notification_and_activity_tables.notification_settings
+_cursors = notification_and_activity_tables.cursors
+_deliveries = notification_and_activity_tables.deliveries
 _AT_ONCE = 200
 """Maximum number of rows in one INSERT, since both databases limit a statement to some thousand
 values.

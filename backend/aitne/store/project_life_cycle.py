@@ -14,13 +14,13 @@ from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.limits import Limits, Membership
 from aitne.core.models.project import (
     ExtensionRequest,
+    Project,
     ProjectRole,
     ProjectState,
     ProjectStatus,
     Step,
     compute_next_state,
 )
-from aitne.core.models.user import Project
 from aitne.store import tables
 from aitne.store.database import Transaction
 from aitne.store.portable_sql import upsert

@@ -12,8 +12,7 @@ from sqlalchemy import RowMapping, select
 
 from aitne.core.errors import NotFound
 from aitne.core.models.limits import Limits
-from aitne.core.models.project import ProjectRole
-from aitne.core.models.user import Project
+from aitne.core.models.project import Project, ProjectRole
 from aitne.local_system.state_file_reader import parse_state_document
 from aitne.store import tables
 from aitne.store.database import Transaction

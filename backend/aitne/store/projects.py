@@ -11,8 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.limits import Limits, LimitUsage, Membership, ProjectLayers
-from aitne.core.models.project import ProjectRole
-from aitne.core.models.user import Project
+from aitne.core.models.project import Project, ProjectRole
 from aitne.store import tables
 from aitne.store.database import Transaction
 from aitne.store.portable_sql import insert_if_absent, upsert

@@ -9,11 +9,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, RowMapping, Text, cast
 
+from aitne.core.models.access_token import Token
 from aitne.core.models.cluster import Node
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobSpec
 from aitne.core.models.usage_sample import Sample
-from aitne.core.models.user import Token, User
+from aitne.core.models.user import User
 from aitne.core.units import parse_array
 from aitne.store import tables
 

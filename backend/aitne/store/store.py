@@ -8,25 +8,24 @@ from datetime import UTC, datetime
 from sqlalchemy import text
 
 from aitne.store.action_outbox import OutboxStore
-from aitne.store.administration import AdministrationStore
 from aitne.store.alerts import AlertStore
+from aitne.store.announcements_and_maintenance import AdministrationStore
 from aitne.store.array_tasks import ArrayTaskStore
 from aitne.store.audit import AuditStore
 from aitne.store.cluster_load import LoadStore
+from aitne.store.credential_expiry import CredentialExpiryStore
 from aitne.store.credentials import CredentialStore
 from aitne.store.database import Clock, Database
 from aitne.store.database_address import parse_address
-from aitne.store.database_inspection import SchemaState, find_integrity_problems, read_schema_state
+from aitne.store.database_integrity import SchemaState, find_integrity_problems, read_schema_state
 from aitne.store.datasets import DatasetStore
-from aitne.store.deliveries import DeliveryStore
 from aitne.store.device_logins import DeviceLoginStore
 from aitne.store.ended_job_folders import JobFolderStore
-from aitne.store.expired_credentials import CredentialExpiryStore
 from aitne.store.gpu_counts import GpuStore
 from aitne.store.images import ImageStore
 from aitne.store.job_change_requests import JobRequestStore
 from aitne.store.job_deletion import DeletionStore
-from aitne.store.job_snapshots import SnapshotStore
+from aitne.store.job_snapshots_and_files import SnapshotStore
 from aitne.store.job_tokens_and_samples import JobDataStore
 from aitne.store.jobs import JobStore
 from aitne.store.migrate import migrate_database
@@ -38,15 +37,16 @@ from aitne.store.preferences import PreferenceStore
 from aitne.store.project_invitations import InvitationStore
 from aitne.store.project_life_cycle import ProjectLifeCycleStore
 from aitne.store.projects import ProjectStore
-from aitne.store.second_factors import SecondFactorStore
-from aitne.store.session_activity import ActivityStore
-from aitne.store.sign_ins import SignInStore
+from aitne.store.second_factors_and_lockouts import SecondFactorStore
+from aitne.store.session_and_gpu_activity import ActivityStore
+from aitne.store.sign_ins_and_identities import SignInStore
 from aitne.store.topologies import TopologyStore
 from aitne.store.transitions import TransitionStore
 from aitne.store.usage import UsageStore
 from aitne.store.user_project_search import DirectoryStore
 from aitne.store.user_secrets import UserSecretStore
 from aitne.store.users import UserStore
+from aitne.store.webhooks_and_deliveries import DeliveryStore
 
 
 def _get_current_time() -> datetime:

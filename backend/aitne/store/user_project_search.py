@@ -8,8 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, literal, or_, select
 
-from aitne.core.models.project import ProjectState
-from aitne.core.models.user import Project
+from aitne.core.models.project import Project, ProjectState
 from aitne.core.models.user_project_search import ProjectSearch, UserListItem, UserSearch, UserSort
 from aitne.store import paging, tables
 from aitne.store.column_types import UtcDateTime

@@ -9,14 +9,18 @@ from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from aitne.core.errors import Conflict, NotFound
-from aitne.core.models.user import Project, Role, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import Role, User
 from aitne.store import sign_in_tables, tables
-from aitne.store.credential_events import append_security_event
 from aitne.store.database import Transaction
 from aitne.store.portable_sql import insert_if_absent
 from aitne.store.project_rows import project_row
 from aitne.store.rows import make_user_from_row
-from aitne.store.sign_ins import make_hub_logout_update, make_session_token_revocation
+from aitne.store.security_events import append_security_event
+from aitne.store.sign_ins_and_identities import (
+    make_hub_logout_update,
+    make_session_token_revocation,
+)
 from aitne.store.store_part import Check, StorePart
 
 _users = tables.users

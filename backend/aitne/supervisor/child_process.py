@@ -14,9 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
-from aitne.local_system import preloaded_start
+from aitne.local_system import held_process_start
+from aitne.local_system.held_process_start import HeldStart
 from aitne.local_system.hung_restart_records import HEARTBEAT_VARIABLE
-from aitne.local_system.preloaded_start import HeldStart
 from aitne.local_system.process_status_file import ProcessStatus
 from aitne.supervisor.hang_detector import HangDetector
 from aitne.supervisor.process_account import ProcessAccount, acting_as, become_account
@@ -67,7 +67,7 @@ def launch_process(
     """
     parent = os.getpid()
     if hold is not None:
-        env = env | {preloaded_start.VARIABLE: str(hold.descriptor)}
+        env = env | {held_process_start.VARIABLE: str(hold.descriptor)}
         pass_fds = [*pass_fds, hold.descriptor]
 
     def prepare() -> None:

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import aitne
 from aitne.core.settings import Settings
-from aitne.local_system import settings_sources, systemd_notification
-from aitne.local_system.http_status import PROBE_SOCKET
+from aitne.local_system import settings_report, systemd_notification
+from aitne.local_system.http_status_client import PROBE_SOCKET
 from aitne.local_system.settings_loader import find_config_path
-from aitne.services.platform.certificates import (
+from aitne.services.platform.certificate_authorities import (
     proxy_files,
     sessions_authority_file,
     sessions_files,
@@ -186,7 +186,7 @@ def make_settings_env(settings: Settings) -> dict[str, str]:
     """Return the settings as environment variables ``AITNE_*``, from which ``load_settings``
     restores them.
     """
-    values = settings_sources.format_quantities(settings)
+    values = settings_report.format_quantities(settings)
     return {f"AITNE_{name.upper()}": _format_value(value) for name, value in values.items()}
 
 
@@ -201,7 +201,7 @@ def _base_env(settings: Settings) -> dict[str, str]:
         else _inherited_env()
     )
     env |= make_settings_env(settings)
-    env[settings_sources.VARIABLE] = settings_sources.format_sources(settings)
+    env[settings_report.VARIABLE] = settings_report.format_sources(settings)
     env["AITNE_CONFIG"] = str(find_config_path(settings.data_dir).absolute())
     env["AITNE_SESSION_ENV"] = str(get_session_env_dir(settings))
     env["PYTHONUNBUFFERED"] = "1"

@@ -27,7 +27,7 @@ from typing import Any
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.local_system import systemd_notification
-from aitne.services.platform.certificates import ensure_certificates
+from aitne.services.platform.certificate_authorities import ensure_certificates
 from aitne.supervisor import (
     node_software_installation,
     offline_bundle,

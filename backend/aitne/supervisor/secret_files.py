@@ -7,7 +7,7 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from aitne.services.platform.secret_generation import write_private
+from aitne.services.platform.shared_secrets import write_private
 
 NAMES = (
     "hub_api_token",

@@ -28,7 +28,7 @@ from aitne.adapters.folder_creation_lock import lock_folder_creation
 from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import SetupError
 from aitne.local_system.platform_folders import cache_dir
-from aitne.supervisor import offline_bundle, uv_configuration
+from aitne.supervisor import offline_bundle, uv_package_installation
 from aitne.supervisor.environment_integrity import list_changed_packages
 from aitne.supervisor.nodejs_lookup import find_nodejs
 
@@ -245,7 +245,7 @@ def _install_with_uv(
     """Install packages with uv; return False if that failed and pip should be used. ``report_start`` is
     called before uv starts.
     """
-    prepared = uv_configuration.make_install_command(
+    prepared = uv_package_installation.make_install_command(
         str(folder / "bin/python"), packages, compiled=True
     )
     if prepared is None:
@@ -317,12 +317,12 @@ def _describe_sources(names: Sequence[str]) -> str:
     packed = offline_bundle.find_proxy_packages()
     if packed is not None:
         return f"the bundle {packed.parent}"
-    sources = uv_configuration.list_package_indexes() if set(names) - {"proxy"} else []
+    sources = uv_package_installation.list_package_indexes() if set(names) - {"proxy"} else []
     if "proxy" in names:
         argv = find_nodejs().npm_argv(["config", "get", "registry"])
         answer = subprocess.run(argv, capture_output=True, text=True, check=False)
         sources.append(answer.stdout.strip() or "the registry of npm")
-    return _format_names([uv_configuration.without_password(source) for source in sources])
+    return _format_names([uv_package_installation.without_password(source) for source in sources])
 
 
 def _check_space(root: Path) -> None:

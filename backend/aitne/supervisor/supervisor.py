@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from aitne.local_system import hung_restart_records, process_status_file, systemd_notification
-from aitne.local_system.http_status import poll_http_status
+from aitne.local_system.held_process_start import HeldStart
+from aitne.local_system.http_status_client import poll_http_status
 from aitne.local_system.hung_restart_records import HungRestart
-from aitne.local_system.preloaded_start import HeldStart
 from aitne.local_system.process_status_file import ProcessStatus
 from aitne.supervisor.child_process import Child, launch_process, read_last_lines, rotate_log
 from aitne.supervisor.errors import PlatformStartError
 from aitne.supervisor.process_account import ROOT
-from aitne.supervisor.replaced_platform import stop_replaced_platform
+from aitne.supervisor.replaced_platform_stop import stop_replaced_platform
 from aitne.supervisor.supervisor_plan import (
     DRAIN_WITHIN_S,
     END_WITHIN_S,

@@ -99,7 +99,7 @@ class SupervisorPlan:
     children: list[ChildPlan]
     held: tuple[str, ...] = ()
     """Names of the processes, and ``init``, that load their modules and then wait until the
-    supervisor lets them continue (``aitne.local_system.preloaded_start``).
+    supervisor lets them continue (``aitne.local_system.held_process_start``).
     """
     account: ProcessAccount | None = None
     """Account under which a supervisor that is root runs the processes; None: the supervisor's own.

@@ -8401,7 +8401,7 @@ export interface components {
             processes: number;
             /**
              * @description Values of each GPU: `index`, `utilization` (0..1), `memory_bytes`; if measured also
-             *     `ecc_errors` (uncorrected) and the others of `core.jobs.usage_metrics`.
+             *     `ecc_errors` (uncorrected) and the others of `core.jobs.usage_sample_values`.
              * @default []
              */
             gpu: {

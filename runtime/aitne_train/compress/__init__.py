@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aitne_train.compress.base import BucketCompressor
-from aitne_train.registry import PluginRegistry
+from aitne_train.plugin_registry import PluginRegistry
 
 COMPRESSORS: PluginRegistry[BucketCompressor] = PluginRegistry(
     "compressor", "aitne_train.compress", "aitne_train.compressors"

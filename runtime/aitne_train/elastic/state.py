@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from aitne_train.abandoned_collectives import mark_collective
 from aitne_train.context import require_context
 from aitne_train.elastic.sampler import ElasticSampler
 from aitne_train.errors import HostsUpdatedInterrupt
@@ -18,7 +19,6 @@ from aitne_train.functions import (
     broadcast_optimizer_state,
     broadcast_parameters,
 )
-from aitne_train.interrupted_calls import mark_collective
 
 
 class HostUpdateResult(IntFlag):

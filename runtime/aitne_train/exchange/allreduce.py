@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import torch
 
 from aitne_train.compress.base import BucketCompressor
-from aitne_train.exchange._payload import pack_tensor, unpack_tensor
 from aitne_train.exchange._queue_worker import Worker
+from aitne_train.exchange._tensor_serialization import pack_tensor, unpack_tensor
 from aitne_train.exchange.base import Bucket, StrategySettings
 from aitne_train.record_ring import WAIT
 from aitne_train.transport.base import Reduction, TransportError

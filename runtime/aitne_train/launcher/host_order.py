@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from aitne_train.launcher import hosts, slurm_queries
+from aitne_train.launcher import hosts, slurm_and_mpi_queries
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.launcher.output_relay import print_message
 from aitne_train.topology import plain_yaml, slurm, slurm_yaml
 from aitne_train.topology.errors import NoSwitchesError, TopologyError
 from aitne_train.topology.rank_order import order_ranks
-from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.switch_tree import TopologyTree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
     from aitne_train.launcher.hosts import Host
     from aitne_train.topology.rank_order import RankOrder
-    from aitne_train.topology.tree import Switch
+    from aitne_train.topology.switch_tree import Switch
 
 TOPOLOGY = "AITNE_TOPOLOGY"
 """Variable with the path of a file with the topology."""
@@ -201,9 +201,9 @@ def _read_topology(environ: Mapping[str, str]) -> TopologyTree | None:
             raise LaunchError(f"{error} The file is named by {TOPOLOGY}") from error
     try:
         if "SLURM_JOB_ID" in environ:
-            switches = slurm.parse_shown_topology(slurm_queries.query_topology(environ))
+            switches = slurm.parse_shown_topology(slurm_and_mpi_queries.query_topology(environ))
             return TopologyTree(switches) if switches else None
-        path = slurm_queries.find_topology_file(environ)
+        path = slurm_and_mpi_queries.find_topology_file(environ)
         return None if path is None else TopologyTree(_read_topology_file(path))
     except NoSwitchesError:
         return None

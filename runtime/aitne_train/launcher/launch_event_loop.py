@@ -13,7 +13,7 @@ import time
 from aitne_train.launcher import frames
 from aitne_train.launcher.launch_coordinator import LOST, LaunchCoordinator
 from aitne_train.launcher.output_relay import print_message
-from aitne_train.launcher.rendezvous_server import RendezvousServer
+from aitne_train.launcher.rendezvous_store_server import RendezvousServer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code

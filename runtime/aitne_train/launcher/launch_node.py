@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 
-from aitne_train.launcher import rank_processes, rendezvous_client, slurm_rank_variables
+from aitne_train.launcher import rank_processes, rendezvous_store_client, slurm_task_variables
 from aitne_train.launcher.cleanup_process import CleanupProcess
 from aitne_train.launcher.held_ports import HeldPort
 from aitne_train.launcher.launch_coordinator import extract_traceback
@@ -60,7 +60,7 @@ class LaunchNode:
         argv: Sequence[str],
         environ: Mapping[str, str],
         *,
-        store: rendezvous_client.RendezvousClient,
+        store: rendezvous_store_client.RendezvousClient,
         master: str,
         run_id: str,
         run_dir: str,
@@ -198,9 +198,9 @@ class LaunchNode:
         with contextlib.suppress(OSError):  # it does not exist, or is not a file
             os.unlink(os.path.join(self._run_dir, self._failure_file))  # of the previous ranks
         variables = {
-            rendezvous_client.ADDRESSES: ",".join(self._store.addresses),
-            rendezvous_client.TOKEN: self._store.token,
-            rendezvous_client.PREFIX: f"{generation}/",
+            rendezvous_store_client.ADDRESSES: ",".join(self._store.addresses),
+            rendezvous_store_client.TOKEN: self._store.token,
+            rendezvous_store_client.PREFIX: f"{generation}/",
             "MASTER_ADDR": self._master,
             "MASTER_PORT": str(port),
             "AITNE_RUN_DIR": self._run_dir,
@@ -223,7 +223,7 @@ class LaunchNode:
             environ = {**build_interface_variables(environ), **environ}
         environments = {
             rank: rank_processes.build_environment(
-                slurm_rank_variables.build_rank_environment(
+                slurm_task_variables.build_rank_environment(
                     environ, self._worlds[rank], self._index, self._layout
                 ),
                 self._run_id,

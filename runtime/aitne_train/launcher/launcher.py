@@ -15,9 +15,9 @@ import time
 from aitne_train.launcher import (
     horovod_import,
     hosts,
-    rendezvous_client,
-    slurm_queries,
-    slurm_rank_variables,
+    rendezvous_store_client,
+    slurm_and_mpi_queries,
+    slurm_task_variables,
 )
 from aitne_train.launcher.cleanup_process import CleanupProcess
 from aitne_train.launcher.errors import LaunchError
@@ -33,7 +33,7 @@ from aitne_train.launcher.rank_processes import (
     build_rank_variables,
     count_threads_per_rank,
 )
-from aitne_train.launcher.rendezvous_server import RendezvousServer
+from aitne_train.launcher.rendezvous_store_server import RendezvousServer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -93,7 +93,7 @@ class Launcher:
     def prepare_node(
         self,
         ranks: Sequence[int],
-        client: rendezvous_client.RendezvousClient,
+        client: rendezvous_store_client.RendezvousClient,
         master: str,
         index: int,
         run_dir: str | None,
@@ -200,7 +200,7 @@ def _run_first_node(
     server = RendezvousServer(
         token, LOCAL if len(ranks) == 1 else "", launcher.supervisor.queue_message
     )
-    client = rendezvous_client.RendezvousClient(
+    client = rendezvous_store_client.RendezvousClient(
         own_addresses(server.port, os.environ, len(ranks)), token
     )
     try:
@@ -219,9 +219,9 @@ def _run_first_node(
         launcher.keeper.release()
 
 
-def _publish_address(path: str, client: rendezvous_client.RendezvousClient) -> None:
+def _publish_address(path: str, client: rendezvous_store_client.RendezvousClient) -> None:
     try:
-        rendezvous_client.publish_address(path, client.addresses, client.token)
+        rendezvous_store_client.publish_address(path, client.addresses, client.token)
     except OSError as error:
         raise LaunchError(
             f"{os.path.dirname(path)} cannot be written: {error.strerror}. Give a --run-dir that all nodes can write"
@@ -264,15 +264,15 @@ def find_node_name() -> str:
 
 def _find_first_node(
     path: str, index: int, timeout_s: float
-) -> tuple[rendezvous_client.RendezvousClient, socket.socket]:
+) -> tuple[rendezvous_store_client.RendezvousClient, socket.socket]:
     """Wait at most ``timeout_s`` seconds for the first node; return a client of its store and a
     connection to it. ``path`` is the file in which it publishes its address. Raises
     ``LaunchError``."""
     give_up, reason = time.monotonic() + timeout_s, f"it has published no address in {path}"
     while time.monotonic() < give_up:
-        endpoint = rendezvous_client.read_rendezvous_file(path)
+        endpoint = rendezvous_store_client.read_rendezvous_file(path)
         if endpoint is not None:
-            client = rendezvous_client.RendezvousClient(*endpoint)
+            client = rendezvous_store_client.RendezvousClient(*endpoint)
             try:
                 return client, client.open_line(str(index))
             except ConnectionError as error:
@@ -300,7 +300,7 @@ def build_mpi_command(
     inner = [*build_own_command(), *ours, "--", *settings.argv]
     several = len(targets) > 1
     if launcher == "srun":
-        kind = slurm_queries.choose_pmix(slurm_queries.query_mpi_plugins())
+        kind = slurm_and_mpi_queries.choose_pmix(slurm_and_mpi_queries.query_mpi_plugins())
         return ["srun", f"--ntasks={size}", f"--mpi={kind}", "--kill-on-bad-exit=1", *inner]
     if shutil.which("mpirun") is None:
         raise LaunchError(
@@ -329,7 +329,10 @@ def _may_run_as_root(environ: Mapping[str, str]) -> bool:
     """Return whether ``mpirun`` starts ranks as root: if it is not that of Open MPI, or two variables
     permit it."""
     permitted = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
-    return all(environ.get(name) == "1" for name in permitted) or not slurm_queries.is_open_mpi()
+    return (
+        all(environ.get(name) == "1" for name in permitted)
+        or not slurm_and_mpi_queries.is_open_mpi()
+    )
 
 
 def replace_process(
@@ -347,12 +350,12 @@ def replace_process(
     if world.source != "slurm":  # the other launcher may itself be one task of Slurm
         nodes, rest = divmod(world.size, world.local_size)
         ranks = [] if rest else [world.local_size] * nodes
-        environ = slurm_rank_variables.build_rank_environment(environ, world, node_number, ranks)
+        environ = slurm_task_variables.build_rank_environment(environ, world, node_number, ranks)
     program_environ = {
         **environ,
         **horovod_import.build_variables(environ),
         **build_rank_variables(world, node_number),
-        rendezvous_client.TIMEOUT: f"{timeout_s:g}",
+        rendezvous_store_client.TIMEOUT: f"{timeout_s:g}",
     }
     held: list[HeldPort] = []
 
@@ -361,9 +364,9 @@ def replace_process(
         return str(held[0].number)
 
     if not (environ.get("MASTER_ADDR") and environ.get("MASTER_PORT")):
-        host, port = rendezvous_client.agree_on_choice(world, program_environ, choose_port).rsplit(
-            ":", 1
-        )
+        host, port = rendezvous_store_client.agree_on_choice(
+            world, program_environ, choose_port
+        ).rsplit(":", 1)
         program_environ["MASTER_ADDR"], program_environ["MASTER_PORT"] = host, port
     if world.local_size < world.size:
         program_environ = {**build_interface_variables(environ), **program_environ}

@@ -14,7 +14,7 @@ from aitne_train.launcher import (
     horovod_import,
     hosts,
     multi_node_run,
-    slurm_queries,
+    slurm_and_mpi_queries,
 )
 from aitne_train.launcher import options as command_line
 from aitne_train.launcher.errors import LaunchError
@@ -235,7 +235,7 @@ def _find_hosts(options: argparse.Namespace, environ: Mapping[str, str]) -> list
     """Return the hosts of the ranks, from the command line, or else from the Slurm allocation."""
     if options.hosts or options.hostfile:
         return hosts.spread_ranks(_find_named_options(options), options.np)
-    allotted = slurm_queries.read_allocation(environ)
+    allotted = slurm_and_mpi_queries.read_allocation(environ)
     if allotted is not None and (options.np is None or len(allotted) > 1):
         return hosts.spread_ranks(allotted, options.np)
     ranks_per_node = hosts.parse_number(environ.get("AITNE_RANKS_PER_NODE"))
@@ -293,7 +293,7 @@ def _choose_launcher(
 
 
 def _has_pmix() -> bool:
-    return any(name.startswith("pmix") for name in slurm_queries.query_mpi_plugins())
+    return any(name.startswith("pmix") for name in slurm_and_mpi_queries.query_mpi_plugins())
 
 
 def _is_this_node(name: str, environ: Mapping[str, str]) -> bool:

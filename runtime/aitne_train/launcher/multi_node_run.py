@@ -13,14 +13,14 @@ import subprocess
 import sys
 import threading
 
-from aitne_train.launcher import rendezvous_client
+from aitne_train.launcher import rendezvous_store_client
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.launcher.hosts import parse_number, parse_task_counts
 from aitne_train.launcher.launcher import Launcher, LaunchSettings, find_node_name
 from aitne_train.launcher.output_relay import OutputRelay, RankStream
 from aitne_train.launcher.own_addresses import LOCAL, own_addresses
 from aitne_train.launcher.rank_processes import build_own_command
-from aitne_train.launcher.rendezvous_server import RendezvousServer
+from aitne_train.launcher.rendezvous_store_server import RendezvousServer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -91,7 +91,7 @@ def run_on_nodes(targets: Sequence[Host], launcher: str, settings: LaunchSetting
             "bind": settings.bind,
             "cwd": os.getcwd(),
         }
-        client = rendezvous_client.RendezvousClient(addresses, token)
+        client = rendezvous_store_client.RendezvousClient(addresses, token)
         client.set(_SPEC, json.dumps(spec).encode())
         client.close()
         outer.prepare_coordinator(names, server)
@@ -247,9 +247,9 @@ def run_started_launcher(index: int | None) -> int:
         way = json.loads(text)
     except ValueError as error:
         raise LaunchError("`_follow` is internal: aitne-run starts it on other nodes") from error
-    client = rendezvous_client.RendezvousClient(way["addresses"], way["token"])
+    client = rendezvous_store_client.RendezvousClient(way["addresses"], way["token"])
     try:
-        spec = json.loads(client.get(_SPEC, rendezvous_client.TRY_S))
+        spec = json.loads(client.get(_SPEC, rendezvous_store_client.TRY_S))
         if index is None:
             index = _find_node_index(spec["names"])
         line = client.open_line(str(index))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from aitne_train.notebook import cell_communication_profile, rank_connection_recovery
+from aitne_train.notebook import cell_communication_profile, failed_cell_recovery
 from aitne_train.notebook.display import CellDisplay, describe_places, format_ranks
 from aitne_train.notebook.group_connection import (
     GroupConnection,
@@ -207,7 +207,7 @@ class DistributedCell:
                 while not self._is_done():
                     self._handle_next_event(request)
                 if (self._progress.interrupts or self._list_failures()) and not self._progress.lost:
-                    rank_connection_recovery.recover_connections(self._link, self._display)
+                    failed_cell_recovery.recover_connections(self._link, self._display)
         finally:
             self._link.finish(request)
             self._display.finish()
@@ -288,9 +288,7 @@ class DistributedCell:
             self._show_failure(now)
         if progress.release_at is not None and now >= progress.release_at:
             progress.release_at = None
-            rank_connection_recovery.release_ranks(
-                self._link, self._ranks, "The cell was interrupted."
-            )
+            failed_cell_recovery.release_ranks(self._link, self._ranks, "The cell was interrupted.")
         if progress.first_end is not None:
             if now - progress.first_end >= self._named_at:
                 self._named_at *= 2
@@ -338,7 +336,7 @@ class DistributedCell:
                 reason = (
                     f"Rank {first.rank} has ended its cell with {first.name}: {first.text[:300]}"
                 )
-                rank_connection_recovery.release_ranks(self._link, ended, reason)
+                failed_cell_recovery.release_ranks(self._link, ended, reason)
 
     def _report_late_ranks(self, since_s: float) -> None:
         late = self._running_ranks

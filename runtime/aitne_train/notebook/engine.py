@@ -19,13 +19,13 @@ from typing import Any
 from aitne_train.launcher.rank_detection import RankTopology, detect_topology
 from aitne_train.launcher.visible_gpus import parse_visible_gpus
 from aitne_train.notebook import (
-    connection_files,
     group_controller,
     ipyparallel_fast_import,
     node_monitor,
+    rank_group_connection_files,
     rank_groups,
 )
-from aitne_train.notebook.group_state import GroupSettings
+from aitne_train.notebook.group_controller_state import GroupSettings
 
 _START_S = 120.0
 _MISSED = 20
@@ -34,14 +34,14 @@ _MISSED = 20
 
 def main() -> None:
     """Run the engine of this rank. Does not return: exits with code 0 when the rank is released."""
-    folder = connection_files.find_own_folder(os.environ)
+    folder = rank_group_connection_files.find_own_folder(os.environ)
     if folder is None:
         sys.exit(
-            f"aitne: {connection_files.FOLDER} must name the folder of the rank group outside a job"
+            f"aitne: {rank_group_connection_files.FOLDER} must name the folder of the rank group outside a job"
         )
     try:
         _run_engine(folder)
-    except connection_files.ConnectionFilesError as error:
+    except rank_group_connection_files.ConnectionFilesError as error:
         sys.exit(f"aitne: {error}")
 
 
@@ -49,19 +49,21 @@ def _run_engine(folder: Path) -> None:
     world = detect_topology(os.environ)
     node = int(os.environ.get("AITNE_NODE_RANK", world.cross_rank))
     if world.rank == 0:
-        connection_files.create_folder(folder)
+        rank_group_connection_files.create_folder(folder)
         idle_s, session = (
             os.environ.get("AITNE_RANKS_IDLE_S"),
-            os.environ.get(connection_files.SESSION, ""),
+            os.environ.get(rank_group_connection_files.SESSION, ""),
         )
         settings = GroupSettings(
             folder.name, session, world.size, float(idle_s) if idle_s else None, folder
         )
-        status = connection_files.Status(folder.name, session, "starting", world.size, 0)
-        connection_files.write_status(folder, status)
+        status = rank_group_connection_files.Status(folder.name, session, "starting", world.size, 0)
+        rank_group_connection_files.write_status(folder, status)
         pid = _fork_child(lambda: group_controller.run_controller(settings))
     elif world.local_rank == 0:
-        connection_files.wait_for_file(folder, connection_files.STATUS, _START_S)
+        rank_group_connection_files.wait_for_file(
+            folder, rank_group_connection_files.STATUS, _START_S
+        )
     if world.local_rank == 0:
         _fork_child(lambda: node_monitor.run_monitor(folder, node, world.local_size))
     if world.rank == 0:
@@ -78,7 +80,9 @@ def _run_engine(folder: Path) -> None:
     from aitne_train.notebook import rank_kernel
     from aitne_train.notebook.output_limit import OutputLimit
 
-    info = connection_files.wait_for_file(folder, connection_files.ENGINE, _START_S)
+    info = rank_group_connection_files.wait_for_file(
+        folder, rank_group_connection_files.ENGINE, _START_S
+    )
     node_monitor.register_engine(folder, node, _describe_rank(world))
     job_dir = os.environ.get("AITNE_JOB_DIR")
     outputs = Path(job_dir) / "outputs" if job_dir else folder.with_name(f"{folder.name}-outputs")
@@ -115,7 +119,7 @@ def _end_with_controller(pid: int, log: int, folder: Path) -> None:
         folder: folder of the group, which is removed.
     """
     select.select([os.pidfd_open(pid)], [], [])
-    connection_files.remove_folder(folder)
+    rank_group_connection_files.remove_folder(folder)
     os.write(log, b"aitne: the controller of the rank group has ended; the group ends with it\n")
     os._exit(1)
 

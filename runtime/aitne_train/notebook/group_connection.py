@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ipyparallel import Client
 from ipyparallel.client.client import unpack_message
 
-from aitne_train.notebook.connection_files import CLIENT, Rank, read_ranks
+from aitne_train.notebook.rank_group_connection_files import CLIENT, Rank, read_ranks
 
 _CONNECT_S = 20.0
 _SUBSCRIBED_S = 5.0

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from aitne_train.launcher import own_addresses
-from aitne_train.notebook import connection_files, ipyparallel_fast_import
-from aitne_train.notebook.group_state import GroupSettings, GroupState
+from aitne_train.notebook import ipyparallel_fast_import, rank_group_connection_files
+from aitne_train.notebook.group_controller_state import GroupSettings, GroupState
 
 _PERIOD_MS = 500
 _MISSED = 40
@@ -61,7 +61,7 @@ def run_controller(settings: GroupSettings) -> None:
     try:
         _create_controller(settings, private, parent)
     finally:
-        connection_files.remove_folder(settings.folder)
+        rank_group_connection_files.remove_folder(settings.folder)
         shutil.rmtree(private, ignore_errors=True)
 
 
@@ -122,7 +122,9 @@ def _create_controller(settings: GroupSettings, private: Path, parent: int) -> N
             if name == self.client_json_file:
                 self.hub.group.client = content
             else:
-                connection_files.write_file(settings.folder, connection_files.ENGINE, content)
+                rank_group_connection_files.write_file(
+                    settings.folder, rank_group_connection_files.ENGINE, content
+                )
 
         def cleanup_connection_files(self) -> None:
             """Do nothing, because ``run_controller`` removes the folder with the files."""

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aitne_train.notebook import connection_files
+from aitne_train.notebook import rank_group_connection_files
 from aitne_train.notebook.node_monitor_channel import MonitorChannel
 
 _LINE = 64 * 1024
@@ -68,7 +68,7 @@ def run_monitor(folder: Path, node: int, engines: int) -> None:
             listener.bind(os.path.join(private, "monitor"))
             os.chmod(os.path.join(private, "monitor"), 0o600)
             listener.listen(engines)
-            connection_files.write_file(
+            rank_group_connection_files.write_file(
                 folder, f"node-{node}.json", {"socket": private + "/monitor"}
             )
             found = _accept_engines(listener, engines, parent)
@@ -90,7 +90,7 @@ def register_engine(folder: Path, node: int, report: Mapping[str, Any]) -> None:
         connection.ConnectionFilesError: the monitor has not started.
         OSError: the monitor has ended.
     """
-    where = connection_files.wait_for_file(folder, f"node-{node}.json", _START_S)
+    where = rank_group_connection_files.wait_for_file(folder, f"node-{node}.json", _START_S)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.connect(where["socket"])
         line.sendall(json.dumps(report).encode() + b"\n")
@@ -145,7 +145,9 @@ class Monitor:
         self._engines = engines
         self._gpus = _Gpus()
         self._channel = MonitorChannel(
-            connection_files.wait_for_file(folder, connection_files.ENGINE, _START_S),
+            rank_group_connection_files.wait_for_file(
+                folder, rank_group_connection_files.ENGINE, _START_S
+            ),
             f"monitor-{node}",
         )
         name = find_node_name()

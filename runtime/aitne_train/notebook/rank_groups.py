@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aitne_train.notebook import connection_files, value_encoding
+from aitne_train.notebook import rank_group_connection_files, value_encoding
 
 AGREED = ("torch", "numpy", "ipyparallel", "aitne-train")
 """Packages whose versions kernel and ranks should agree on."""
@@ -64,7 +64,7 @@ class RankGroup:
     ) -> None:
         from aitne_train.notebook.group_connection import GroupConnection, RankAnswerError
 
-        info = connection_files.read_file(folder, connection_files.CLIENT)
+        info = rank_group_connection_files.read_file(folder, rank_group_connection_files.CLIENT)
         self.folder = folder
         self.id = str(info["group"])
         try:
@@ -238,11 +238,11 @@ class RankGroups:
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self.session = environ.get(connection_files.SESSION, "")
+        self.session = environ.get(rank_group_connection_files.SESSION, "")
         """ID of the session to which this kernel belongs; empty: none."""
-        self.of_job = connection_files.is_notebook_job(environ)
+        self.of_job = rank_group_connection_files.is_notebook_job(environ)
         """Whether this kernel runs a notebook as a job, which has the ranks of the job alone."""
-        self._own = connection_files.find_job_ranks(environ)
+        self._own = rank_group_connection_files.find_job_ranks(environ)
 
     @property
     def with_platform(self) -> bool:
@@ -261,17 +261,17 @@ class RankGroups:
             )
         return (
             "This notebook does not belong to a session of the platform, so ranks cannot be started from it. Ranks "
-            f"that run already are found if {connection_files.FOLDER} names the folder of their group."
+            f"that run already are found if {rank_group_connection_files.FOLDER} names the folder of their group."
         )
 
-    def list_statuses(self) -> list[tuple[Path, connection_files.Status]]:
+    def list_statuses(self) -> list[tuple[Path, rank_group_connection_files.Status]]:
         """Return the folder and the state of each running rank group of this session. Groups that
         belong to no session are included; outside a session, all groups of the user are
         returned."""
         found = []
-        for folder in connection_files.list_folders():
-            with contextlib.suppress(OSError, connection_files.ConnectionFilesError):
-                status = connection_files.read_status(folder)
+        for folder in rank_group_connection_files.list_folders():
+            with contextlib.suppress(OSError, rank_group_connection_files.ConnectionFilesError):
+                status = rank_group_connection_files.read_status(folder)
                 if not self.session or not status.session or status.session == self.session:
                     found.append((folder, status))
         return found
@@ -302,7 +302,7 @@ class RankGroups:
         Raises:
             RanksError: the group ended before it was ready, or its ranks did not start in time.
         """
-        return self.wait_for_start(connection_files.locate_groups_folder() / group, say)
+        return self.wait_for_start(rank_group_connection_files.locate_groups_folder() / group, say)
 
     def wait_for_own_ranks(self, say: Callable[[str], None]) -> None:
         """Wait until the ranks of this kernel's own job have started or ended. Return immediately
@@ -312,7 +312,7 @@ class RankGroups:
         folder, ended = self._own
         while not ended.exists():
             with contextlib.suppress(FileNotFoundError):
-                status = connection_files.read_status(folder)
+                status = rank_group_connection_files.read_status(folder)
                 if status.state != "starting":
                     return
                 say(f"{status.registered} of {status.size} ranks have started")
@@ -331,7 +331,7 @@ class RankGroups:
         give_up = time.monotonic() + _READY_S
         while time.monotonic() < give_up:
             with contextlib.suppress(FileNotFoundError):
-                status = connection_files.read_status(folder)
+                status = rank_group_connection_files.read_status(folder)
                 if status.state == "ready":
                     return folder
                 if status.state == "ending":
@@ -360,7 +360,7 @@ class RankGroups:
         the platform, for example after a power failure. Return whether the folder was removed."""
         if self.explain_end(folder.name) is None:
             return False
-        connection_files.remove_folder(folder)
+        rank_group_connection_files.remove_folder(folder)
         return True
 
     def release_group(self, group: str) -> None:

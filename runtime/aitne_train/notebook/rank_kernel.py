@@ -26,8 +26,8 @@ from traitlets import Type
 
 from aitne_train.notebook import value_encoding
 from aitne_train.notebook.cell_communication_profile import CellCommunication
-from aitne_train.notebook.distributed_connections import RankConnections, clear_distributed_frames
 from aitne_train.notebook.output_limit import RICH, OutputLimit
+from aitne_train.notebook.rank_connections import RankConnections, clear_distributed_frames
 
 _STOP_S = 0.3
 _MOST_LINE = 200

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from aitne_train.topology import device_mesh_order
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.hostlist import compress_hostlist
-from aitne_train.topology.tree import describe_unconnected
+from aitne_train.topology.switch_tree import describe_unconnected
 from aitne_train.topology.uplink_load import UNKNOWN, Cost, Network, find_fabric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Sequence
 
-    from aitne_train.topology.tree import TopologyTree
+    from aitne_train.topology.switch_tree import TopologyTree
     from aitne_train.topology.uplink_load import Edges
 
 MOST_NAMED = 8

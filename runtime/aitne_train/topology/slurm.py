@@ -11,13 +11,13 @@ import re
 
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.hostlist import compress_hostlist, expand_hostlist
-from aitne_train.topology.tree import MAX_NODES, SourceLine, Switch
+from aitne_train.topology.switch_tree import MAX_NODES, SourceLine, Switch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Iterator, Sequence
 
-    from aitne_train.topology.tree import TopologyTree
+    from aitne_train.topology.switch_tree import TopologyTree
 
 MAX_BYTES = 16 << 20
 """Maximum size of a file with a topology."""

@@ -11,7 +11,7 @@ import re
 from aitne_train.topology.errors import NoSwitchesError, TopologyError
 from aitne_train.topology.plain_yaml import YamlNode
 from aitne_train.topology.slurm import Names, add_blocks_above, build_block, parse_block_sizes
-from aitne_train.topology.tree import SourceLine, Switch
+from aitne_train.topology.switch_tree import SourceLine, Switch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code

@@ -10,8 +10,8 @@ from aitne_train.topology.node_topology import (
     format_cpu_list,
     parse_cpu_list,
 )
-from aitne_train.topology.partial_topology import TopologyPart
-from aitne_train.topology.tree import SourceLine, Switch
+from aitne_train.topology.switch_tree import SourceLine, Switch
+from aitne_train.topology.topology_parts import TopologyPart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code

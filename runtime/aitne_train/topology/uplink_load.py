@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Mapping, Sequence
 
-    from aitne_train.topology.tree import TopologyTree
+    from aitne_train.topology.switch_tree import TopologyTree
 
     Edges = Mapping[tuple[int, int], int]
     """How many pairs of ranks send from one position of an order to another."""

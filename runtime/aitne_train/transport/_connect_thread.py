@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from aitne_train.failure_aware_rendezvous_store import LOOK_S, check_run
 from aitne_train.interruptible_event import Flag
-from aitne_train.run_rendezvous_store import LOOK_S, check_run
 from aitne_train.transport.base import Group
 
 T = TypeVar("T")

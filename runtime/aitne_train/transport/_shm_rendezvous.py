@@ -17,7 +17,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from aitne_train.run_rendezvous_store import LOOK_S, check_run
+from aitne_train.failure_aware_rendezvous_store import LOOK_S, check_run
 from aitne_train.transport.base import Group, TransportError
 
 _CREDENTIALS = struct.Struct("iII")

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import torch
 import torch.distributed as dist
 
+from aitne_train.failure_aware_rendezvous_store import LOOK_S
 from aitne_train.gpu_stream_sync import QUEUED
 from aitne_train.launcher import held_ports
 from aitne_train.launcher.own_addresses import (
@@ -34,7 +35,6 @@ from aitne_train.launcher.own_addresses import (
     own_addresses,
     split_address,
 )
-from aitne_train.run_rendezvous_store import LOOK_S
 from aitne_train.transport._connect_thread import ConnectThread
 from aitne_train.transport._torch_store_adapter import TorchStore
 from aitne_train.transport.base import OF_BOOL, Group, Reduction, TransportError

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from aitne_train.notebook import connection_files
+from aitne_train.notebook import rank_group_connection_files
 from tests.support.requirements import skip_modules_without
 
 pytest_pycollect_makemodule = skip_modules_without("ipyparallel")
@@ -29,7 +29,7 @@ class Group:
         self.folder = folder
         self.temporary = Path(tempfile.mkdtemp())  # a short path, for sockets
         self.variables = {
-            connection_files.FOLDER: str(folder),
+            rank_group_connection_files.FOLDER: str(folder),
             "OMP_NUM_THREADS": "1",
             "TMPDIR": str(self.temporary),
             **variables,
@@ -45,13 +45,13 @@ class Group:
                 stdout=log,
                 stderr=log,
             )
-        while not (folder / connection_files.CLIENT).exists():
+        while not (folder / rank_group_connection_files.CLIENT).exists():
             assert self.process.poll() is None, self.log.read_text()
             time.sleep(0.05)
 
     def processes(self) -> list[psutil.Process]:
         """Return the processes that belong to the group, by their environment."""
-        mark = f"{connection_files.FOLDER}={self.folder}".encode()
+        mark = f"{rank_group_connection_files.FOLDER}={self.folder}".encode()
         found = []
         for process in psutil.process_iter():
             try:
@@ -63,8 +63,8 @@ class Group:
 
     def pid(self, rank: int) -> int:
         """Return the process id of a rank."""
-        return connection_files.read_ranks(
-            connection_files.read_file(self.folder, connection_files.CLIENT)
+        return rank_group_connection_files.read_ranks(
+            rank_group_connection_files.read_file(self.folder, rank_group_connection_files.CLIENT)
         )[rank].pid
 
     def ended(self) -> int:
@@ -159,7 +159,7 @@ def notebooks(
     shells = []
 
     def opened(group: Group) -> Notebook:
-        monkeypatch.setenv(connection_files.FOLDER, str(group.folder))
+        monkeypatch.setenv(rank_group_connection_files.FOLDER, str(group.folder))
         shell = InteractiveShell.instance()
         shell.history_manager.enabled = False
         shell.run_line_magic("load_ext", "aitne_train.notebook")

@@ -19,7 +19,7 @@ import pytest
 from IPython.core.error import UsageError
 from runtime.tests.notebook.conftest import Group, Notebook
 
-from aitne_train.notebook import cell, connection_files
+from aitne_train.notebook import cell, rank_group_connection_files
 from aitne_train.notebook.cell import RankCellError, RanksInterrupt
 from aitne_train.notebook.rank_groups import RankGroup, RanksError
 from aitne_train.notebook.rank_table import LiveTable
@@ -80,7 +80,9 @@ def test_versions_that_differ_are_said_before_the_cell_runs(
 def test_a_cell_sees_no_key_and_no_torch_that_it_did_not_import(
     notebook: Notebook, group: Group
 ) -> None:
-    key = connection_files.read_file(group.folder, connection_files.CLIENT)["key"]
+    key = rank_group_connection_files.read_file(group.folder, rank_group_connection_files.CLIENT)[
+        "key"
+    ]
     code = f"import os, sys\n[{key!r} in ' '.join(os.environ.values()), 'torch' in sys.modules]"
     assert notebook.ranks(code) == "[False, False]"
 
@@ -354,7 +356,7 @@ def test_strangers_get_no_answer_and_no_file(notebook: Notebook, group: Group) -
         if str(line.laddr).startswith("/")
     }
     paths = {str(group.folder), *map(str, group.folder.rglob("*")), *private}
-    assert str(group.folder / connection_files.CLIENT) in paths
+    assert str(group.folder / rank_group_connection_files.CLIENT) in paths
     stranger = subprocess.Popen(
         [sys.executable, "-c", _STRANGER, *paths, *ports],
         stdin=subprocess.PIPE,

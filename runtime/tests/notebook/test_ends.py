@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 from runtime.tests.notebook.conftest import Group, Notebook
 
-from aitne_train.notebook import cell, connection_files
+from aitne_train.notebook import cell, rank_group_connection_files
 from aitne_train.notebook.cell import RanksLostError
 from aitne_train.notebook.rank_groups import RanksError
 from tests.support import realtime
@@ -140,7 +140,7 @@ def test_idle_ranks_are_released_after_an_announcement(
     group = groups(1, AITNE_RANKS_IDLE_S="4")
     notebook = notebooks(group)
     notebook.ranks("x = 1")
-    assert connection_files.read_status(group.folder).state == "ready"
+    assert rank_group_connection_files.read_status(group.folder).state == "ready"
     assert group.ended() == 0
     assert "they are released at" in notebook.printed()
     assert "aitne: Released after 4 seconds without work" in group.log.read_text()

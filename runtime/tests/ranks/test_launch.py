@@ -63,7 +63,7 @@ def test_ranks_inside_a_task_of_slurm_are_not_told_its_number(ranks: str) -> Non
 
 def test_ranks_meet() -> None:
     meet = (
-        "from aitne_train.launcher.rendezvous_client import join_store\nfrom aitne_train.launcher.rank_detection import detect_topology\n"
+        "from aitne_train.launcher.rendezvous_store_client import join_store\nfrom aitne_train.launcher.rank_detection import detect_topology\n"
         "world = detect_topology(os.environ); store = join_store(world, os.environ)\n"
         "store.set(f'from{rank}', b'%d' % rank)\n"
         "print(sorted(store.get(f'from{each}', 30) for each in range(world.size)))"
@@ -74,7 +74,7 @@ def test_ranks_meet() -> None:
 
 def test_the_second_program_of_a_script_finds_nothing_of_the_first() -> None:
     meet = (
-        "from aitne_train.launcher.rendezvous_client import join_store\nfrom aitne_train.launcher.rank_detection import detect_topology\n"
+        "from aitne_train.launcher.rendezvous_store_client import join_store\nfrom aitne_train.launcher.rank_detection import detect_topology\n"
         "store = join_store(detect_topology(os.environ), os.environ)\n"
         "print(sys.argv[1], store.claim(f'from{rank}', b''))\n"
         "store.get(f'from{1 - rank}', 30)"

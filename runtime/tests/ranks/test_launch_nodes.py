@@ -62,7 +62,7 @@ def both(started: list[subprocess.Popen[str]]) -> list[tuple[int, str, str]]:
 
 def test_nodes_number_their_ranks_in_order_and_meet(tmp_path: Path) -> None:
     text = (
-        "from aitne_train.launcher.rendezvous_client import join_store\nfrom aitne_train.launcher.rank_detection import detect_topology\n"
+        "from aitne_train.launcher.rendezvous_store_client import join_store\nfrom aitne_train.launcher.rank_detection import detect_topology\n"
         "world = detect_topology(os.environ); store = join_store(world, os.environ); store.set(f'from{rank}', b'')\n"
         "for each in range(world.size): store.get(f'from{each}', 30)\n"
         "names = ('RANK', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE', 'HOROVOD_CROSS_RANK', 'HOROVOD_CROSS_SIZE', 'GROUP_RANK')\n"
@@ -183,7 +183,7 @@ def test_ssh_alone_carries_the_environment(tmp_path: Path) -> None:
     stand_in.write_text(
         f"""#!{sys.executable}
 import json, os, subprocess, sys
-from aitne_train.launcher.rendezvous_client import RendezvousClient
+from aitne_train.launcher.rendezvous_store_client import RendezvousClient
 line = sys.stdin.readline()
 way = json.loads(line)
 spec = RendezvousClient(way["addresses"], way["token"]).get("spec", 10)

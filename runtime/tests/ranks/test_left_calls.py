@@ -14,7 +14,7 @@ import torch
 from runtime.tests.ranks.optimizer_work import loss_of, network, share, wrapped
 
 import aitne_train as hvd
-from aitne_train import context, interrupted_calls
+from aitne_train import abandoned_collectives, context
 from aitne_train.errors import HorovodInternalError
 from tests.support import realtime
 from tests.support.ranks import Pool, Rank
@@ -103,7 +103,7 @@ def interrupted_twice(me: Rank) -> str:
     """
     hvd.init()
     if me.rank == 0:
-        marks = interrupted_calls._Call
+        marks = abandoned_collectives._Call
         interrupts = [KeyboardInterrupt(), KeyboardInterrupt()]
 
         def mark(*arguments: Any) -> Any:
@@ -111,14 +111,14 @@ def interrupted_twice(me: Rank) -> str:
                 raise interrupts.pop()
             return marks(*arguments)
 
-        interrupted_calls._Call = mark  # type: ignore[assignment, misc]
+        abandoned_collectives._Call = mark  # type: ignore[assignment, misc]
         with pytest.raises(KeyboardInterrupt):
             hvd.allreduce(ones(1000.0), op=hvd.Sum)
     try:
         return message(lambda: hvd.allreduce(ones(), op=hvd.Sum))
     finally:
         if me.rank == 0:
-            interrupted_calls._Call = marks  # type: ignore[misc]
+            abandoned_collectives._Call = marks  # type: ignore[misc]
         hvd.shutdown()
 
 

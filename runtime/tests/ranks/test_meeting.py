@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from aitne_train.control_handshake import connect_ranks
-from aitne_train.control_messages import Control
+from aitne_train.control_channel import Control
+from aitne_train.control_connection import connect_ranks
 from aitne_train.errors import HorovodInternalError
 from aitne_train.launcher.rank_detection import RankTopology
-from aitne_train.launcher.rendezvous_client import TIMEOUT, RendezvousClient
-from aitne_train.launcher.rendezvous_server import RendezvousServer
+from aitne_train.launcher.rendezvous_store_client import TIMEOUT, RendezvousClient
+from aitne_train.launcher.rendezvous_store_server import RendezvousServer
 
 
 @pytest.fixture

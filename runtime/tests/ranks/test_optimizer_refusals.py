@@ -22,7 +22,7 @@ from runtime.tests.ranks.optimizer_work import (
 from torch import nn
 
 import aitne_train as hvd
-from aitne_train.registry import PluginError
+from aitne_train.plugin_registry import PluginError
 from tests.support.ranks import Pool, Rank
 
 

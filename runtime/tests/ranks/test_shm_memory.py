@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from aitne_train.launcher.rendezvous_client import RendezvousClient
-from aitne_train.launcher.rendezvous_server import RendezvousServer
+from aitne_train.launcher.rendezvous_store_client import RendezvousClient
+from aitne_train.launcher.rendezvous_store_server import RendezvousServer
 from aitne_train.transport import _shm_memory, _shm_rendezvous
 from aitne_train.transport.base import Group, TransportError
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from aitne_train.failure_aware_rendezvous_store import RunStore
 from aitne_train.launcher.own_addresses import LOCAL
-from aitne_train.run_rendezvous_store import RunStore
 from aitne_train.transport import torch_pg
 from aitne_train.transport._torch_store_adapter import TorchStore
 from aitne_train.transport.base import Reduction, TransportError

@@ -13,7 +13,7 @@ import pytest
 from aitne.bootstrap.adapters import RUNTIMES
 from aitne.core.models.image import ImageUse
 from aitne.core.settings import Settings
-from aitne.core.storage.settings import ContainerSettings
+from aitne.core.storage.storage_and_container_settings import ContainerSettings
 from tests.contract.runtimes.bench import USER, Bench, make_home, write_software
 from tests.support.dockerd import Dockerd, dockerd
 from tests.support.images import build_sif, need_apptainer

@@ -25,7 +25,7 @@ from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.image import ImageUse
 from aitne.core.ports.runtime import Bind, RuntimeLimits
 from aitne.core.settings import Settings
-from aitne.core.storage.settings import ContainerSettings
+from aitne.core.storage.storage_and_container_settings import ContainerSettings
 from tests.contract.runtimes.bench import Bench, platform
 from tests.support import realtime
 from tests.support.waiting import eventually

@@ -13,7 +13,7 @@ from aitne.core.errors import InvalidInput
 from aitne.core.models.image import ImageUse
 from aitne.core.ports.runtime import Bind, ContainerSpec
 from aitne.core.settings import Settings
-from aitne.core.storage.settings import ContainerSettings
+from aitne.core.storage.storage_and_container_settings import ContainerSettings
 
 DIGEST = "sha256:" + "a" * 64
 SIF = ImageUse(reference="base:1", digest=DIGEST, path="/srv/images/base.sif")

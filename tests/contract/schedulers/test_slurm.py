@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.broker_client import BrokerScheduler
-from aitne.adapters.schedulers._slurm import job_identity, squeue_parser
+from aitne.adapters.broker_scheduler import BrokerScheduler
+from aitne.adapters.schedulers._slurm import job_comment, squeue_parser
 from aitne.adapters.schedulers._slurm.slurm_queries import Site
 from aitne.adapters.schedulers.slurm import SlurmScheduler
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
@@ -271,7 +271,7 @@ async def test_records_of_others_cannot_pass_for_ours(slurm: Bench) -> None:
     number, _ = await slurm.submit("sleep 60")
     mine = await slurm.running(number)
     forged = uuid4()
-    record = [job_identity.make_comment(forged, 1), *["1"] * (len(squeue_parser.FIELDS) - 1)]
+    record = [job_comment.make_comment(forged, 1), *["1"] * (len(squeue_parser.FIELDS) - 1)]
     lines = "x\n" + squeue_parser.SEPARATOR.join(record) + "\n"
     options = ("--hold", "--chdir=/tmp", "--output=/dev/null", f"--comment={lines}")
     said = run_as(

@@ -10,7 +10,8 @@ import pytest
 from aitne.core.errors import InvalidInput, NotFound
 from aitne.core.models.announcement import Announcement, Maintenance, Severity
 from aitne.core.models.cluster import Cluster, Node, NodeState
-from aitne.core.models.user import Project, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import User
 from aitne.store import Store
 from tests.contract.store.conftest import Clock
 

@@ -8,8 +8,9 @@ import pytest
 
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.states import JobState
+from aitne.core.models.access_token import Scope
 from aitne.core.models.image import Image, ImageApp, ImageNeeds, ImageState, Package
-from aitne.core.models.user import Actor, Role, Scope
+from aitne.core.models.user import Actor, Role
 from aitne.services.platform.event_hub import is_event_visible
 from aitne.store import Store
 from tests.contract.store.test_users import add, user

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from aitne.core.jobs.states import JobState
-from aitne.core.models.user import Role, Token
+from aitne.core.models.access_token import Token
+from aitne.core.models.user import Role
 from aitne.store import Store
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_sign_ins import sign_in

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from aitne.store import Store
-from aitne.store.database_schema_state import DatabaseState, read_database_state
 from aitne.store.migrations import HEAD
+from aitne.store.upgrade_database_state import DatabaseState, read_database_state
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobFilter
 from aitne.store import Store
-from aitne.store.commit_notifications import Feed, PostgresFeed, SqliteFeed
+from aitne.store.change_feed import Feed, PostgresFeed, SqliteFeed
 from aitne.store.database import Transaction
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job

@@ -9,7 +9,8 @@ import pytest
 from aitne.core.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Job, JobFilter, JobType
-from aitne.core.models.user import Project, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import User
 from aitne.store import Store
 from aitne.store.new_jobs import Idempotency, NewJob
 from aitne.store.paging import encode_cursor

@@ -10,7 +10,8 @@ import pytest
 from aitne.core.errors import StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges, JobFilter, JobOrigin
-from aitne.core.models.user import Project, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import User
 from aitne.store import Store
 from aitne.store import outside_jobs as records
 from aitne.store.action_outbox import OutboxKind

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from aitne.core.errors import NotFound
-from aitne.core.models.user import Project, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import User
 from aitne.store import Store
 
 

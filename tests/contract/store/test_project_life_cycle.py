@@ -17,15 +17,15 @@ from aitne.core.models.project import (
     Budget,
     ExtensionRequest,
     Invitation,
+    Project,
     ProjectRole,
     ProjectState,
     Retention,
     Step,
 )
 from aitne.core.models.resources import GpuRequest
-from aitne.core.models.user import Project
 from aitne.core.ports.accounting import JobEnergy
-from aitne.store import Store, notification_tables, tables
+from aitne.store import Store, notification_and_activity_tables, tables
 from aitne.store.project_life_cycle import ProjectChange
 from aitne.store.usage import StoredMonth
 from tests.contract.store.conftest import Clock
@@ -231,7 +231,7 @@ async def test_fields_that_a_later_release_has_stored_are_ignored(store: Store) 
         await connection.execute(update(tables.projects).values(values))
         await connection.execute(update(tables.limits).values(data={"max_gpus": 4} | later))
         await connection.execute(
-            update(notification_tables.notification_settings).values(data=document)
+            update(notification_and_activity_tables.notification_settings).values(data=document)
         )
 
     project = await store.get_project("vision")

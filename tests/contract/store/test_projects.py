@@ -12,7 +12,7 @@ from aitne.core.models.limits import (
     ProjectLayers,
     QosUse,
 )
-from aitne.core.models.user import Project
+from aitne.core.models.project import Project
 from aitne.store import Store
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user

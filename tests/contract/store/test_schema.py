@@ -18,7 +18,8 @@ from sqlalchemy import Connection, create_engine, inspect, text
 
 from aitne.core.errors import SetupError
 from aitne.core.models.job import JobFilter
-from aitne.core.models.user import Project, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import User
 from aitne.store import Store, tables
 from aitne.store.migrate import SCRIPTS, read_revision
 from aitne.store.migrations import HEAD

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from aitne.core.errors import Conflict, NotFound
-from aitne.core.models.sign_in import SecondFactor, SignIn
+from aitne.core.models.sign_in_records import SecondFactor, SignIn
 from aitne.core.models.user import Role
 from aitne.store import Store
 from tests.contract.store.conftest import Clock

@@ -11,8 +11,8 @@ from aitne.core.errors import NotFound
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges
 from aitne.store import Store
-from aitne.store.job_snapshot_tables import snapshot_parts
-from aitne.store.job_snapshots import MOST_SNAPSHOTS, DocumentKind
+from aitne.store.job_snapshots_and_files import MOST_SNAPSHOTS, DocumentKind
+from aitne.store.snapshot_and_sweep_tables import snapshot_parts
 from tests.support.jobs import CREATED_AT, make_array, make_job
 
 TAKEN = {

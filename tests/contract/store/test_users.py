@@ -6,8 +6,10 @@ from datetime import timedelta
 import pytest
 
 from aitne.core.errors import Conflict, InvalidInput, NotFound
-from aitne.core.models.sign_in import SignIn
-from aitne.core.models.user import Project, Role, Scope, Token, User
+from aitne.core.models.access_token import Scope, Token
+from aitne.core.models.project import Project
+from aitne.core.models.sign_in_records import SignIn
+from aitne.core.models.user import Role, User
 from aitne.core.models.user_project_search import ProjectSearch, UserSearch, UserSort
 from aitne.store import Store
 from aitne.store.credentials import MAX_TOKENS

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aitne.bootstrap.topology_files import read_topology
+from aitne.bootstrap.topology_reader import read_topology
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.node_topology import NodeTopology, parse_cpu_list
 from tests.support.topologies import ASSETS

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aitne.bootstrap.topology_files import TOPOLOGIES, read_topology
+from aitne.bootstrap.topology_reader import TOPOLOGIES, read_topology
 from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.node_topology import weigh_link

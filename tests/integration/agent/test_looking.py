@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aitne.core.jobs.agent_protocol import AgentReport
-from aitne.core.models.software_snapshot import MOST_DIFF, Taken, WrittenFiles
+from aitne.core.models.job_snapshot import MOST_DIFF, Taken, WrittenFiles
 from aitne.core.models.sweep import Results
 from tests.support.agents import Job, Platform
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from aitne.adapters.broker_client import BrokerFiles, BrokerScheduler
+from aitne.adapters.broker_scheduler import BrokerFiles, BrokerScheduler
 from tests.support.broker import BrokerBench, unix_users
 
 

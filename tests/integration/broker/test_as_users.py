@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.broker_client import BrokerFiles, BrokerScheduler
+from aitne.adapters.broker_scheduler import BrokerFiles, BrokerScheduler
 from aitne.core.errors import NotAllowed, SchedulerRejected, Unavailable
 from aitne.core.ports.job_files import Fence, JobLocation
 from aitne.core.ports.scheduler import Run

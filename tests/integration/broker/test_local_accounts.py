@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from aitne.adapters.area_folders import check_only_root_writes
-from aitne.adapters.broker_client import BrokerScheduler
+from aitne.adapters.broker_scheduler import BrokerScheduler
 from aitne.adapters.schedulers._local import runner_launcher
 from aitne.core.errors import NotAllowed, SchedulerRejected, SetupError
 from aitne.core.jobs.job_folder_layout import log_file_name

@@ -17,12 +17,12 @@ from uuid import uuid4
 import pytest
 
 from aitne.adapters.unix_account_mapping import permitted_user
-from aitne.adapters.user_folders import BrokerUserFolders
-from aitne.core.broker.storage_verbs import MAX_AREAS
+from aitne.adapters.user_folder_access import BrokerUserFolders
+from aitne.core.broker.storage_area_verbs import MAX_AREAS
 from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.models.storage_area import Area, AreaFacts
 from aitne.core.storage.areas import AreaOwner, list_areas
-from aitne.core.storage.settings import StorageSettings
+from aitne.core.storage.storage_and_container_settings import StorageSettings
 from tests.support.broker import REPOSITORY, BrokerBench
 from tests.support.mounts import hanging, mounted
 from tests.support.waiting import eventually

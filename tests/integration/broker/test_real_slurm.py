@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.broker_client import BrokerFiles, BrokerScheduler
 from aitne.adapters.broker_outside_jobs import BrokerOutside
+from aitne.adapters.broker_scheduler import BrokerFiles, BrokerScheduler
 from aitne.core.errors import NotAllowed, SchedulerRejected
 from aitne.core.jobs.states import JobState
 from aitne.core.models.cluster import NodeState

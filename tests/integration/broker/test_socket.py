@@ -19,7 +19,7 @@ from uuid import uuid4
 import pytest
 
 from aitne.adapters._broker_connection import BrokerConnection
-from aitne.adapters.broker_client import BrokerFiles, BrokerScheduler
+from aitne.adapters.broker_scheduler import BrokerFiles, BrokerScheduler
 from aitne.core.broker.protocol import MAX_REQUEST_BYTES
 from aitne.core.broker.protocol_versions import PROTOCOL
 from aitne.core.errors import (
@@ -114,7 +114,7 @@ async def test_platform_waits_for_room_among_new_connections(bench: BrokerBench)
 async def test_a_platform_that_is_refused_is_told_at_start(
     bench: BrokerBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aitne.adapters.broker_client._START_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("aitne.adapters.broker_scheduler._START_TIMEOUT_S", 0.3)
     bench.write_config(peers="[1]")
     bench.start()
     scheduler = bench.scheduler()

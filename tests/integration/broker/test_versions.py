@@ -14,9 +14,9 @@ import jsonschema
 import pytest
 
 from aitne.adapters.broker_attacher import BrokerAttacher
-from aitne.adapters.broker_client import BrokerClient, BrokerFiles, BrokerScheduler
 from aitne.adapters.broker_outside_jobs import BrokerOutside
-from aitne.core.broker.storage_verbs import AreasResult
+from aitne.adapters.broker_scheduler import BrokerClient, BrokerFiles, BrokerScheduler
+from aitne.core.broker.storage_area_verbs import AreasResult
 from aitne.core.errors import NotSupported, SchedulerRejected, Unavailable
 from aitne.core.models.resources import Resources
 from aitne.core.ports.attacher import AttachTarget

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aitne.core.models.notification import DeliveryState, NewDelivery, Webhook
-from aitne.core.models.user import Project, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import User
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.notification_dispatcher import (
     MAX_PER_USER,

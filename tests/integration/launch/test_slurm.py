@@ -26,7 +26,7 @@ aitne_run="/usr/bin/python3 $HOME/launcher.pyz"
 """
 MEET = """
 import os
-from aitne_train.launcher.rendezvous_client import join_store
+from aitne_train.launcher.rendezvous_store_client import join_store
 from aitne_train.launcher.rank_detection import detect_topology
 world = detect_topology(os.environ)
 store = join_store(world, os.environ)

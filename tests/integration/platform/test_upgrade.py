@@ -93,7 +93,7 @@ def test_upgrade_and_rollbacks_keep_session_and_job(
         assert version() == present
         work_goes_on()
 
-        exits = "from aitne.local_system import preloaded_start; preloaded_start.wait_for_release(); raise SystemExit('it does not start')"
+        exits = "from aitne.local_system import held_process_start; held_process_start.wait_for_release(); raise SystemExit('it does not start')"
         silent = next_release(wheel, "0.2.1", api=exits)
         status, said = upgrade(installed, "--wheel", str(silent))
         assert status == 1

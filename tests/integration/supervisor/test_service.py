@@ -156,7 +156,9 @@ def test_running_platform_serves_until_the_one_that_replaces_it_is_loaded(
     supervised: Supervised, tmp_path: Path
 ) -> None:
     loaded, inits = tmp_path / "loaded", tmp_path / "inits"
-    wait = "from aitne.local_system import preloaded_start; preloaded_start.wait_for_release()\n"
+    wait = (
+        "from aitne.local_system import held_process_start; held_process_start.wait_for_release()\n"
+    )
     supervised.held = ("init", "api")
     supervised.before_api = wait
     supervised.init = [sys.executable, "-c", f"{wait}open({str(inits)!r}, 'a').write('x')"]

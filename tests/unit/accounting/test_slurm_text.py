@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.accounting._assoc_mgr import parse_association_use, parse_qos_use
-from aitne.adapters.accounting._sacctmgr_parser import (
+from aitne.adapters.accounting._accounting_commands import (
     ASSOCIATION_FIELDS,
     USAGE_FIELDS,
     make_sacctmgr_arguments,
@@ -22,6 +21,7 @@ from aitne.adapters.accounting._sacctmgr_parser import (
     parse_users,
     parse_wall,
 )
+from aitne.adapters.accounting._assoc_mgr import parse_association_use, parse_qos_use
 from aitne.adapters.accounting.slurm import SlurmAccounting
 from aitne.core.models.limits import MIB, Gauge, Limits, Usage
 from aitne.core.ports.accounting import (

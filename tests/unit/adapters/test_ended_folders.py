@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters import ended_folders, job_files
+from aitne.adapters import ended_job_folders, job_files
 from aitne.agent import attempt_fence
 from aitne.core.errors import InvalidInput, StorageFull, Unavailable
 from aitne.core.ports.job_files import FolderRemoval, FolderSize, JobLocation
@@ -57,7 +57,7 @@ def inodes(folder: str) -> int:
 
 def test_four_inodes_remain_of_an_ended_job(place: JobLocation) -> None:
     folder = ended(place)
-    size = ended_folders.remove_unneeded_files(place)
+    size = ended_job_folders.remove_unneeded_files(place)
     assert sorted(os.listdir(folder)) == ["fence", "output.log"]
     assert size is not None
     assert size.files == inodes(place.folder) == 4
@@ -68,7 +68,7 @@ def test_four_inodes_remain_of_an_ended_job(place: JobLocation) -> None:
     assert held.owner == "7"
     with pytest.raises(attempt_fence.DuplicateRunError):
         attempt_fence.take_fence(str(folder), None, "8", 0)
-    assert ended_folders.remove_unneeded_files(place) == size  # a second call changes nothing
+    assert ended_job_folders.remove_unneeded_files(place) == size  # a second call changes nothing
 
 
 def test_tasks_keep_their_logs_and_users_their_files(place: JobLocation) -> None:
@@ -81,7 +81,7 @@ def test_tasks_keep_their_logs_and_users_their_files(place: JobLocation) -> None
     (checkpoints / "step-1").write_bytes(bytes(100_000))
     later = JobLocation(job_id=place.job_id, attempt=3, folder=place.folder)
     ended(later)
-    size = ended_folders.remove_unneeded_files(place)
+    size = ended_job_folders.remove_unneeded_files(place)
     assert sorted(os.listdir(folder)) == [
         *("fence-0", "fence-1", "model.pt", "output-0.log", "output-1.log")
     ]
@@ -108,14 +108,14 @@ def test_a_folder_is_removed_with_all_that_is_in_it_and_nothing_else(
     other = Path(place.folder).parent / str(uuid4())
     other.mkdir()
     for _ in range(5):
-        if (removal := ended_folders.remove_job_folder(place)).done:
+        if (removal := ended_job_folders.remove_job_folder(place)).done:
             break
     assert removal == FolderRemoval(done=True)
     assert not Path(place.folder).exists()
     assert (outside / "thesis.tex").read_text() == "years of work"
     assert other.exists()
-    assert ended_folders.remove_job_folder(place) == FolderRemoval(done=True)
-    assert ended_folders.remove_unneeded_files(place) == FolderSize(size_bytes=0, files=0)
+    assert ended_job_folders.remove_job_folder(place) == FolderRemoval(done=True)
+    assert ended_job_folders.remove_unneeded_files(place) == FolderSize(size_bytes=0, files=0)
 
 
 def test_a_job_folder_that_is_a_link_is_not_followed(place: JobLocation, tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_a_job_folder_that_is_a_link_is_not_followed(place: JobLocation, tmp_pat
     Path(place.folder).parent.mkdir()
     Path(place.folder).symlink_to(outside)
     with pytest.raises(Unavailable):
-        ended_folders.remove_unneeded_files(place)
-    assert ended_folders.remove_job_folder(place).done
+        ended_job_folders.remove_unneeded_files(place)
+    assert ended_job_folders.remove_job_folder(place).done
     assert (outside / "2" / "agent.json").exists()
     assert not Path(place.folder).is_symlink()
 
@@ -140,20 +140,22 @@ def test_a_deep_and_a_large_folder_take_several_calls(place: JobLocation, monkey
         os.close(where)
         where = below
     os.close(where)
-    assert ended_folders.remove_unneeded_files(place) is None
+    assert ended_job_folders.remove_unneeded_files(place) is None
     assert "agent.json" not in os.listdir(folder)
-    monkeypatch.setattr(ended_folders, "STEP_S", 0.0)
-    assert ended_folders.remove_job_folder(place) == FolderRemoval(done=False)
+    monkeypatch.setattr(ended_job_folders, "STEP_S", 0.0)
+    assert ended_job_folders.remove_job_folder(place) == FolderRemoval(done=False)
     monkeypatch.undo()
-    while not ended_folders.remove_job_folder(place).done:
+    while not ended_job_folders.remove_job_folder(place).done:
         continue
     assert not Path(place.folder).exists()
 
 
 def test_a_home_that_is_out_of_reach_proves_nothing(place: JobLocation) -> None:
     with pytest.raises(Unavailable):
-        ended_folders.remove_unneeded_files(place)
-    assert ended_folders.remove_job_folder(place) == FolderRemoval(done=True, root_visible=False)
+        ended_job_folders.remove_unneeded_files(place)
+    assert ended_job_folders.remove_job_folder(place) == FolderRemoval(
+        done=True, root_visible=False
+    )
 
 
 def test_file_of_a_job_is_read_in_parts_without_following_links(place: JobLocation) -> None:

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from aitne.agent.listen_address import Listener, find_listen_address, find_listener_owner
+from aitne.agent.session_listen_address import Listener, find_listen_address, find_listener_owner
 from tests.support.ports import reserve_ports
 
 PORTAL = "http://127.0.0.1:8000"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from aitne.agent import node_description, reporter
 from aitne.agent.program_supervisor import Programs
-from aitne.core.models.node_report import ReportedNode
+from aitne.core.models.reported_node import ReportedNode
 from tests.support.topologies import sysfs
 
 

@@ -19,7 +19,7 @@ from aitne.core.models.cluster import Cluster, Node, NodeState, SchedulerStatus
 from aitne.core.models.user import Role
 from aitne.core.settings import Settings
 from aitne.local_system.own_account import own_account_name
-from aitne.services.platform.certificates import LIFETIME, ensure_certificates
+from aitne.services.platform.certificate_authorities import LIFETIME, ensure_certificates
 from aitne.services.platform.doctor_report import DoctorReport, write_report
 from aitne.services.users.isolation_warnings import SHARED_ORIGIN
 from tests.support.certificates import Authority

@@ -13,8 +13,9 @@ import pytest
 
 from aitne.api.audit_middleware import READS
 from aitne.core.audit_chain import AuditChain
+from aitne.core.models.access_token import Scope
 from aitne.core.models.audit import AuditFilter
-from aitne.core.models.user import Role, Scope
+from aitne.core.models.user import Role
 from tests.support.jobs import make_job
 from tests.support.openapi import openapi_document
 from tests.support.stage import Stage

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from aitne.core.models.user import Role, Scope
+from aitne.core.models.access_token import Scope
+from aitne.core.models.user import Role
 from aitne.core.settings import Settings
 from tests.support.stage import PASSWORD, Stage
 

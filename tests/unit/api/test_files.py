@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from aitne.core.models.access_token import Scope
 from aitne.core.models.job import Job
-from aitne.core.models.user import Scope
 from aitne.services import user_files as file_service
 from tests.support.jobs import make_array, make_job
 from tests.support.stage import Stage

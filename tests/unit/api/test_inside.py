@@ -11,7 +11,7 @@ from aitne.core.jobs.agent_protocol import VERSION
 from aitne.core.jobs.states import JobState
 from aitne.core.models.audit import AuditFilter
 from aitne.core.models.job import Job, JobChanges
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.services.platform.shared_secrets import hash_secret
 from tests.support.jobs import make_job, make_rank_group, make_session, store_job_token
 from tests.support.stage import Stage
 

@@ -8,7 +8,8 @@ from uuid import uuid4
 import pytest
 
 from aitne.core.jobs.states import JobState
-from aitne.core.models.user import Role, Scope
+from aitne.core.models.access_token import Scope
+from aitne.core.models.user import Role
 from tests.support.jobs import make_array, make_job, make_session
 from tests.support.stage import Stage
 

@@ -26,7 +26,7 @@ from aitne.local_system import process_status_file
 from aitne.local_system.process_status_file import ProcessStatus
 from aitne.services.jobs import live_usage
 from aitne.services.jobs.live_usage import LiveUsage
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.services.platform.shared_secrets import hash_secret
 from tests.support.jobs import make_job, store_job_token
 from tests.support.monitoring import prometheus_program
 from tests.support.stage import SCRAPER, Stage

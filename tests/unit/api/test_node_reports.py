@@ -13,10 +13,10 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.user import Actor, Role
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.services.platform.shared_secrets import hash_secret
 from aitne_train.topology.node_topology import Device, NodeTopology
-from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.topology_json import part_to_record
+from aitne_train.topology.topology_parts import TopologyPart
 from tests.support.jobs import make_job, store_job_token
 from tests.support.stage import Stage
 

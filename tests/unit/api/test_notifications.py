@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from aitne.core.jobs.states import JobState
+from aitne.core.models.access_token import Scope
 from aitne.core.models.job import JobChanges
 from aitne.core.models.notification import NewNotification, NotificationContent, NotificationKind
-from aitne.core.models.user import Role, Scope
+from aitne.core.models.user import Role
 from tests.support.jobs import make_job, make_session
 from tests.support.stage import Stage
 

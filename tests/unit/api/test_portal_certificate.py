@@ -11,8 +11,8 @@ from cryptography import x509
 
 from aitne.api.certificate_renewal import PortalCertificate
 from aitne.core.settings import Settings
-from aitne.services.platform import certificates
-from aitne.services.platform.certificates import ensure_certificates, portal_files
+from aitne.services.platform import certificate_authorities
+from aitne.services.platform.certificate_authorities import ensure_certificates, portal_files
 
 
 @pytest.fixture
@@ -45,7 +45,9 @@ async def test_certificate_of_the_ca_that_ends_soon_is_renewed_and_used(
     first = served(portal.context)
     await portal.refresh()
     assert served(portal.context) == first
-    monkeypatch.setattr(certificates, "RENEWAL", certificates.LIFETIME + timedelta(days=1))
+    monkeypatch.setattr(
+        certificate_authorities, "RENEWAL", certificate_authorities.LIFETIME + timedelta(days=1)
+    )
     await portal.refresh()
     assert served(portal.context) != first
 

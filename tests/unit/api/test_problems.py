@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.api.job_operation_views import AnyJobQuery
+from aitne.api.job_query_views import AnyJobQuery
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.user import Role
 from tests.support.jobs import make_job

@@ -11,7 +11,7 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.notification import Level, NotificationKind
 from aitne.services.notifications import notification_texts
 from aitne.services.notifications.notification_texts import MESSAGE
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.services.platform.shared_secrets import hash_secret
 from tests.support.jobs import make_array, make_job, store_job_token
 from tests.support.stage import Stage
 

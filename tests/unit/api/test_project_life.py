@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from aitne.core.models.access_token import Scope
 from aitne.core.models.limits import AssociationUse, Limits, LimitUsage
 from aitne.core.models.project import ProjectRole, Step
-from aitne.core.models.user import Role, Scope
+from aitne.core.models.user import Role
 from aitne.core.projects.settings import ProjectSettings
 from aitne.services.projects.project_life_cycle import ProjectLife
 from tests.support.project_stage import API, ada_leads, ok, watch

@@ -11,8 +11,8 @@ from aitne.core.models.cluster import Cluster, Node, NodeState
 from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.user import Actor, Role
-from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.topology_json import part_to_record
+from aitne_train.topology.topology_parts import TopologyPart
 from tests.support.jobs import CREATED_AT, make_session
 from tests.support.stage import Stage
 

@@ -11,12 +11,12 @@ import httpx
 import pytest
 
 from aitne.agent.program_metrics import ProgramMetrics
-from aitne.cli.views.snapshots_and_sweeps import write_csv
-from aitne.client.runs import SweepRecord
+from aitne.cli.views.job_runs import write_csv
+from aitne.client.job_runs import SweepRecord
 from aitne.core.jobs.states import JobState, TerminationReason
+from aitne.core.models.access_token import Scope
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.models.user import Scope
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.services.platform.shared_secrets import hash_secret
 from tests.support.jobs import make_job, make_session, store_job_token
 from tests.support.stage import Stage
 

@@ -12,7 +12,7 @@ from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import SetupError
 from aitne.core.ports.scheduler import SCHEDULERS, get_scheduler_capabilities
 from aitne.core.settings import Settings
-from aitne.services.sessions.session_node_check import NodeAddresses
+from aitne.services.sessions.session_address_check import NodeAddresses
 from aitne.supervisor import start_checks
 from aitne.supervisor.plan_creation import make_plan
 from tests.support import memory_scheduler

@@ -12,9 +12,9 @@ from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.models.job import JobChanges
 from aitne.core.models.user import Role
 from aitne_train.topology.node_topology import Device, NodeTopology, NumaNode
-from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.slurm import parse_shown_topology
 from aitne_train.topology.topology_json import part_to_record
+from aitne_train.topology.topology_parts import TopologyPart
 from tests.support.jobs import make_job
 from tests.support.stage import Stage
 from tests.support.topologies import ASSETS

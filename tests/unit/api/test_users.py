@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from aitne.core.models.user import Actor, Role, Scope
+from aitne.core.models.access_token import Scope
+from aitne.core.models.user import Actor, Role
 from tests.support.jobs import make_job, make_session
 from tests.support.stage import PASSWORD, Stage
 

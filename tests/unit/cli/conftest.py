@@ -42,7 +42,7 @@ def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeApi:
     """A platform behind AITNE_URL, without a socket."""
     found = FakeApi()
     monkeypatch.setattr("aitne.client.api_session.HttpTransport", lambda *_: found)
-    monkeypatch.setattr("aitne.client.discovery.PATIENCE_S", 0.15)
+    monkeypatch.setattr("aitne.client.platform_discovery.PATIENCE_S", 0.15)
     monkeypatch.setattr("aitne.client.job_logs.REOPEN_S", 0.0)
     monkeypatch.delenv("AITNE_DATA_DIR", raising=False)
     monkeypatch.setenv("AITNE_URL", "http://aitne.test")

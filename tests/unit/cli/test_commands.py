@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aitne.client import discovery
+from aitne.client import platform_discovery
 from tests.support.fake_api import (
     JOB_ID,
     Answer,
@@ -459,11 +459,11 @@ def test_status_is_what_the_supervisor_says(
 ) -> None:
     process = {"name": "api", "pid": 7, "port": 8000, "memory_bytes": 1 << 26}
     found = {"state": "ready", "url": "http://127.0.0.1:8000", "processes": [process]}
-    monkeypatch.setattr(discovery, "ask_supervisor", lambda data_dir, verb: found)
+    monkeypatch.setattr(platform_discovery, "ask_supervisor", lambda data_dir, verb: found)
     done = aitne("status", "--data-dir", str(tmp_path), "--json")
     assert (done.status, done.json) == (0, found)
     assert "64 MiB" in aitne("status", "--data-dir", str(tmp_path)).out
-    monkeypatch.setattr(discovery, "ask_supervisor", lambda data_dir, verb: None)
+    monkeypatch.setattr(platform_discovery, "ask_supervisor", lambda data_dir, verb: None)
     done = aitne("status", "--data-dir", str(tmp_path), "--json")
     assert done.status == 1
     assert done.json == {"state": "stopped", "url": None, "processes": []}

@@ -13,7 +13,7 @@ from aitne.adapters.images import layer_cache
 from aitne.adapters.images.image_builder import BuildResult
 from aitne.cli import image_maintenance, image_registration
 from aitne.client import Client
-from aitne.client.discovery import Platform
+from aitne.client.platform_discovery import Platform
 from aitne.core.errors import Conflict
 from aitne.core.models.image import Artifact
 from aitne.core.settings import Settings
@@ -118,7 +118,7 @@ def test_a_platform_of_somebody_else_sets_no_variables_of_roots(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     told = {"settings": {"AITNE_PORT": "4711", "PATH": "/evil", "LD_PRELOAD": "/evil.so"}}
-    monkeypatch.setattr("aitne.client.discovery.ask_supervisor", lambda *_: told)
+    monkeypatch.setattr("aitne.client.platform_discovery.ask_supervisor", lambda *_: told)
     monkeypatch.setattr(os, "environ", {"HOME": str(tmp_path), "PATH": "/usr/bin"})
     platform = Platform(URL, "secret", data_dir=str(tmp_path))
     found = image_registration.load_platform_settings(Client(platform=platform))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.client import credentials, discovery, find_platform
+from aitne.client import credentials, find_platform, platform_discovery
 from aitne.client.errors import NotRunning
 from aitne.client.record_base import LIVE, TERMINAL
 from aitne.core.errors import InvalidInput, SetupError
@@ -35,7 +35,7 @@ def running(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             return None
         return {"api_url": f"http://127.0.0.1:1/{Path(data_dir).name}"}
 
-    monkeypatch.setattr(discovery, "ask_supervisor", ask)
+    monkeypatch.setattr(platform_discovery, "ask_supervisor", ask)
     return root
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.core.models.limits import HeldLimit, Limits, Usage
-from aitne.core.models.user import Project, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import User
 from aitne.core.settings import LocalSettings, Settings
 from aitne.services.controller.project_limit_sync import LimitWatch
 from aitne.services.projects.limit_checks import check_job_limits

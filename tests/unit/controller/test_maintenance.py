@@ -9,8 +9,8 @@ from aitne.core.errors import NotSupported
 from aitne.core.jobs.states import JobState
 from aitne.core.models.announcement import Announcement, Maintenance, Severity
 from aitne.core.models.cluster import Cluster, NodeState
-from aitne.services.controller.maintenance_holds import MARK, MaintenanceDrain
-from aitne.services.controller.maintenance_schedule import ScheduleWatch
+from aitne.services.controller.maintenance_and_announcement_schedule import ScheduleWatch
+from aitne.services.controller.maintenance_hold_and_drain import MARK, MaintenanceDrain
 from aitne.services.controller.submission_outcome import RETRY_S
 from tests.support.fakes import AmbiguousSubmit, FakeScheduler
 from tests.support.jobs import make_job

@@ -14,7 +14,8 @@ from aitne.adapters.schedulers._slurm import outside_job_records
 from aitne.core.errors import InvalidInput, SchedulerUnavailable
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobFilter, JobOrigin
-from aitne.core.models.user import Project, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import User
 from aitne.core.ports.outside_jobs import MOST_OF_ACCOUNT, OutsideAction, OutsideLog, OutsideRun
 from aitne.services.controller import outside_job_watch as module
 from aitne.services.controller.outbox_actions import OutboxActions

@@ -10,8 +10,7 @@ from aitne.core.errors import Unavailable
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.limits import Limits
-from aitne.core.models.project import Retention
-from aitne.core.models.user import Project
+from aitne.core.models.project import Project, Retention
 from aitne.core.ports.job_files import FolderRemoval, JobLocation
 from aitne.core.retention import RetentionSettings
 from aitne.services.controller.ended_job_deletion import EXPIRE_EVERY, RetentionWatch

@@ -22,7 +22,8 @@ from aitne.core.models.notification import (
     NotificationKind,
     Webhook,
 )
-from aitne.core.models.user import Project, Role, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import Role, User
 from aitne.core.ports.channel import ChannelRecipient
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.notification_creator import CURSOR, NotificationCreator

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from aitne.bootstrap.topology_files import read_part
+from aitne.bootstrap.topology_reader import read_part
 from aitne.core.errors import NotSupported, SchedulerUnavailable
 from aitne.core.models.cluster import Cluster, Node, NodeState
 from aitne.core.models.cluster_topology import TopologyOrigin
 from aitne.core.settings import Settings, TopologySettings
 from aitne.services.cluster.cluster import ClusterService
-from aitne.services.cluster.cluster_topologies import ClusterTopologies
+from aitne.services.cluster.merged_topology import ClusterTopologies
 from aitne.services.controller.topology_source_reader import TopologyConfig, TopologyWatch
 from tests.support.fakes import FakeScheduler
 from tests.unit.controller.conftest import Bench

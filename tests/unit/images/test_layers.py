@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.adapters.images import image_folder, layer_cache, recipes
-from aitne.adapters.images.build_progress import Work
+from aitne.adapters.images.image_build_log import Work
 from aitne.core.errors import InvalidInput
 from aitne.core.models.image import Artifact
 

@@ -19,7 +19,7 @@ from aitne.adapters.schedulers._local.node_resources import (
 )
 from aitne.adapters.schedulers._local.planner import forecast_start_times, make_schedule_plan
 from aitne.core.placement.leaf_selection import count_fewest_leaves, make_tree, select_nearest_nodes
-from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.switch_tree import TopologyTree
 
 G = 1 << 30
 NODE = NodeCapacity("n1", cpus=2, memory_bytes=4 * G)

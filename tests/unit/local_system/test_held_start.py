@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from aitne.local_system import preloaded_start
+from aitne.local_system import held_process_start
 
 
 def test_process_released_before_it_is_loaded_continues(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = preloaded_start.HeldStart()
-    monkeypatch.setenv(preloaded_start.VARIABLE, str(os.dup(held.descriptor)))
+    held = held_process_start.HeldStart()
+    monkeypatch.setenv(held_process_start.VARIABLE, str(os.dup(held.descriptor)))
     held.close_child_end()
     held.release()
-    preloaded_start.wait_for_release()
-    assert not preloaded_start.is_held()
+    held_process_start.wait_for_release()
+    assert not held_process_start.is_held()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from aitne.local_system import settings_sources
+from aitne.local_system import settings_report
 from aitne.local_system.settings_loader import load_settings
-from aitne.local_system.settings_sources import MASK, SourceKind, describe_settings, find_sources
+from aitne.local_system.settings_report import MASK, SourceKind, describe_settings, find_sources
 
 TOML = """\
 title = "Lab"
@@ -27,7 +27,7 @@ path = "/scratch/{user}"
 
 @pytest.fixture
 def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("AITNE_CONFIG", "AITNE_DATA_DIR", settings_sources.VARIABLE):
+    for name in ("AITNE_CONFIG", "AITNE_DATA_DIR", settings_report.VARIABLE):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "aitne.toml").write_text(TOML)
     return tmp_path
@@ -52,8 +52,8 @@ def test_each_setting_says_what_set_it(data_dir: Path, monkeypatch: pytest.Monke
 def test_a_child_of_the_supervisor_shows_what_that_one_was_told(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = settings_sources.format_sources(load_settings(data_dir))
-    monkeypatch.setenv(settings_sources.VARIABLE, told)
+    told = settings_report.format_sources(load_settings(data_dir))
+    monkeypatch.setenv(settings_report.VARIABLE, told)
     monkeypatch.setenv("AITNE_TITLE", "Lab")
     by_name = {each.name: each for each in describe_settings(load_settings(data_dir))}
     assert by_name["title"].source is SourceKind.FILE

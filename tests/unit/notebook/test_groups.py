@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from aitne.notebook.session_ranks import SessionRanks
-from aitne_train.notebook import connection_files
+from aitne.notebook.session_rank_groups import SessionRanks
+from aitne_train.notebook import rank_group_connection_files
 from aitne_train.notebook.rank_groups import RanksError
 from tests.support.fake_api import JOB_ID, Answer, FakeApi, event, job, page, problem, serve, sse
 
@@ -72,13 +72,13 @@ def test_wait_survives_a_restart_of_the_platform_and_says_so_once(
     ranks: SessionRanks, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    folder = connection_files.locate_groups_folder() / JOB_ID
+    folder = rank_group_connection_files.locate_groups_folder() / JOB_ID
     away = problem(500, "unavailable", "The platform does not answer.")
 
     def started(_: object) -> Answer:
-        connection_files.create_folder(folder)
-        connection_files.write_status(
-            folder, connection_files.Status(JOB_ID, SESSION, "ready", 2, 2)
+        rank_group_connection_files.create_folder(folder)
+        rank_group_connection_files.write_status(
+            folder, rank_group_connection_files.Status(JOB_ID, SESSION, "ready", 2, 2)
         )
         return away
 

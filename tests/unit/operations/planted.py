@@ -20,7 +20,7 @@ from aitne.core.broker.protocol_versions import PROTOCOL
 from aitne.core.models.check_result import CheckState
 from aitne.local_system import hung_restart_records
 from aitne.operations.doctor import root_files
-from aitne.operations.requirements import machine_requirements
+from aitne.operations.requirements import clock_and_disk_space
 from aitne.supervisor.software_environments import session_env_dir
 from tests.support.certificates import Authority
 from tests.support.requirements import need_package
@@ -69,7 +69,7 @@ def setting_has_no_effect(site: Site) -> None:
 
 
 def disk_is_full(site: Site) -> None:
-    site.patch.setattr(machine_requirements, "LITTLE_BYTES", 1 << 62)
+    site.patch.setattr(clock_and_disk_space, "LITTLE_BYTES", 1 << 62)
 
 
 def area_is_not_mounted(site: Site) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from aitne.core.models.cluster import Cluster, Node, NodeState
 from aitne.core.models.cluster_topology import TopologyOrigin
-from aitne.core.models.user import Project, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import User
 from aitne.core.settings import Settings
 from aitne.store import Store
-from aitne_train.topology.partial_topology import TopologyPart
+from aitne_train.topology.switch_tree import SourceLine, Switch
 from aitne_train.topology.topology_json import part_to_record
-from aitne_train.topology.tree import SourceLine, Switch
+from aitne_train.topology.topology_parts import TopologyPart
 
 
 async def add_user(data_dir: Path, name: str = "zoe-without") -> None:

@@ -34,7 +34,7 @@ from aitne.operations.doctor.checks.machine import list_unit_problems
 from aitne.operations.doctor.node_test_jobs import make_job_file
 from aitne.operations.doctor.root_files import RootFiles, read_root_files
 from aitne.operations.requirements.findings import Finding, make_ok_finding
-from aitne.services.platform.certificates import authority_file
+from aitne.services.platform.certificate_authorities import authority_file
 from aitne.services.platform.doctor_report import read_report
 from aitne.supervisor.plan_creation import make_plan
 from tests.support.broker import skip_if_code_is_private

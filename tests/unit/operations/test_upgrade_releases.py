@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import SetupError
+from aitne.operations.upgrade.interrupted_upgrade_choice import choose_upgrade
 from aitne.operations.upgrade.releases import (
     COMPLETE,
     PROGRAMS,
@@ -19,7 +20,6 @@ from aitne.operations.upgrade.releases import (
     installed_extras,
     own_root,
 )
-from aitne.operations.upgrade.upgrade_selection import choose_upgrade
 
 
 @pytest.fixture

@@ -14,11 +14,13 @@ from aitne.adapters.node_software_folder import own_software
 from aitne.adapters.unix_account_mapping import OwnAccount
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState
+from aitne.core.models.access_token import Scope
 from aitne.core.models.cluster import Cluster, GpuCount, Node, NodeState
 from aitne.core.models.image import Artifact, Image
 from aitne.core.models.job import Job, JobChanges, Plan
 from aitne.core.models.job_file import JobFile
-from aitne.core.models.user import Actor, Project, Role, Scope, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import Actor, Role, User
 from aitne.core.ports.scheduler import Forecast, SubmitRequest
 from aitne.core.settings import LimitSettings, Settings
 from aitne.services.cluster.cluster import ClusterService
@@ -33,8 +35,8 @@ from aitne.services.projects.limit_checks import LimitCheck
 from aitne.services.sessions.session_service import SessionService
 from aitne.services.users.user_secrets import UserSecretService
 from aitne.store import Store
-from aitne_train.topology.partial_topology import Topology
-from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.switch_tree import TopologyTree
+from aitne_train.topology.topology_parts import Topology
 from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler
 from tests.support.files import MemoryFiles

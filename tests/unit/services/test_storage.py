@@ -19,7 +19,7 @@ from aitne.core.models.storage_area import (
 )
 from aitne.core.ports.unix_account_mapping import UnixAccount
 from aitne.core.settings import Settings
-from aitne.core.storage.settings import StorageSettings
+from aitne.core.storage.storage_and_container_settings import StorageSettings
 from aitne.services.storage_areas import StorageService
 from tests.unit.services.conftest import ADA, Clock, make_actor
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from aitne.adapters.schedulers._slurm import job_identity, squeue_parser
+from aitne.adapters.schedulers._slurm import job_comment, squeue_parser
 from aitne.adapters.schedulers._slurm import outside_job_records as records
 from aitne.cli.views.job_table import format_resources
 from aitne.client.records import ResourcesRecord
@@ -96,7 +96,7 @@ def test_job_with_all_memory_of_its_node_has_no_amount_of_it() -> None:
 
 
 def test_jobs_of_the_platform_and_of_other_accounts_are_not_returned() -> None:
-    ours = line(8, Comment=job_identity.make_comment(uuid4(), 1))
+    ours = line(8, Comment=job_comment.make_comment(uuid4(), 1))
     assert [job.scheduler_id for job in read(line(7), ours, line(9, UserName="bob"))] == ["7"]
 
 
@@ -227,7 +227,7 @@ def test_accounting_tells_the_end_of_jobs_and_of_whole_arrays() -> None:
         )
         return squeue_parser.SEPARATOR.join(values)
 
-    ours = job_identity.make_job_name(uuid4(), 1)
+    ours = job_comment.make_job_name(uuid4(), 1)
     output = "\n".join(
         [
             *(row("7_0", "COMPLETED"), row("7_1", "TIMEOUT"), row("8", "FAILED")),

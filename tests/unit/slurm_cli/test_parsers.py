@@ -16,7 +16,7 @@ from aitne.adapters.schedulers._slurm import (
     squeue_parser,
     times,
 )
-from aitne.adapters.schedulers._slurm.job_identity import (
+from aitne.adapters.schedulers._slurm.job_comment import (
     make_comment,
     make_job_name,
     parse_comment,

@@ -15,11 +15,11 @@ from aitne.adapters.path_facts import TimeoutExecutor, read_areas, read_paths
 from aitne.adapters.storage._mounts import Mounts
 from aitne.adapters.storage._tools import StorageTools
 from aitne.adapters.storage.posix import PosixStorage, parse_quota
-from aitne.adapters.user_folders import OwnUserFolders
+from aitne.adapters.user_folder_access import OwnUserFolders
 from aitne.core.errors import NotAllowed
 from aitne.core.models.storage_area import Area, AreaFacts, AreaKind, Quota
 from aitne.core.storage.areas import AreaOwner, list_areas
-from aitne.core.storage.settings import StorageSettings
+from aitne.core.storage.storage_and_container_settings import StorageSettings
 from tests.support.mounts import hanging, mounted
 
 QUOTA = """\

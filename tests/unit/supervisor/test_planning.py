@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.settings import Settings
-from aitne.local_system.http_status import PROBE_SOCKET
+from aitne.local_system.http_status_client import PROBE_SOCKET
 from aitne.local_system.settings_loader import load_settings
 from aitne.supervisor import plan_creation
 from aitne.supervisor.plan_creation import make_plan, make_settings_env

@@ -16,7 +16,7 @@ from aitne_devcluster.plan import DevClusterPlan, names_of_nodes
 from aitne_devcluster.topology import ARRANGEMENTS, DevTopology, from_file, make_arranged_topology
 from aitne_train.topology.hostlist import expand_hostlist
 from aitne_train.topology.slurm import parse_conf
-from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.switch_tree import TopologyTree
 
 
 def planned(

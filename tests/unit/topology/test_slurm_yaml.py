@@ -10,7 +10,7 @@ from aitne.adapters.topologies.slurm_file import SlurmFileTopology
 from aitne_train.topology.errors import NoSwitchesError, TopologyError
 from aitne_train.topology.plain_yaml import parse_yaml
 from aitne_train.topology.slurm_yaml import parse_topology_yaml
-from aitne_train.topology.tree import Switch
+from aitne_train.topology.switch_tree import Switch
 from tests.support.topologies import ASSETS
 
 MANUAL = (ASSETS / "slurm_file" / "several.yaml").read_text()

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from typing_extensions import override
 
-from aitne.adapters.broker_client import BrokerClient
+from aitne.adapters.broker_scheduler import BrokerClient
 from aitne.core.broker.protocol import EnergyResult, UsageResult
 from aitne.core.broker.verb_base_models import EmptyResult
 from aitne.core.models.limits import LimitUsage, Usage

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import override
 
 from aitne.adapters._pam import check_password, read_account_facts
-from aitne.adapters.broker_client import BrokerClient
+from aitne.adapters.broker_scheduler import BrokerClient
 from aitne.adapters.unix_account_mapping import permitted_user
 from aitne.core.broker.password_verb import CheckPasswordResult
 from aitne.core.errors import NotAllowed, SetupError

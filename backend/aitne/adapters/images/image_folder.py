@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.adapters.images.build_progress import format_os_error
+from aitne.adapters.images.image_build_log import format_os_error
 from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.image import Artifact

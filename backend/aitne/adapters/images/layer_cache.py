@@ -26,7 +26,7 @@ from pathlib import Path
 from aitne.adapters import apt_installation
 from aitne.adapters.folder_creation_lock import lock_folder_creation
 from aitne.adapters.images import build_definition, wheels
-from aitne.adapters.images.build_progress import Work
+from aitne.adapters.images.image_build_log import Work
 from aitne.adapters.images.recipes import SUITE, Recipe
 from aitne.core.byte_size_format import describe_bytes
 from aitne.core.errors import SetupError

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from aitne.adapters.command._process import PATH
-from aitne.adapters.schedulers._slurm import command_errors, job_identity
+from aitne.adapters.schedulers._slurm import command_errors, job_comment
 from aitne.adapters.schedulers._slurm.commands import environment_of
 from aitne.adapters.schedulers._slurm.rest import rest_records
 from aitne.adapters.schedulers._slurm.rest.account_headers import AccountHeaders
@@ -275,7 +275,7 @@ class SlurmScheduler(SlurmCliScheduler):
         ID belongs to another job.
         """
         matches = await rest.job(number, None)
-        name = job_identity.make_job_name(run.job_id, run.attempt)
+        name = job_comment.make_job_name(run.job_id, run.attempt)
         if not matches or any(
             record.get("name") != name or run.account not in (None, record.get("user_name"))
             for record in matches

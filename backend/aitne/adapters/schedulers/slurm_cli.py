@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 
 from aitne.adapters.accounting.slurm import SlurmAccounting
-from aitne.adapters.schedulers._slurm import command_errors, job_identity
+from aitne.adapters.schedulers._slurm import command_errors, job_comment
 from aitne.adapters.schedulers._slurm.sbatch_arguments import make_sbatch_arguments
 from aitne.adapters.schedulers._slurm.slurm_attacher import SlurmAttacher
 from aitne.adapters.schedulers._slurm.slurm_config import SlurmConfig
@@ -297,7 +297,7 @@ class SlurmCliScheduler:
                 )
                 self._check_completed(hold, f"Job {row.scheduler_id} cannot be ended")
         numbers = [row.scheduler_id if task else row.scheduler_id.partition("_")[0] for row in rows]
-        name = job_identity.make_job_name(run.job_id, run.attempt)
+        name = job_comment.make_job_name(run.job_id, run.attempt)
         for number in dict.fromkeys(numbers):
             # --jobname protects another job that may have the ID by now. For an array it makes Slurm
             # forget which tasks had not started, so the name was checked above instead.

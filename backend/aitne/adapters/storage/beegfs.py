@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aitne.adapters.storage._area_facts import make_absent_facts, read_folder_facts
 from aitne.adapters.storage._beegfs_parser import (
     PoolQuota,
     parse_quota_7,
@@ -17,6 +16,7 @@ from aitne.adapters.storage._beegfs_parser import (
     parse_targets_8,
     select_quota,
 )
+from aitne.adapters.storage._folder_facts import make_absent_facts, read_folder_facts
 from aitne.adapters.storage._mounts import Mount, Mounts
 from aitne.adapters.storage._tools import StorageTools, ToolFailed
 from aitne.core.models.storage_area import Area, AreaFacts, StorageTarget

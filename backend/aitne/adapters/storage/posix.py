@@ -11,7 +11,7 @@ import pwd
 import struct
 from collections.abc import Sequence
 
-from aitne.adapters.storage._area_facts import read_folder_facts
+from aitne.adapters.storage._folder_facts import read_folder_facts
 from aitne.adapters.storage._mounts import Mounts
 from aitne.adapters.storage._tools import StorageTools, ToolFailed
 from aitne.core.models.storage_area import Area, AreaFacts, AreaKind, Quota

@@ -19,9 +19,9 @@ from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.hostlist import expand_hostlist, split_outside_brackets
 from aitne_train.topology.node_topology import Device, NodeTopology, NumaNode, parse_cpu_list
-from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.slurm import Names, parse_conf_line, split_conf_lines
-from aitne_train.topology.tree import SourceLine
+from aitne_train.topology.switch_tree import SourceLine
+from aitne_train.topology.topology_parts import TopologyPart
 
 _LINE = re.compile(
     r"^[ \t]*(NodeName=\S+[ \t]([^\n=]+=\S*[ \t])*)?[ \t]*(Name|AutoDetect)=",

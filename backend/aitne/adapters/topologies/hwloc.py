@@ -18,8 +18,8 @@ from aitne.adapters.topologies._bounded_files import read_bounded_text
 from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.node_topology import MAX_CPUS, Device, NodeTopology, NumaNode
-from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.pci_links import PciDevice, find_links
+from aitne_train.topology.topology_parts import TopologyPart
 
 _REMEDY = "Write the file again on the node: lstopo --of xml node.xml, with hwloc 2 or newer."
 _WORD = re.compile(r"(0x)?[0-9a-f]{0,8}", re.ASCII)

@@ -9,7 +9,7 @@ from typing_extensions import override
 from aitne.adapters.topologies._bounded_files import read_bounded_text
 from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.nvidia_smi_topology import has_matrix, read_matrix
-from aitne_train.topology.partial_topology import TopologyPart
+from aitne_train.topology.topology_parts import TopologyPart
 
 
 class NvidiaTopology(TopologySource):

@@ -10,8 +10,8 @@ from typing_extensions import override
 from aitne.adapters.topologies._bounded_files import read_bounded_text
 from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.slurm import parse_shown_topology
+from aitne_train.topology.topology_parts import TopologyPart
 
 _SHOWN = re.compile(
     r"^(SwitchName=\S+ Level=|(BlockName|AggregatedBlock)=\S+ BlockIndex=)", re.MULTILINE

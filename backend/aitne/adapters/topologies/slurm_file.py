@@ -11,10 +11,10 @@ from typing_extensions import override
 from aitne.adapters.topologies._bounded_files import read_bounded_text
 from aitne.core.ports.topology_source import TopologySource
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.plain_yaml import MAX_DEPTH, YamlNode
 from aitne_train.topology.slurm import parse_conf
 from aitne_train.topology.slurm_yaml import parse_topology_yaml
+from aitne_train.topology.topology_parts import TopologyPart
 
 _SUFFIXES = (".yaml", ".yml")
 _LINE = re.compile(r"^\s*(SwitchName|BlockName|BlockSizes)=", re.MULTILINE | re.IGNORECASE)

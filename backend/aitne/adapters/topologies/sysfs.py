@@ -7,8 +7,8 @@ from pathlib import Path
 from typing_extensions import override
 
 from aitne.core.ports.topology_source import TopologySource
-from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.sysfs import read_sysfs
+from aitne_train.topology.topology_parts import TopologyPart
 
 
 class SysfsTopology(TopologySource):

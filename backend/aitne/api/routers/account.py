@@ -23,10 +23,10 @@ from aitne.api.account_views import (
     SignInView,
 )
 from aitne.api.dependencies import Admin, PlatformDep, Reader, Writer, cookie_name
-from aitne.api.job_operation_views import Impersonation
+from aitne.api.job_query_views import Impersonation
 from aitne.api.routers import V1
 from aitne.api.routers.auth import make_enrolment_view
-from aitne.api.routers.users import Name
+from aitne.api.routers.users_and_tokens import Name
 from aitne.bootstrap.platform_services import PlatformServices
 from aitne.core.models.base import AskedFlag
 from aitne.services.users.login_service import OWN

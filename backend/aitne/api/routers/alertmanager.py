@@ -10,7 +10,7 @@ from aitne.api.dependencies import MetricsDep, PlatformDep, find_bearer_token
 from aitne.api.routers import V1
 from aitne.core.errors import NotAuthenticated
 from aitne.core.models.alert import AlertmanagerMessage
-from aitne.services.platform.secret_generation import read_secret
+from aitne.services.platform.shared_secrets import read_secret
 
 ALERTS_TOKEN = "alerts_token"  # noqa: S105 - the name of a file
 router = APIRouter(prefix=V1, tags=["admin"])

@@ -31,7 +31,7 @@ from aitne.api.dependencies import (
     get_caller,
     get_request_origin,
 )
-from aitne.api.job_operation_views import (
+from aitne.api.job_query_views import (
     Impersonation,
     Login,
     LoginLink,
@@ -46,7 +46,7 @@ from aitne.core.errors import AitneError, NotAuthenticated, Unavailable
 from aitne.core.ports.identity_source import LoginDenied
 from aitne.core.users.auth_settings import SourceName
 from aitne.core.users.ended_credentials import EndedCredentials
-from aitne.services.users.identity_service import REDIRECT_LIFETIME_S
+from aitne.services.users.authentication_service import REDIRECT_LIFETIME_S
 from aitne.services.users.known_browser_lockout import LIFETIME_S
 from aitne.services.users.login_results import SecondStep, WebLogin
 from aitne.services.users.second_factor import Enrolment

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from aitne.api.admin_views import NodeDrain, NodeDrainList, NodeEventPage, TopologyImport
 from aitne.api.audit_middleware import NotesDep
 from aitne.api.dependencies import Admin, PlatformDep, Reader, WrittenClusterDep
-from aitne.api.job_operation_views import (
+from aitne.api.job_query_views import (
     Drain,
     NodeList,
     PageQuery,

@@ -16,13 +16,13 @@ from aitne.api.dependencies import (
     get_rate_limits,
     get_request_origin,
 )
-from aitne.api.job_operation_views import TokenSecret
+from aitne.api.job_query_views import TokenSecret
 from aitne.api.routers import V1
 from aitne.core.errors import AitneError, AuthorizationPending, NotAuthenticated
+from aitne.core.models.access_token import Scope
 from aitne.core.models.base import Flag, Frozen, Seconds, Strict
-from aitne.core.models.sign_in import DeviceLoginRequest
-from aitne.core.models.user import Scope
-from aitne.services.users.identity_service import address_lockout_key
+from aitne.core.models.sign_in_records import DeviceLoginRequest
+from aitne.services.users.authentication_service import address_lockout_key
 
 router = APIRouter(prefix=V1, tags=["auth"])
 

@@ -33,9 +33,9 @@ from aitne.core.jobs.agent_protocol import (
     SessionStatus,
 )
 from aitne.core.models.base import Frozen
-from aitne.services.platform.secret_generation import hash_secret, read_secret
+from aitne.services.platform.shared_secrets import hash_secret, read_secret
 from aitne.services.sessions.hub_agent_handovers import HubJob
-from aitne.services.users.identity_service import address_lockout_key
+from aitne.services.users.authentication_service import address_lockout_key
 
 router = APIRouter(include_in_schema=False)
 

@@ -33,7 +33,7 @@ from aitne.api.dependencies import (
     get_caller,
 )
 from aitne.api.event_stream import stream_while_allowed
-from aitne.api.job_operation_views import (
+from aitne.api.job_query_views import (
     AnyJobQuery,
     EventList,
     Extension,
@@ -49,12 +49,12 @@ from aitne.api.job_operation_views import (
 from aitne.api.job_view_cache import JobViewCache
 from aitne.api.job_views import JobPage, JobView
 from aitne.api.problems import make_problem
-from aitne.api.request_validation import validate_part
 from aitne.api.routers import V1
 from aitne.api.streaming import StreamedResponse, get_open_streams
+from aitne.api.validation_errors import validate_part
 from aitne.bootstrap.platform_services import PlatformServices
 from aitne.core.jobs.env_visibility import hide_env_values
-from aitne.core.jobs.usage_metrics import DRAWN
+from aitne.core.jobs.usage_sample_values import DRAWN
 from aitne.core.models.base import validate_as_written
 from aitne.core.models.collective_profile import Profile
 from aitne.core.models.job import Job, JobType, Plan, ResubmitOptions

@@ -31,7 +31,7 @@ from aitne.api.notification_views import (
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import make_job_view
 from aitne.core.models.notification import Webhook
-from aitne.services.notifications.notifications import NotificationPreferences
+from aitne.services.notifications.user_notifications import NotificationPreferences
 
 router = APIRouter(prefix=V1)
 WebhookId = Annotated[

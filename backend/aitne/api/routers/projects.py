@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Response
 
 from aitne.api.conditional_requests import TagsDep
 from aitne.api.dependencies import Admin, PlatformDep, Reader, Writer
-from aitne.api.job_operation_views import ProjectList, ProjectQuery
+from aitne.api.job_query_views import ProjectList, ProjectQuery
 from aitne.api.project_views import (
     Approval,
     Closing,
@@ -24,8 +24,7 @@ from aitne.api.project_views import (
 from aitne.api.routers import V1
 from aitne.core.models.base import ProjectName, UserName
 from aitne.core.models.limits import Limits
-from aitne.core.models.project import Budget, Retention
-from aitne.core.models.user import Project
+from aitne.core.models.project import Budget, Project, Retention
 from aitne.services.projects.account_sync import SyncReport
 from aitne.services.projects.projects import Member, ProjectLimits
 

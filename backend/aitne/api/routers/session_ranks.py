@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query, Response
 
 from aitne.api.dependencies import IdempotencyKey, PlatformDep, Reader, Writer, WrittenDep
-from aitne.api.job_operation_views import JobQuery
+from aitne.api.job_query_views import JobQuery
 from aitne.api.job_views import JobPage, JobView
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId, make_created_view, make_job_view, make_page_response

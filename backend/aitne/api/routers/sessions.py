@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from aitne.api.dependencies import IdempotencyKey, PlatformDep, Reader, Writer, WrittenDep
-from aitne.api.job_operation_views import Extension, JobQuery, SessionFile, SessionUrl
+from aitne.api.job_query_views import Extension, JobQuery, SessionFile, SessionUrl
 from aitne.api.job_views import JobPage, JobView
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId, make_created_view, make_job_view, make_page_response

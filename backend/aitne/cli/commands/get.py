@@ -104,13 +104,13 @@ def _check_listed(job: Job) -> None:
 
 def _print_entries(client: Client, job: Job, names: list[str], folder: str, as_json: bool) -> int:
     if not names and folder == FOLDERS[0]:
-        from aitne.cli.views import snapshots_and_sweeps
+        from aitne.cli.views import job_runs
 
         files = client.jobs.files(job.id)
         if as_json:
             output.print_json(files.raw)
         else:
-            snapshots_and_sweeps.print_files(files)
+            job_runs.print_files(files)
         return 0
     entries = [
         entry

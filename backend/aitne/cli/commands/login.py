@@ -14,8 +14,8 @@ from aitne.cli.command_registry import OPERATE, command
 from aitne.cli.shared_options import Json
 from aitne.client import Client, credentials
 from aitne.client.api_session import ApiSession
-from aitne.client.discovery import Platform
 from aitne.client.login import begin_device_login, create_token_by_password, wait_for_device_token
+from aitne.client.platform_discovery import Platform
 from aitne.core.errors import InvalidInput
 
 STDIN = "-"

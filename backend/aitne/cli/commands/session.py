@@ -130,12 +130,12 @@ def continue_session(
 
     It has the same environment, image and folder. The memory of its kernels is lost.
     """
-    from aitne.cli.views import snapshots_and_sweeps
+    from aitne.cli.views import job_runs
 
     client = make_client(url, data_dir)
     job = find_job(client, session, sessions=True)
     if not yes:
-        snapshots_and_sweeps.print_rerun(client.jobs.plan_resubmit(job.id), file=sys.stderr)
+        job_runs.print_rerun(client.jobs.plan_resubmit(job.id), file=sys.stderr)
         output.require_confirmation(f"Continue {output.to_single_line(job.name, 60)}?")
     made = client.sessions.resume(job.id, key=make_idempotency_key())
     output.print_message(f"Submitted session {made.short_id}, which continues {job.short_id}.")

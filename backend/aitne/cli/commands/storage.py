@@ -12,7 +12,7 @@ from aitne.cli.job_lookup import make_client
 from aitne.cli.shared_options import DataDir, Json, Url
 
 if TYPE_CHECKING:
-    from aitne.client.storage import AreaFactsRecord, QuotaRecord
+    from aitne.client.storage_areas import AreaFactsRecord, QuotaRecord
 
 _BAR = 10
 

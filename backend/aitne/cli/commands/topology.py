@@ -15,8 +15,8 @@ from aitne.cli.shared_options import DataDir, Json, Url
 from aitne.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from aitne_train.topology.partial_topology import Topology
     from aitne_train.topology.rank_order import RankOrder
+    from aitne_train.topology.topology_parts import Topology
 
 Files = Annotated[
     list[str],
@@ -205,7 +205,7 @@ def _make_order_document(order: RankOrder) -> dict[str, Any]:
 
 
 def _read_topology(files: list[str]) -> Topology:
-    from aitne.bootstrap.topology_files import read_topology
+    from aitne.bootstrap.topology_reader import read_topology
     from aitne_train.topology.errors import TopologyError
 
     try:

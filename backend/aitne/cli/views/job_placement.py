@@ -7,7 +7,7 @@ from typing import Any
 
 from aitne.cli.views import topology_svg
 from aitne_train.topology.hostlist import compress_hostlist
-from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
+from aitne_train.topology.switch_tree import SourceLine, Switch, TopologyTree
 
 
 def format_placement(placement: Mapping[str, Any]) -> Iterator[str]:

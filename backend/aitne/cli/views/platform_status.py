@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from aitne.cli import output
-from aitne.client import discovery
+from aitne.client import platform_discovery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def status(*, url: str | None = None, data_dir: str | None = None, as_json: bool
     """Print the state of the platform and its processes; return the exit status, 0 while it
     runs."""
     if url and data_dir:
-        discovery.find_platform(
+        platform_discovery.find_platform(
             url=url, data_dir=data_dir
         )  # raises: the options exclude each other
     remote = url or (
@@ -27,13 +27,13 @@ def status(*, url: str | None = None, data_dir: str | None = None, as_json: bool
     if remote and data_dir is None:
         return _print_remote_status(remote, as_json=as_json)
     folder = find_platform_dir(data_dir)
-    state = discovery.ask_supervisor(folder, "status")
+    state = platform_discovery.ask_supervisor(folder, "status")
     if as_json:
         output.print_json(state or {"state": "stopped", "url": None, "processes": []})
     elif state is not None:
         _print_status(state)
     if state is None:
-        output.print_message(f"aitne: {discovery.describe_not_running(folder)}")
+        output.print_message(f"aitne: {platform_discovery.describe_not_running(folder)}")
         return STOPPED
     return 0
 
@@ -43,7 +43,7 @@ def find_platform_dir(data_dir: str | None) -> str:
     ``data_dir``, the variable ``AITNE_DATA_DIR``, the data directory of the last `aitne up`, or the
     default.
     """
-    folder = data_dir or os.environ.get("AITNE_DATA_DIR") or discovery.find_last_data_dir()
+    folder = data_dir or os.environ.get("AITNE_DATA_DIR") or platform_discovery.find_last_data_dir()
     if not folder:
         base = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
         folder = os.path.join(base, "aitne")

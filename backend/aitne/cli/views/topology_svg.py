@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
 from aitne_train.topology.hostlist import compress_hostlist
-from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.switch_tree import TopologyTree
 
 _WIDTH, _HEIGHT, _ROW, _MARGIN = 150, 44, 96, 16
 _MOST_TEXT = 20

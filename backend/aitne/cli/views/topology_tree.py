@@ -7,8 +7,8 @@ from typing import Any
 
 from aitne_train.topology.hostlist import compress_hostlist
 from aitne_train.topology.node_topology import NodeTopology
-from aitne_train.topology.partial_topology import Topology
-from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
+from aitne_train.topology.switch_tree import SourceLine, Switch, TopologyTree
+from aitne_train.topology.topology_parts import Topology
 
 
 def format_topology(topology: Topology) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from aitne.core.broker.storage_verbs import AccountArgs
+from aitne.core.broker.storage_area_verbs import AccountArgs
 from aitne.core.models.base import Frozen
 
 

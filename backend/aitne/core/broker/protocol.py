@@ -33,7 +33,7 @@ from aitne.core.broker.outside_job_verbs import (
     OutsideResult,
 )
 from aitne.core.broker.password_verb import CheckPasswordArgs, CheckPasswordResult
-from aitne.core.broker.storage_verbs import (
+from aitne.core.broker.storage_area_verbs import (
     AreasArgs,
     AreasResult,
     MakeAreasResult,

@@ -291,13 +291,13 @@ class AgentReport(Frozen):
     replaces it.
     """
     snapshot: dict[str, Any] | None = None
-    """Snapshot of the environment that the job runs in (``core.models.software_snapshot.Taken``)."""
+    """Snapshot of the environment that the job runs in (``core.models.job_snapshot.Taken``)."""
     results: dict[str, Any] | None = None
     """Metrics that the job's program reported (``core.models.sweep.Results``); later ones replace
     them.
     """
     files: dict[str, Any] | None = None
-    """Files that the job has written (``core.models.software_snapshot.WrittenFiles``)."""
+    """Files that the job has written (``core.models.job_snapshot.WrittenFiles``)."""
     placement: dict[str, Any] | None = None
     """Order of the job's nodes, and bindings of its ranks
     (``core.models.reported_placement.ReportedPlacement``); a later one replaces it.
@@ -307,7 +307,7 @@ class AgentReport(Frozen):
     python: str | None = Field(None, max_length=16)
     """Version of the node's Python, such as ``3.11``."""
     topology: dict[str, Any] | None = None
-    """What the node consists of (``core.models.node_report.ReportedNode``), for which the platform
+    """What the node consists of (``core.models.reported_node.ReportedNode``), for which the platform
     has asked.
     """
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from aitne.core.models.comparison import Cell, Compared, Comparison, Row, Section
 from aitne.core.models.job import Job
-from aitne.core.models.software_snapshot import Packages, Snapshot
+from aitne.core.models.job_snapshot import Packages, Snapshot
 from aitne.core.models.sweep import Scalar
 from aitne.core.models.usage_sample import Sample
 from aitne.core.sweeps import expand_sweep

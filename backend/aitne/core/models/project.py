@@ -1,4 +1,4 @@
-"""Properties of projects: roles of members, states of the life cycle, budgets and invitations."""
+"""Projects: roles of members, states of the life cycle, budgets and invitations."""
 
 from __future__ import annotations
 
@@ -123,6 +123,42 @@ class ExtensionRequest(Frozen):
     reason: str = Field("", description="Reason, in the manager's words.")
     by: UserName = Field(description="The manager who requests it.")
     at: UtcTime = Field(description="Time of the request.")
+
+
+class Project(Frozen):
+    """Group of users whose jobs are accounted together; its members see each other's jobs."""
+
+    name: ProjectName
+    title: str = ""
+    members: tuple[str, ...] = ()
+    """User names of its members."""
+    created_at: UtcTime
+    managers: tuple[str, ...] = Field((), description="Members who administer the project.")
+    description: str = Field("", description="Description of the project.")
+    state: ProjectState = Field(
+        ProjectState.ACTIVE, description="Only an active project takes new jobs."
+    )
+    note: str | None = Field(
+        None,
+        description="Reason why it was requested, closed or declined, in the words of that user.",
+    )
+    requested_by: str | None = Field(
+        None, description="User who requested it; null: it was not requested."
+    )
+    closed_by: str | None = Field(
+        None,
+        description="`admin`: only an administrator reopens it; `manager`: its managers may too.",
+    )
+    expires_at: UtcTime | None = Field(
+        None, description="Time from which it takes no new jobs; null: it has no end."
+    )
+    budget: Budget | None = Field(None, description="Hours that it may use; null: no budget.")
+    extension: ExtensionRequest | None = Field(
+        None, description="Request for a later end that is not yet decided."
+    )
+    retention: Retention | None = Field(
+        None, description="How long its ended jobs are kept; null: as the site keeps them."
+    )
 
 
 class Invitation(Frozen):

@@ -43,7 +43,7 @@ class Sample(Frozen):
     """Number of processes of the job on the node."""
     gpu: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_remove_invalid_amounts)] = ()
     """Values of each GPU: ``index``, ``utilization`` (0..1), ``memory_bytes``; if measured also
-    ``ecc_errors`` (uncorrected) and the others of ``core.jobs.usage_metrics``."""
+    ``ecc_errors`` (uncorrected) and the others of ``core.jobs.usage_sample_values``."""
     cpu_energy_j: float | None = Field(
         None,
         ge=0,

@@ -1,14 +1,12 @@
-"""Users, projects, and credentials."""
+"""Users, and the actor that a request is made by."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from uuid import UUID
 
-from pydantic import Field
-
+from aitne.core.models.access_token import Scope
 from aitne.core.models.base import Frozen, ProjectName, UserName, UtcTime
-from aitne.core.models.project import Budget, ExtensionRequest, ProjectState, Retention
 from aitne.core.users.ended_credentials import impersonation_id
 
 
@@ -16,14 +14,6 @@ class Role(StrEnum):
     """Role of a user on the whole platform."""
 
     USER = "user"
-    ADMIN = "admin"
-
-
-class Scope(StrEnum):
-    """Scope of an access token: actions that it permits, if its owner may take them."""
-
-    READ = "read"
-    WRITE = "write"
     ADMIN = "admin"
 
 
@@ -43,57 +33,6 @@ class User(Frozen):
     one-time link.
     """
     created_at: UtcTime
-
-
-class Project(Frozen):
-    """Group of users whose jobs are accounted together; its members see each other's jobs."""
-
-    name: ProjectName
-    title: str = ""
-    members: tuple[str, ...] = ()
-    """User names of its members."""
-    created_at: UtcTime
-    managers: tuple[str, ...] = Field((), description="Members who administer the project.")
-    description: str = Field("", description="Description of the project.")
-    state: ProjectState = Field(
-        ProjectState.ACTIVE, description="Only an active project takes new jobs."
-    )
-    note: str | None = Field(
-        None,
-        description="Reason why it was requested, closed or declined, in the words of that user.",
-    )
-    requested_by: str | None = Field(
-        None, description="User who requested it; null: it was not requested."
-    )
-    closed_by: str | None = Field(
-        None,
-        description="`admin`: only an administrator reopens it; `manager`: its managers may too.",
-    )
-    expires_at: UtcTime | None = Field(
-        None, description="Time from which it takes no new jobs; null: it has no end."
-    )
-    budget: Budget | None = Field(None, description="Hours that it may use; null: no budget.")
-    extension: ExtensionRequest | None = Field(
-        None, description="Request for a later end that is not yet decided."
-    )
-    retention: Retention | None = Field(
-        None, description="How long its ended jobs are kept; null: as the site keeps them."
-    )
-
-
-class Token(Frozen):
-    """Access token of a user, without its secret, of which only a hash is stored."""
-
-    id: str
-    owner: UserName
-    name: str = Field(min_length=1, max_length=100)
-    scopes: frozenset[Scope]
-    created_at: UtcTime
-    expires_at: UtcTime | None
-    last_used_at: UtcTime | None = None
-    created_by: UserName | None = Field(
-        None, description="The administrator who created it for its owner; null: its owner did."
-    )
 
 
 class Actor(Frozen):

@@ -17,7 +17,7 @@ from aitne.core.placement.node_selection import (
 )
 from aitne_train.topology.hostlist import compress_hostlist, make_natural_key
 from aitne_train.topology.rank_order import order_ranks
-from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
+from aitne_train.topology.switch_tree import SourceLine, Switch, TopologyTree
 from aitne_train.topology.uplink_load import NO_SWITCH, UNKNOWN, find_fabric
 
 _STORED = SourceLine("the job's record", 1)

@@ -9,7 +9,7 @@ from heapq import nsmallest
 
 from aitne_train.topology.hostlist import make_natural_key
 from aitne_train.topology.rank_order import RankOrder, order_ranks
-from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.switch_tree import TopologyTree
 from aitne_train.topology.uplink_load import (
     NO_SWITCH,
     UNKNOWN,

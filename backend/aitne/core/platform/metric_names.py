@@ -202,7 +202,7 @@ JOB_REPORTS_LEFT_OUT = Metric(
     "aitne_job_reports_left_out", "Live jobs without series there, because there are too many."
 )
 
-# At /metrics/jobs: one series for each live job whose agent reports. ``core.jobs.usage_metrics`` has
+# At /metrics/jobs: one series for each live job whose agent reports. ``core.jobs.usage_sample_values`` has
 # those of further measured values.
 JOB_LABELS = ("jobid",)
 JOB_CPUS_USED = Metric("aitne_job_cpus_used", "CPUs in use, since the previous sample.", JOB_LABELS)

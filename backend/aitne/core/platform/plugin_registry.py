@@ -1,11 +1,11 @@
-"""Loader of the platform's plug-ins, such as schedulers: see ``aitne_train.registry``."""
+"""Loader of the platform's plug-ins, such as schedulers: see ``aitne_train.plugin_registry``."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
 from aitne.core.errors import SetupError
-from aitne_train.registry import PluginRegistry
+from aitne_train.plugin_registry import PluginRegistry
 
 P = TypeVar("P")
 

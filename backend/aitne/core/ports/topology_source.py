@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from aitne_train.topology.partial_topology import Topology, TopologyPart
+from aitne_train.topology.topology_parts import Topology, TopologyPart
 
 
 class CurrentTopology(Protocol):

@@ -11,7 +11,12 @@ from aitne.core.errors import InvalidInput
 from aitne.core.models.base import USER_NAME, Frozen
 from aitne.core.models.storage_area import Area, AreaKind
 from aitne.core.ports.unix_account_mapping import UnixAccount
-from aitne.core.storage.settings import HOME, PLACEHOLDER, AreaSettings, StorageSettings
+from aitne.core.storage.storage_and_container_settings import (
+    HOME,
+    PLACEHOLDER,
+    AreaSettings,
+    StorageSettings,
+)
 
 _NAME = re.compile(USER_NAME)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

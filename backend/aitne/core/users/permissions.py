@@ -12,7 +12,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from aitne.core.errors import NotAllowed, NotFound, ReauthenticationRequired
-from aitne.core.models.user import Actor, Role, Scope
+from aitne.core.models.access_token import Scope
+from aitne.core.models.user import Actor, Role
 
 
 class Relation(StrEnum):

@@ -31,7 +31,7 @@ from aitne.operations.backup.backup_targets import (
 )
 from aitne.services.platform.backup_record import BackupRecord, backup_record_file
 from aitne.services.platform.exposed_files import BROKER_CONFIG
-from aitne.services.platform.secret_generation import write_private
+from aitne.services.platform.shared_secrets import write_private
 from aitne.store import database_backup
 
 SQLITE, POSTGRES, HUB = "database.sqlite", "database.dump", "hub.sqlite"

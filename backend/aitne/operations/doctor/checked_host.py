@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from aitne.adapters.broker_client import BrokerClient
+from aitne.adapters.broker_scheduler import BrokerClient
 from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.local_probes import LocalProbes
 from aitne.adapters.schedulers._slurm.slurm_config import config_values
 from aitne.adapters.schedulers._slurm.slurm_queries import Site
 from aitne.bootstrap.adapters import make_store, utc_now
-from aitne.client.discovery import ask_supervisor
+from aitne.client.platform_discovery import ask_supervisor
 from aitne.core.broker.protocol_versions import Welcome
 from aitne.core.errors import SetupError
 from aitne.core.models.cluster import Cluster
@@ -34,11 +34,11 @@ from aitne.operations.requirements.findings import (
     make_warning_finding,
 )
 from aitne.services.cluster.cluster import ClusterService
-from aitne.services.cluster.cluster_topologies import ClusterTopologies
+from aitne.services.cluster.merged_topology import ClusterTopologies
 from aitne.services.jobs.template_catalog import TemplateCatalog, builtin_folder
 from aitne.services.monitoring.health_checks import HealthChecks
 from aitne.services.monitoring.platform_file_checks import FileChecks
-from aitne.services.platform.certificates import authority_file
+from aitne.services.platform.certificate_authorities import authority_file
 from aitne.services.platform.event_hub import EventHub
 from aitne.services.platform.presented_certificates import PresentedCertificates
 from aitne.services.platform.secret_file_inventory import SecretFiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from aitne.core.models.check_result import CheckResult, CheckState
-from aitne.operations.setup import machine_inspection, network_inspection
+from aitne.operations.setup import machine_inspection, network_and_database_inspection
 from aitne.operations.setup.answers import Answers
 from aitne.operations.setup.check_results import make_result
 from aitne.operations.setup.slurm_inspection import SlurmSite
@@ -24,6 +24,6 @@ def run_inspection(answers: Answers, root: str) -> Iterator[CheckResult]:
         )
         return
     yield from machine_inspection.check_machine(answers)
-    yield from network_inspection.check_network(answers)
+    yield from network_and_database_inspection.check_network(answers)
     if answers.scheduler == "slurm":
         yield from SlurmSite(answers).run_checks()

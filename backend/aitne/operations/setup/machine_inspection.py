@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aitne.core.errors import SetupError
 from aitne.core.models.check_result import CheckResult, CheckState
-from aitne.operations.requirements.machine_requirements import (
+from aitne.operations.requirements.clock_and_disk_space import (
     check_clock,
     check_space,
     list_folders,

@@ -17,7 +17,7 @@ from aitne.core.errors import AitneError, SetupError
 from aitne.core.models.base import Strict
 from aitne.local_system.settings_loader import load_settings
 from aitne.operations.upgrade.platform_service import start_environment
-from aitne.store.database_schema_state import read_database_state
+from aitne.store.upgrade_database_state import read_database_state
 from aitne.supervisor.per_user_accounts import acting_as_platform
 from aitne.supervisor.process_account import ProcessAccount, make_popen_arguments
 

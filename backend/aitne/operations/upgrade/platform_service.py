@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from aitne.core.errors import SetupError
-from aitne.local_system import settings_sources
-from aitne.local_system.settings_sources import SourceKind
+from aitne.local_system import settings_report
+from aitne.local_system.settings_report import SourceKind
 from aitne.local_system.state_file_reader import DamagedState
 from aitne.supervisor import platform_control
 from aitne.supervisor.per_user_accounts import plain_environment
@@ -156,7 +156,7 @@ def select_start_environment(base: Mapping[str, str]) -> dict[str, str]:
     for name in ("AITNE_CONFIG", "AITNE_STATE_HOME"):
         if name in base:
             environ[name] = base[name]
-    for name, source in json.loads(base.get(settings_sources.VARIABLE, "{}")).items():
+    for name, source in json.loads(base.get(settings_report.VARIABLE, "{}")).items():
         if source[0] in (SourceKind.ENVIRONMENT, SourceKind.COMMAND_LINE) and name != "data_dir":
             value = _get_value(base, name.split("."))
             if value is not None:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.store.database_schema_state import read_database_state
 from aitne.store.migrate import is_known_revision
+from aitne.store.upgrade_database_state import read_database_state
 from aitne.supervisor import platform_control
 from aitne.supervisor.per_user_accounts import acting_as_platform
 

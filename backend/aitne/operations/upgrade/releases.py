@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from aitne.core.errors import SetupError
-from aitne.supervisor import uv_configuration
+from aitne.supervisor import uv_package_installation
 
 PROGRAMS = ("aitne", "aitne-broker", "aitne-run", "aitne-train")
 COMPLETE = ".complete"
@@ -226,7 +226,7 @@ def _replace_link(path: Path, target: str) -> None:
 
 
 def _install_packages(python: Path, arguments: Sequence[str]) -> None:
-    prepared = uv_configuration.make_install_command(str(python), arguments, compiled=True)
+    prepared = uv_package_installation.make_install_command(str(python), arguments, compiled=True)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", *arguments]
     _run_command(*(prepared or (pip, dict(os.environ))))
 

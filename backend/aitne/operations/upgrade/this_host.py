@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aitne.core.errors import SetupError
-from aitne.local_system.http_status import poll_http_status
+from aitne.local_system.http_status_client import poll_http_status
 from aitne.local_system.state_file_reader import DamagedState
 from aitne.operations.upgrade import upgrade_backups
 from aitne.operations.upgrade.command_account import must_install_node_software

@@ -11,10 +11,10 @@ from typing import Protocol
 from aitne.core.errors import InvalidInput
 from aitne.core.models.check_result import CheckResult
 from aitne.operations.upgrade import upgrade_checks
+from aitne.operations.upgrade.interrupted_upgrade_choice import choose_upgrade
 from aitne.operations.upgrade.releases import Releases, own_root
 from aitne.operations.upgrade.this_host import ThisHost, find_running_service
 from aitne.operations.upgrade.upgrade_journal import hold_upgrade_lock
-from aitne.operations.upgrade.upgrade_selection import choose_upgrade
 from aitne.operations.upgrade.upgrade_steps import Upgrade
 from aitne.supervisor import offline_bundle
 from aitne.supervisor.process_account import ProcessAccount

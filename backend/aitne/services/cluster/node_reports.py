@@ -14,9 +14,9 @@ from aitne.core.jobs.agent_protocol import AgentReport
 from aitne.core.jobs.states import ACTIVE
 from aitne.core.models.cluster_topology import StoredTopology, TopologyOrigin
 from aitne.core.models.job import Job
-from aitne.core.models.node_report import ReportedNode
+from aitne.core.models.reported_node import ReportedNode
 from aitne.core.settings import TopologySettings
-from aitne.services.cluster.cluster_topologies import PYTHON_CONFIRMED, ClusterTopologies
+from aitne.services.cluster.merged_topology import PYTHON_CONFIRMED, ClusterTopologies
 from aitne.store.topologies import TopologyStore
 from aitne_train.topology.node_topology import weigh_link
 

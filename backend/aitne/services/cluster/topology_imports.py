@@ -14,9 +14,9 @@ from aitne.core.models.user import Actor
 from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.store.topologies import TopologyStore
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.partial_topology import TopologyPart, combine_parts
+from aitne_train.topology.switch_tree import SourceLine
 from aitne_train.topology.topology_json import part_from_record, part_to_record
-from aitne_train.topology.tree import SourceLine
+from aitne_train.topology.topology_parts import TopologyPart, combine_parts
 
 ReadFile = Callable[[Path], TopologyPart]
 """Function that reads a file or folder in any format. It raises ``TopologyError``."""

@@ -20,8 +20,8 @@ from aitne.services.controller.job_energy_recording import EnergyWatch
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live_jobs import LiveJobs
 from aitne.services.controller.load_sampler import LoadSampler
-from aitne.services.controller.maintenance_holds import MaintenanceDrain
-from aitne.services.controller.maintenance_schedule import ScheduleWatch
+from aitne.services.controller.maintenance_and_announcement_schedule import ScheduleWatch
+from aitne.services.controller.maintenance_hold_and_drain import MaintenanceDrain
 from aitne.services.controller.notification_tasks import NotificationConfig, NotificationTasks
 from aitne.services.controller.outbox_actions import OutboxActions
 from aitne.services.controller.outside_job_watch import OutsideConfig, OutsideWatch
@@ -35,7 +35,7 @@ from aitne.services.controller.session_reminders import SessionReminderWatch
 from aitne.services.controller.submitter import Submitter
 from aitne.services.controller.topology_source_reader import TopologyConfig, TopologyWatch
 from aitne.services.jobs.job_renderer import Renderer
-from aitne.services.projects.usage_months import UsageMonths
+from aitne.services.projects.monthly_usage import UsageMonths
 from aitne.store import Store
 
 log = logging.getLogger(__name__)

@@ -8,16 +8,15 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from aitne.core.errors import AitneError, IllegalTransition, StaleEpoch, StoreUnavailable
-from aitne.core.models.project import Step
-from aitne.core.models.user import Project
+from aitne.core.models.project import Project, Step
 from aitne.services.controller.leader import Leader
+from aitne.services.projects.monthly_usage import UsageMonths, is_month_settled
 from aitne.services.projects.project_balance import (
     counted_months,
     get_month_bounds,
     month_of,
     months_between,
 )
-from aitne.services.projects.usage_months import UsageMonths, is_month_settled
 from aitne.store import Store
 
 log = logging.getLogger(__name__)

@@ -44,7 +44,7 @@ from aitne.services.controller.dependency_evaluation import (
 )
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live_jobs import LiveJobs
-from aitne.services.controller.maintenance_holds import SubmissionHold
+from aitne.services.controller.maintenance_hold_and_drain import SubmissionHold
 from aitne.services.controller.rank_group_cleanup import find_release_reason
 from aitne.services.controller.restored_jobs import RestoredJobs
 from aitne.services.controller.submission_outcome import (

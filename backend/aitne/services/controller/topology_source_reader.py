@@ -20,10 +20,10 @@ from aitne.core.settings import TopologySettings
 from aitne.services.controller.leader import Leader
 from aitne.store import Store
 from aitne_train.topology.errors import TopologyError
-from aitne_train.topology.partial_topology import TopologyPart
 from aitne_train.topology.slurm import MAX_BYTES, parse_shown_topology
+from aitne_train.topology.switch_tree import TopologyTree
 from aitne_train.topology.topology_json import part_to_record
-from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.topology_parts import TopologyPart
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from aitne.core.errors import FieldProblem
 from aitne.core.jobs.template_parameter_check import format_suggestion
 from aitne.core.models.image import BARE, Image, ImageState, ImageUse
 from aitne.core.ports.runtime import Runtime
-from aitne.core.storage.settings import ContainerSettings
+from aitne.core.storage.storage_and_container_settings import ContainerSettings
 
 FIRST = "apptainer"
 """Preferred runtime if the site has not configured one, because it needs no daemon."""

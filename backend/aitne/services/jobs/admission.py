@@ -26,7 +26,6 @@ from aitne.core.settings import Settings
 from aitne.core.units import ArrayRange, parse_array
 from aitne.core.users.permissions import PolicyAction, decide_access
 from aitne.services.cluster.cluster import ClusterService
-from aitne.services.jobs.availability_service import AvailabilityService
 from aitne.services.jobs.cluster_checks import ClusterRequest, check_platform_limits, fit_cluster
 from aitne.services.jobs.job_field_checks import (
     check_amounts,
@@ -48,9 +47,10 @@ from aitne.services.jobs.job_field_checks import (
     check_type,
 )
 from aitne.services.jobs.job_file_resolution import Offer, make_spec, resolve_offer, template_name
+from aitne.services.jobs.job_input_availability import AvailabilityService
 from aitne.services.jobs.job_renderer import Renderer
-from aitne.services.jobs.limit_enforcement import assign_limit_enforcement
-from aitne.services.jobs.placement_planning import with_switch_count
+from aitne.services.jobs.memory_and_cpu_limits import assign_limit_enforcement
+from aitne.services.jobs.placement_checks import with_switch_count
 from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.requested_resources import with_default_amounts
 from aitne.services.jobs.resolved_job_checks import (
@@ -68,7 +68,7 @@ from aitne.services.jobs.template_catalog import TemplateCatalog
 from aitne.services.projects.limit_checks import LimitCheck
 from aitne.services.users.user_secrets import UserSecretService
 from aitne.store import Store
-from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.switch_tree import TopologyTree
 
 NO_ID = UUID(int=0)
 """UUID that stands for the job's ID in the batch script of a plan."""

@@ -21,7 +21,7 @@ from aitne.core.models.placement import PlacementSpec
 from aitne.core.models.resources import Resources
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration, parse_array
-from aitne.services.jobs.placement_planning import fit_permitted_nodes, unknown_nodes
+from aitne.services.jobs.placement_checks import fit_permitted_nodes, unknown_nodes
 from aitne.services.jobs.problems import Problems
 from aitne_train.topology.hostlist import compress_hostlist
 

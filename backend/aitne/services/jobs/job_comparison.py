@@ -9,11 +9,11 @@ from aitne.core.errors import NotAllowed, NotFound
 from aitne.core.jobs.env_visibility import hide_env_values
 from aitne.core.jobs.job_comparison import ComparisonInput, compare_jobs
 from aitne.core.models.comparison import Comparison
-from aitne.core.models.software_snapshot import Snapshot
+from aitne.core.models.job_snapshot import Snapshot
 from aitne.core.models.user import Actor
 from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.images.images import ImageService
-from aitne.services.jobs.job_snapshots import SnapshotService
+from aitne.services.jobs.job_agent_reports import SnapshotService
 from aitne.services.jobs.outside_job_checks import check_not_outside
 from aitne.store import Store
 

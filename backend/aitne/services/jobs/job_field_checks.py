@@ -20,7 +20,7 @@ from aitne.core.units import format_duration
 from aitne.services.jobs import distributed_checks
 from aitne.services.jobs.cluster_checks import check_array_size, check_maximum
 from aitne.services.jobs.job_file_resolution import Offer, template_name
-from aitne.services.jobs.placement_planning import placement_problems
+from aitne.services.jobs.placement_checks import placement_problems
 from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.requested_resources import resolve_memory
 from aitne.services.jobs.session_idle_timeout import max_inactivity

@@ -17,12 +17,12 @@ from aitne.core.models.reported_placement import (
 )
 from aitne.core.models.user import Actor
 from aitne.core.users.permissions import PolicyAction, require_permission
-from aitne.services.cluster.cluster_topologies import ClusterTopologies
+from aitne.services.cluster.merged_topology import ClusterTopologies
 from aitne.store import Store
-from aitne.store.job_snapshots import DocumentKind
+from aitne.store.job_snapshots_and_files import DocumentKind
 from aitne_train.topology import device_mesh_order
 from aitne_train.topology.rank_order import build_ring, order_ranks
-from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.switch_tree import TopologyTree
 from aitne_train.topology.uplink_load import Cost, Network
 
 MOST_IMPROVED = 512

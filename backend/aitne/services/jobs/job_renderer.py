@@ -38,7 +38,6 @@ from aitne.core.sessions.entry_points import WORKSPACE
 from aitne.core.settings import Settings
 from aitne.core.sweeps import expand_sweep, make_sweep_variables
 from aitne.core.units import format_duration
-from aitne.services.jobs.command_scripts import displayed_command, script_files, script_signal
 from aitne.services.jobs.job_containers import (
     DATASETS,
     LAB,
@@ -50,13 +49,14 @@ from aitne.services.jobs.job_containers import (
     make_cache_variables,
     make_container_spec,
 )
-from aitne.services.jobs.limit_enforcement import split_limits
+from aitne.services.jobs.memory_and_cpu_limits import split_limits
 from aitne.services.jobs.rank_variables import (
     has_engines,
     notebook_variables,
     rank_group_variables,
     rank_variables,
 )
+from aitne.services.jobs.scripts_in_commands import displayed_command, script_files, script_signal
 from aitne_train.topology.hostlist import compress_hostlist
 
 ENGINE = "aitne_train.notebook.engine"

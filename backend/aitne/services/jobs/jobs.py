@@ -36,7 +36,7 @@ from aitne.services.jobs.admission import Admission, AdmittedJob
 from aitne.services.jobs.job_renderer import Renderer
 from aitne.services.jobs.log_follower import LogFollower
 from aitne.services.jobs.outside_job_checks import check_log_access, check_not_outside
-from aitne.services.jobs.placement_planning import plan_placement
+from aitne.services.jobs.placement_checks import plan_placement
 from aitne.services.jobs.start_forecast import Forecaster, StartForecast
 from aitne.services.platform.maintenance import find_hold_reason, find_overlap_warning
 from aitne.services.users.session_token_scope import restrict_to_own_jobs

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from aitne.core.jobs.agent_protocol import AgentSample
-from aitne.core.jobs.usage_metrics import SAMPLE_VALUES, SampleValue
+from aitne.core.jobs.usage_sample_values import SAMPLE_VALUES, SampleValue
 from aitne.core.models.job import Job
 
 MOST_JOBS = 10_000

@@ -8,7 +8,7 @@ from aitne.core.errors import NotAuthenticated, NotFound
 from aitne.core.jobs.agent_protocol import ProgramStatus
 from aitne.core.models.job import Job
 from aitne.services.notifications.notification_texts import MESSAGE
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.services.platform.shared_secrets import hash_secret
 from aitne.store import Store
 
 

@@ -16,7 +16,7 @@ from aitne.core.errors import Conflict, FieldProblem, NotAllowed, NotFound, Unav
 from aitne.core.jobs.states import LIVE
 from aitne.core.models.base import Frozen, deprecated_copy
 from aitne.core.models.job import Job, JobFilter, JobType
-from aitne.core.models.software_snapshot import EnvironmentKind, Taken
+from aitne.core.models.job_snapshot import EnvironmentKind, Taken
 from aitne.core.models.storage_area import PathFacts
 from aitne.core.models.user import Actor
 from aitne.core.ports.storage_system import UserFolders
@@ -24,7 +24,7 @@ from aitne.core.sessions.entry_points import describe_live_successor
 from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.datasets.datasets import DatasetService
 from aitne.services.jobs.admission import Admission
-from aitne.services.jobs.job_snapshots import SnapshotService
+from aitne.services.jobs.job_agent_reports import SnapshotService
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.outside_job_checks import check_not_outside
 from aitne.services.jobs.template_catalog import TemplateCatalog

@@ -16,7 +16,7 @@ from aitne.core.models.user import Actor
 from aitne.core.ports.topology_source import CurrentTopology
 from aitne.core.ports.unix_account_mapping import UnixAccount
 from aitne.core.users.permissions import PolicyAction, describe_session_refusal, require_permission
-from aitne.services.jobs.availability_service import AvailabilityService
+from aitne.services.jobs.job_input_availability import AvailabilityService
 from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.rank_group_fit import session_problems
 from aitne.services.jobs.rank_python_version import needs_ranks_python, python_problems

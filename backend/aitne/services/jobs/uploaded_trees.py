@@ -11,7 +11,7 @@ from aitne.core.errors import FieldProblem
 from aitne.core.models.job_source import TreeLimits, TreeStatus, TreeUse
 from aitne.core.models.user import Actor
 from aitne.core.ports.tree_storage import TreeStorage
-from aitne.core.storage.settings import TreeSettings
+from aitne.core.storage.storage_and_container_settings import TreeSettings
 from aitne.core.tree_document import MOST_ENTRIES
 from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.store import Store

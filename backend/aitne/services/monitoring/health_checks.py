@@ -16,11 +16,11 @@ from aitne.core.models.cluster import Node
 from aitne.core.models.health import HealthState
 from aitne.core.ports.health_probes import Probes
 from aitne.core.settings import Settings
-from aitne.core.storage.settings import PLACEHOLDER
+from aitne.core.storage.storage_and_container_settings import PLACEHOLDER
 from aitne.core.units import describe_duration
 from aitne.local_system.hung_restart_records import HUNG_AFTER_S
 from aitne.services.cluster.cluster import ClusterService
-from aitne.services.cluster.cluster_topologies import ClusterTopologies
+from aitne.services.cluster.merged_topology import ClusterTopologies
 from aitne.services.monitoring.health_check_result import (
     DEGRADED,
     DOWN,
@@ -30,9 +30,9 @@ from aitne.services.monitoring.health_check_result import (
 )
 from aitne.services.monitoring.platform_file_checks import FileChecks
 from aitne.services.monitoring.scheduler_health import check_scheduler
-from aitne.services.platform import certificates
+from aitne.services.platform import certificate_authorities
 from aitne.services.platform.backup_record import backup_record_file
-from aitne.services.platform.certificates import authority_file, sessions_authority_file
+from aitne.services.platform.certificate_authorities import authority_file, sessions_authority_file
 from aitne.services.platform.doctor_report import report_file
 from aitne.services.platform.event_hub import EventHub
 from aitne.services.platform.maintenance import find_hold_reason
@@ -261,7 +261,9 @@ class HealthChecks:
         return HealthCheckResult(OK, "There is one user.")
 
     async def _check_certificate_expiry(self) -> HealthCheckResult:
-        periods = await asyncio.to_thread(certificates.read_validity_periods, self._settings)
+        periods = await asyncio.to_thread(
+            certificate_authorities.read_validity_periods, self._settings
+        )
         first, begins, path = min((end, begin, path) for path, (begin, end) in periods.items())
         authorities = (authority_file(self._settings), sessions_authority_file(self._settings))
         facts: Facts = {"expires_at": first.isoformat()}

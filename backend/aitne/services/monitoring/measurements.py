@@ -27,12 +27,12 @@ from aitne.core.platform import metric_names
 from aitne.core.platform.metric_names import Metric
 from aitne.core.ports.health_probes import Probes
 from aitne.core.settings import Settings
-from aitne.core.storage.settings import PLACEHOLDER
+from aitne.core.storage.storage_and_container_settings import PLACEHOLDER
 from aitne.local_system import hung_restart_records, process_status_file
 from aitne.services.jobs.live_usage import LiveUsage
 from aitne.services.monitoring.audit_checks import AuditChecks
 from aitne.services.monitoring.health import HealthService
-from aitne.services.platform import certificates
+from aitne.services.platform import certificate_authorities
 from aitne.services.platform.backup_record import read_backup_record
 from aitne.services.platform.doctor_report import read_report
 from aitne.services.platform.presented_certificates import PresentedCertificates
@@ -224,7 +224,7 @@ def _read_certificate_expiry(settings: Settings) -> dict[tuple[str, ...], float]
     the health of the certificates shows.
     """
     try:
-        periods = certificates.read_validity_periods(settings)
+        periods = certificate_authorities.read_validity_periods(settings)
     except SetupError as error:
         log.warning("%s", error.message)
         return {}

@@ -10,7 +10,7 @@ from aitne.core.errors import Conflict, InvalidInput, NotFound
 from aitne.core.models.announcement import Announcement, Severity
 from aitne.core.models.user import Actor
 from aitne.core.users.permissions import PolicyAction, refuse_impersonation, require_permission
-from aitne.store.administration import AdministrationStore
+from aitne.store.announcements_and_maintenance import AdministrationStore
 from aitne.store.paging import Page
 from aitne.store.store_part import Check
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.check_result import CheckResult
 from aitne.local_system.state_file_reader import DamagedState, read_state
-from aitne.services.platform.secret_generation import write_private
+from aitne.services.platform.shared_secrets import write_private
 
 
 class DoctorReport(Frozen):

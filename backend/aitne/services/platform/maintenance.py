@@ -17,7 +17,7 @@ from aitne.core.models.announcement import Maintenance
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.user import Actor
 from aitne.core.users.permissions import PolicyAction, require_permission
-from aitne.store.administration import AdministrationStore
+from aitne.store.announcements_and_maintenance import AdministrationStore
 from aitne.store.store_part import Check
 
 

@@ -16,7 +16,7 @@ from aitne.core.models.limits import Membership
 from aitne.core.models.project import Invitation, ProjectRole, ProjectState
 from aitne.core.models.user import Actor
 from aitne.core.users.permissions import PolicyAction, require_permission
-from aitne.services.platform.secret_generation import hash_secret, new_secret
+from aitne.services.platform.shared_secrets import hash_secret, new_secret
 from aitne.store import Store
 
 _UNKNOWN = "No invitation has this link. Check that it was copied completely, or ask for a new one."

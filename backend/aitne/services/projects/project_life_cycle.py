@@ -8,8 +8,15 @@ from typing import Any
 
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.models.limits import Limits
-from aitne.core.models.project import Budget, ExtensionRequest, ProjectState, Retention, Step
-from aitne.core.models.user import Actor, Project
+from aitne.core.models.project import (
+    Budget,
+    ExtensionRequest,
+    Project,
+    ProjectState,
+    Retention,
+    Step,
+)
+from aitne.core.models.user import Actor
 from aitne.core.projects.settings import ProjectSettings
 from aitne.core.retention import RetentionSettings, list_retention_problems
 from aitne.core.users.permissions import PolicyAction, require_permission

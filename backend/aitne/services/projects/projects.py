@@ -19,8 +19,8 @@ from aitne.core.models.limits import (
     LimitUsage,
     Membership,
 )
-from aitne.core.models.project import ProjectRole, ProjectState
-from aitne.core.models.user import Actor, Project
+from aitne.core.models.project import Project, ProjectRole, ProjectState
+from aitne.core.models.user import Actor
 from aitne.core.projects.limit_check import summarize_use
 from aitne.core.projects.limit_layers import combine_limits, list_limit_problems
 from aitne.core.users.permissions import PolicyAction, require_permission

@@ -10,7 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from aitne.core.errors import AitneError, Conflict, NotSupported, SchedulerRejected, Unavailable
 from aitne.core.models.base import ProjectName, UserName
-from aitne.core.models.user import Project, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import User
 from aitne.core.ports.accounting import ROOT, Accounting, Associations
 from aitne.services.projects.account_sync import UnixName, list_all_users
 from aitne.store import Store

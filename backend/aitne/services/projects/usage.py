@@ -14,6 +14,7 @@ from aitne.core.models.limits import Usage
 from aitne.core.models.project import MONTH
 from aitne.core.models.user import Actor
 from aitne.core.users.permissions import PolicyAction, decide_access, require_permission
+from aitne.services.projects.monthly_usage import UsageMonths
 from aitne.services.projects.project_balance import (
     Balance,
     balance_of,
@@ -22,7 +23,6 @@ from aitne.services.projects.project_balance import (
     month_of,
     months_between,
 )
-from aitne.services.projects.usage_months import UsageMonths
 from aitne.store import Store
 
 _MONTH = re.compile(MONTH)

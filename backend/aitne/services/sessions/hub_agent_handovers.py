@@ -13,11 +13,11 @@ from aitne.core.jobs.agent_protocol import CertificateRequest, Handover
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobType
 from aitne.core.sessions import session_variables
-from aitne.services.jobs.agent_requests import job_of_token
+from aitne.services.jobs.requests_from_agents import job_of_token
 from aitne.services.platform.encryption import Cipher
 from aitne.services.platform.event_hub import EventHub
-from aitne.services.platform.secret_generation import hash_secret, new_secret
-from aitne.services.sessions.session_node_check import NodeAddresses
+from aitne.services.platform.shared_secrets import hash_secret, new_secret
+from aitne.services.sessions.session_address_check import NodeAddresses
 from aitne.store import Store
 
 LONGEST_WAIT_S = 30.0

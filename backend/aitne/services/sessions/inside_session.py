@@ -11,9 +11,10 @@ from uuid import UUID
 from aitne.core.errors import NotAuthenticated, NotFound
 from aitne.core.jobs.agent_protocol import AttachedRanks, SessionStatus
 from aitne.core.jobs.states import LIVE
+from aitne.core.models.access_token import Scope
 from aitne.core.models.job import Job, JobFilter, JobType
-from aitne.core.models.user import Actor, Scope
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.core.models.user import Actor
+from aitne.services.platform.shared_secrets import hash_secret
 from aitne.store import Store
 
 _MEASURED_WITHIN_S = 300.0

@@ -31,7 +31,7 @@ from aitne.core.users.permissions import PolicyAction, require_permission
 from aitne.services.controller.run_identification import make_run
 from aitne.services.jobs.job_renderer import Renderer
 from aitne.services.jobs.outside_job_checks import check_not_outside
-from aitne.services.platform.secret_generation import hash_secret, new_secret
+from aitne.services.platform.shared_secrets import hash_secret, new_secret
 from aitne.services.sessions.terminal import Terminal, open_terminal
 from aitne.store import Store
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotAuthenticated, RateLimited
-from aitne.core.models.sign_in import SignIn
+from aitne.core.models.sign_in_records import SignIn
 from aitne.core.models.user import Actor, Role, User
 from aitne.core.ports.identity_source import PasswordHasher
 from aitne.core.settings import Settings
@@ -20,8 +20,8 @@ from aitne.core.users.permissions import (
     require_portal_login,
     require_recent_authentication,
 )
-from aitne.services.platform.secret_generation import hash_secret, new_secret
-from aitne.services.users.identity_service import lockout_key
+from aitne.services.platform.shared_secrets import hash_secret, new_secret
+from aitne.services.users.authentication_service import lockout_key
 from aitne.services.users.login_links import LoginLinks
 from aitne.services.users.login_results import OneTimeLink
 from aitne.services.users.login_service import OWN, LoginService

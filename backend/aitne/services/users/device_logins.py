@@ -23,17 +23,18 @@ from aitne.core.errors import (
     NotAuthenticated,
     ReauthenticationRequired,
 )
-from aitne.core.models.sign_in import DeviceLoginRequest
-from aitne.core.models.user import Actor, Scope, Token
+from aitne.core.models.access_token import Scope, Token
+from aitne.core.models.sign_in_records import DeviceLoginRequest
+from aitne.core.models.user import Actor
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration
 from aitne.core.users.permissions import PolicyAction, require_permission
-from aitne.services.platform.secret_generation import hash_secret, read_secret
+from aitne.services.platform.shared_secrets import hash_secret, read_secret
+from aitne.services.users.authentication_service import address_lockout_key
 from aitne.services.users.browser_descriptions import describe_browser
-from aitne.services.users.identity_service import address_lockout_key
 from aitne.services.users.login_results import RequestOrigin
 from aitne.services.users.second_factor import KEY_NAME
-from aitne.services.users.users import UserService
+from aitne.services.users.users_and_tokens import UserService
 from aitne.store import Store
 
 LIFETIME_S = 600

@@ -10,13 +10,15 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from aitne.core.models.access_token import Scope
 from aitne.core.models.base import USER_NAME
-from aitne.core.models.user import Actor, Project, Role, Scope, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import Actor, Role, User
 from aitne.core.settings import Settings
-from aitne.services.platform.secret_generation import hash_secret, write_private
+from aitne.services.platform.shared_secrets import hash_secret, write_private
 from aitne.services.projects.slurm_account_import import AccountImport
 from aitne.services.users.login_service import find_unused_project_name
-from aitne.services.users.users import UserService
+from aitne.services.users.users_and_tokens import UserService
 from aitne.store import Store
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from aitne.core.errors import HubUnavailable, StoreUnavailable
 from aitne.core.ports.hub import HubLogins
-from aitne.store.expired_credentials import CredentialExpiryStore
+from aitne.store.credential_expiry import CredentialExpiryStore
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from aitne.core.errors import AitneError, InvalidInput, NotAuthenticated, NotFou
 from aitne.core.models.base import Frozen
 from aitne.core.models.user import Actor, Role, User
 from aitne.core.settings import Settings
-from aitne.services.platform.secret_generation import hash_secret, new_secret, read_secret
+from aitne.services.platform.shared_secrets import hash_secret, new_secret, read_secret
 from aitne.store import Store
 
 CLIENT_ID = "jupyterhub"

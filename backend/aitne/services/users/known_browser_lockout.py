@@ -16,7 +16,7 @@ from datetime import datetime
 
 from aitne.core.settings import Settings
 from aitne.core.users.user_names import name_key
-from aitne.services.platform.secret_generation import read_secret
+from aitne.services.platform.shared_secrets import read_secret
 from aitne.services.users.second_factor import KEY_NAME
 
 LIFETIME_S = 365 * 86_400

@@ -10,7 +10,7 @@ from aitne.core.errors import NotAllowed
 from aitne.core.models.user import Actor
 from aitne.core.settings import Settings
 from aitne.core.users.permissions import refuse_impersonation, require_full_login
-from aitne.services.platform.secret_generation import hash_secret, new_secret
+from aitne.services.platform.shared_secrets import hash_secret, new_secret
 from aitne.services.users.login_results import OneTimeLink
 from aitne.store import Store
 

@@ -14,7 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from aitne.core.errors import Conflict, NotAuthenticated, NotFound, Unavailable
 from aitne.core.models.base import NAME_RULES, USER_NAME, UserName
-from aitne.core.models.user import Project, Role, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import Role, User
 from aitne.core.ports.identity_source import (
     FormSource,
     Identity,

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from aitne.core.errors import Conflict, NotAuthenticated, RateLimited
-from aitne.core.models.sign_in import SecondFactor
+from aitne.core.models.sign_in_records import SecondFactor
 from aitne.core.models.user import Role, User
 from aitne.core.settings import Settings
-from aitne.services.platform.secret_generation import read_secret
-from aitne.store.second_factors import SecondFactorStore
+from aitne.services.platform.shared_secrets import read_secret
+from aitne.store.second_factors_and_lockouts import SecondFactorStore
 
 KEY_NAME = "second_factor_key"
 STEP_S = 30

@@ -8,7 +8,7 @@ from aitne.core.errors import NotAllowed, NotAuthenticated
 from aitne.core.models.job import JobFilter
 from aitne.core.models.user import Actor, User
 from aitne.core.users.permissions import describe_session_refusal
-from aitne.services.platform.secret_generation import hash_secret
+from aitne.services.platform.shared_secrets import hash_secret
 from aitne.store import Store
 
 

@@ -14,7 +14,11 @@ from aitne_train.launcher.hosts import (
     parse_task_counts,
     spread_ranks,
 )
-from aitne_train.launcher.slurm_queries import choose_pmix, parse_mpi_plugins, read_allocation
+from aitne_train.launcher.slurm_and_mpi_queries import (
+    choose_pmix,
+    parse_mpi_plugins,
+    read_allocation,
+)
 
 NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 HOSTS = st.lists(

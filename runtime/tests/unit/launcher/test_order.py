@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne_train.launcher import host_order, slurm_queries
+from aitne_train.launcher import host_order, slurm_and_mpi_queries
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.launcher.hosts import Host
 from aitne_train.topology.hostlist import expand_hostlist
@@ -225,20 +225,26 @@ def test_order_is_the_same_by_either_file_of_slurm(
 def test_configuration_of_slurm_is_found_where_slurm_finds_it(tmp_path: Path) -> None:
     """On nodes that get it from slurmctld it is in another folder."""
     folders = [str(tmp_path / name) for name in ("etc", "run")]
-    assert slurm_queries.find_topology_file({}, folders) is None
+    assert slurm_and_mpi_queries.find_topology_file({}, folders) is None
     for folder in folders:
         Path(folder).mkdir()
     (tmp_path / "run" / "slurm.conf").write_text("")
     (tmp_path / "run" / "topology.conf").write_text("")
-    assert slurm_queries.find_topology_file({}, folders) == str(tmp_path / "run" / "topology.conf")
+    assert slurm_and_mpi_queries.find_topology_file({}, folders) == str(
+        tmp_path / "run" / "topology.conf"
+    )
     (tmp_path / "run" / "topology.yaml").write_text("")
-    assert slurm_queries.find_topology_file({}, folders) == str(tmp_path / "run" / "topology.yaml")
+    assert slurm_and_mpi_queries.find_topology_file({}, folders) == str(
+        tmp_path / "run" / "topology.yaml"
+    )
     (tmp_path / "etc" / "slurm.conf").write_text("")
-    assert slurm_queries.find_topology_file({}, folders) is None
+    assert slurm_and_mpi_queries.find_topology_file({}, folders) is None
     (tmp_path / "etc" / "topology.conf").write_text("")
-    assert slurm_queries.find_topology_file({}, folders) == str(tmp_path / "etc" / "topology.conf")
+    assert slurm_and_mpi_queries.find_topology_file({}, folders) == str(
+        tmp_path / "etc" / "topology.conf"
+    )
     named = {"SLURM_CONF": str(tmp_path / "run" / "slurm.conf")}
-    assert slurm_queries.find_topology_file(named, folders) == str(
+    assert slurm_and_mpi_queries.find_topology_file(named, folders) == str(
         tmp_path / "run" / "topology.yaml"
     )
 

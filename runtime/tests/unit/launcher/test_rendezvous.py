@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne_train.launcher import frames, rendezvous_client
+from aitne_train.launcher import frames, rendezvous_store_client
 from aitne_train.launcher.errors import LaunchError
 from aitne_train.launcher.own_addresses import (
     build_interface_variables,
@@ -18,8 +18,8 @@ from aitne_train.launcher.own_addresses import (
     split_address,
 )
 from aitne_train.launcher.rank_detection import RankTopology
-from aitne_train.launcher.rendezvous_client import RendezvousClient
-from aitne_train.launcher.rendezvous_server import RendezvousServer
+from aitne_train.launcher.rendezvous_store_client import RendezvousClient
+from aitne_train.launcher.rendezvous_store_server import RendezvousServer
 from tests.support.ports import reserve_ports
 from tests.support.waiting import eventually
 
@@ -165,18 +165,20 @@ def test_a_line_ends_within_a_minute_when_the_other_machine_has_lost_its_power(
 
 def test_joins_without_a_launcher_by_a_folder(tmp_path: Path) -> None:
     environ = {
-        rendezvous_client.DIR: str(tmp_path),
+        rendezvous_store_client.DIR: str(tmp_path),
         "SLURM_JOB_ID": "1",
         "SLURM_STEP_ID": str(os.getpid()),
     }
     child = os.fork()
     if child == 0:
         try:
-            store = rendezvous_client.join_store(RankTopology(1, 2, 1, 2, source="slurm"), environ)
+            store = rendezvous_store_client.join_store(
+                RankTopology(1, 2, 1, 2, source="slurm"), environ
+            )
             store.set("from1", store.get("from0", 30) + b"!")
         finally:
             os._exit(0)
-    store = rendezvous_client.join_store(RankTopology(0, 2, 0, 2, source="slurm"), environ)
+    store = rendezvous_store_client.join_store(RankTopology(0, 2, 0, 2, source="slurm"), environ)
     store.set("from0", b"hello")
     assert store.get("from1", 30) == b"hello!"
     os.waitpid(child, 0)
@@ -185,24 +187,24 @@ def test_joins_without_a_launcher_by_a_folder(tmp_path: Path) -> None:
 
 def test_a_rank_that_waits_in_vain_says_what_to_do(tmp_path: Path) -> None:
     environ = {
-        rendezvous_client.DIR: str(tmp_path),
-        rendezvous_client.TIMEOUT: "0.1",
+        rendezvous_store_client.DIR: str(tmp_path),
+        rendezvous_store_client.TIMEOUT: "0.1",
         "SLURM_JOB_ID": "2",
         "SLURM_STEP_ID": "0",
     }
     with pytest.raises(LaunchError, match=r"rank 1 has waited 0\.1 s for rank 0"):
-        rendezvous_client.join_store(RankTopology(1, 2, 1, 2, source="slurm"), environ)
+        rendezvous_store_client.join_store(RankTopology(1, 2, 1, 2, source="slurm"), environ)
 
 
 def test_a_run_that_nothing_tells_from_others_is_refused() -> None:
     with pytest.raises(LaunchError, match="AITNE_RENDEZVOUS_DIR"):
-        rendezvous_client.join_store(RankTopology(1, 2, 1, 2, source="mpi"), {})
+        rendezvous_store_client.join_store(RankTopology(1, 2, 1, 2, source="mpi"), {})
 
 
 def test_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with pytest.raises(LaunchError, match="written by other users"):
-        rendezvous_client.create_store_folder({rendezvous_client.DIR: str(tmp_path)}, 1)
+        rendezvous_store_client.create_store_folder({rendezvous_store_client.DIR: str(tmp_path)}, 1)
 
 
 def test_addresses() -> None:

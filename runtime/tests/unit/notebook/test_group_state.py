@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne_train.notebook.group_state import describe_end
+from aitne_train.notebook.group_controller_state import describe_end
 
 
 @pytest.mark.parametrize(

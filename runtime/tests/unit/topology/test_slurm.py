@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aitne_train.topology.errors import TopologyError
 from aitne_train.topology.slurm import format_conf, parse_conf, parse_shown_topology
-from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.switch_tree import TopologyTree
 
 GOOD = "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-4]\nSwitchName=top Switches=a,b\n"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne_train.autotune import CANDIDATES, SAMPLES, Autotune
+from aitne_train.bucket_size_autotune import CANDIDATES, SAMPLES, Autotune
 
 
 def _run(tuner: Autotune, seconds: dict[int, float]) -> int:

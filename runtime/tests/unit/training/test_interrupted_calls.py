@@ -16,7 +16,7 @@ import torch
 from aitne_train.collective_engine import CollectiveEngine
 from aitne_train.collective_request import Kind, Request
 from aitne_train.collective_summary import CollectiveSummary
-from aitne_train.control_messages import Control
+from aitne_train.control_channel import Control
 from aitne_train.errors import HorovodInternalError
 from aitne_train.exchange._queue_worker import Worker
 from aitne_train.execution import Execution

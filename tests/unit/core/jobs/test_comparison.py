@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from aitne.core.jobs.job_comparison import ComparisonInput, compare_jobs
 from aitne.core.models.comparison import Comparison
 from aitne.core.models.job import Job
-from aitne.core.models.software_snapshot import Snapshot, Taken
+from aitne.core.models.job_snapshot import Snapshot, Taken
 from aitne.core.models.sweep import SweepFile, SweepSpec
 from aitne.core.models.usage_sample import Sample
 from tests.support.jobs import CREATED_AT, make_array, make_job

@@ -16,7 +16,7 @@ from aitne.core.placement.node_selection import (
     PlacementRequest,
     select_nodes,
 )
-from aitne_train.topology.tree import SourceLine, Switch, TopologyTree
+from aitne_train.topology.switch_tree import SourceLine, Switch, TopologyTree
 from tests.support.random_trees import random_tree, regular_tree
 
 FREE = NodeAvailability(8, 8)

@@ -11,7 +11,7 @@ import pytest
 
 from aitne.core.errors import SetupError
 from aitne.core.platform.plugin_registry import Registry
-from aitne_train import registry
+from aitne_train import plugin_registry
 from tests.support.requirements import need_package
 
 FILES = {
@@ -75,7 +75,7 @@ def test_entry_points_add_and_do_not_replace(
         EntryPoint("alpha", "pathlib:Path", "aitne.plugs_for_test"),
         EntryPoint("gone", "not_there_at_all:X", "aitne.plugs_for_test"),
     ]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    monkeypatch.setattr(plugin_registry, "entry_points", lambda group: points)
     assert {"path", "gone", "alpha"} <= set(plugs.names())
     assert plugs.get("alpha").__name__ == "Alpha"
     with pytest.raises(SetupError, match="cannot be loaded"):

@@ -22,7 +22,7 @@ from aitne.core.storage.areas import (
     list_areas,
     make_area_owner,
 )
-from aitne.core.storage.settings import StorageSettings
+from aitne.core.storage.storage_and_container_settings import StorageSettings
 
 ALICE = AreaOwner(user="alice", uid=1001, home="/home/alice")
 SITE = StorageSettings.model_validate(

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from aitne.core.errors import NotAllowed, NotFound
-from aitne.core.models.user import Actor, Role, Scope, User
+from aitne.core.models.access_token import Scope
+from aitne.core.models.user import Actor, Role, User
 from aitne.core.users.permissions import (
     TABLE,
     PolicyAction,

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from aitne.operations.setup.answers import validate_answers
-from aitne.operations.setup.network_inspection import _check_certificates
+from aitne.operations.setup.network_and_database_inspection import _check_certificates
 from tests.support.certificates import Authority
 from tests.unit.operations.setup.conftest import site
 

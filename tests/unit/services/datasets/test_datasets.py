@@ -19,8 +19,10 @@ from aitne.adapters.dataset_manifest_store import (
 )
 from aitne.core.dataset_manifest import Summary
 from aitne.core.errors import InvalidInput, NotAllowed, NotFound, RateLimited, Unavailable
+from aitne.core.models.access_token import Scope
 from aitne.core.models.dataset import DatasetUse
-from aitne.core.models.user import Actor, Project, Role, Scope, User
+from aitne.core.models.project import Project
+from aitne.core.models.user import Actor, Role, User
 from aitne.core.settings import Settings
 from aitne.services.datasets.datasets import DatasetService
 from aitne.store import Store

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from aitne.core.models.image import Artifact, Image, ImageApp, ImageNeeds, ImageState
-from aitne.core.storage.settings import ContainerSettings
+from aitne.core.storage.storage_and_container_settings import ContainerSettings
 from aitne.services.images.image_chooser import ImageChoice, ImageChooser, ImageRequest
 from tests.support.runtimes import FakeRuntime
 

@@ -23,7 +23,7 @@ from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.settings import LimitSettings, Settings
 from aitne.services.controller.changes_from_records import too_many_starts
 from aitne.services.jobs.job_renderer import max_requeues
-from aitne.services.jobs.limit_enforcement import assign_limit_enforcement, split_limits
+from aitne.services.jobs.memory_and_cpu_limits import assign_limit_enforcement, split_limits
 from aitne.services.jobs.requested_resources import (
     explain_added_cpus,
     resolve_resources,

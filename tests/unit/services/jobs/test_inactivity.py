@@ -9,7 +9,7 @@ from aitne.core.models.job_file import JobFile
 from aitne.core.models.template import Template
 from aitne.core.notifications.settings import IdleSettings
 from aitne.core.settings import Settings
-from aitne.core.storage.settings import ContainerSettings
+from aitne.core.storage.storage_and_container_settings import ContainerSettings
 from aitne.services.images.image_chooser import ImageChooser
 from aitne.services.jobs.job_field_checks import check_inactivity
 from aitne.services.jobs.job_file_resolution import AvailableResources, resolve_offer

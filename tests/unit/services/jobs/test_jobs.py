@@ -8,10 +8,11 @@ import pytest
 
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.jobs.states import JobState, TerminationReason
+from aitne.core.models.access_token import Scope
 from aitne.core.models.cluster import Cluster, Partition
 from aitne.core.models.job import JobChanges, JobFilter, JobType
 from aitne.core.models.limits import AssociationUse, LimitUsage
-from aitne.core.models.user import Actor, Scope
+from aitne.core.models.user import Actor
 from tests.unit.services.conftest import ADA, BOB, EVE, ROOT, Bench, make_actor, make_node
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from aitne.core.errors import Conflict, IdempotencyConflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.jobs.states import JobState, TerminationReason
+from aitne.core.models.access_token import Scope
 from aitne.core.models.announcement import Maintenance
 from aitne.core.models.cluster import NodeState
 from aitne.core.models.job import DistributedSpec, JobFilter, JobType
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.resources import GpuRequest, Resources
-from aitne.core.models.user import Scope
 from aitne.store.action_outbox import OutboxKind
 from tests.unit.services.conftest import ADA, BOB, EVE, ROOT, START, Bench, make_actor, make_node
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.user_folders import OwnUserFolders
+from aitne.adapters.user_folder_access import OwnUserFolders
 from aitne.bootstrap.adapters import make_storages
 from aitne.core.errors import InvalidInput
 from aitne.core.jobs.states import JobState
@@ -18,7 +18,7 @@ from aitne.core.models.job_file import JobFile
 from aitne.core.models.storage_area import PathFacts
 from aitne.core.ports.unix_account_mapping import UnixAccount
 from aitne.core.settings import Settings
-from aitne.core.storage.settings import ContainerSettings, StorageSettings
+from aitne.core.storage.storage_and_container_settings import ContainerSettings, StorageSettings
 from tests.support.offers import offers
 from tests.support.runtimes import FakeRuntime
 from tests.unit.services.conftest import ADA, EVE, PYTORCH, START, Bench, make_node

@@ -12,9 +12,9 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.cluster import Cluster, GpuCount
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.resources import Resources
-from aitne.services.jobs.placement_planning import placement_problems
+from aitne.services.jobs.placement_checks import placement_problems
 from aitne_train.topology.slurm import parse_conf
-from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.switch_tree import TopologyTree
 from tests.unit.services.conftest import ADA, Bench, make_node
 
 NODES = [make_node(f"n{number}") for number in (1, 2, 3, 4, 10)]

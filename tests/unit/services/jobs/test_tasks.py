@@ -16,7 +16,7 @@ from aitne.core.models.job_file import JobFile
 from aitne.core.models.resources import Resources
 from aitne.core.models.template import TemplateResources
 from aitne.core.settings import Settings
-from aitne.services.jobs.limit_enforcement import assign_limit_enforcement
+from aitne.services.jobs.memory_and_cpu_limits import assign_limit_enforcement
 from aitne.services.jobs.requested_resources import resolve_resources
 from tests.support.jobs import make_spec
 from tests.unit.slurm_rest.test_submission import FULL

@@ -19,8 +19,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from aitne.core.cluster.slurm_settings import SlurmSettings
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.settings import Settings
-from aitne.services.platform import certificates
-from aitne.services.platform.certificates import (
+from aitne.services.platform import certificate_authorities
+from aitne.services.platform.certificate_authorities import (
     CertificateFiles,
     authority_file,
     ensure_certificates,
@@ -132,7 +132,7 @@ def test_certificates_are_issued_for_all_names_and_kept(make: Make) -> None:
     ensure_certificates(settings)
     assert server.certificate.read_bytes() == before
     ends = [end for _, end in read_validity_periods(settings).values()]
-    assert min(ends) > datetime.now(UTC) + certificates.RENEWAL
+    assert min(ends) > datetime.now(UTC) + certificate_authorities.RENEWAL
 
 
 @pytest.mark.parametrize("change", ["names", "age", "authority", "key"])
@@ -141,7 +141,9 @@ def test_certificates_are_issued_again_when_they_are_of_no_more_use(
 ) -> None:
     settings = make()
     if change == "age":
-        monkeypatch.setattr(certificates, "LIFETIME", certificates.RENEWAL / 2)
+        monkeypatch.setattr(
+            certificate_authorities, "LIFETIME", certificate_authorities.RENEWAL / 2
+        )
     ensure_certificates(settings)
     files = portal_files(settings)
     before = files.certificate.read_bytes()

@@ -9,7 +9,7 @@ import pytest
 
 from aitne.core.errors import Unavailable
 from aitne.core.settings import BrokerClientSettings, Settings
-from aitne.services.sessions.session_node_check import NodeAddresses
+from aitne.services.sessions.session_address_check import NodeAddresses
 from tests.support.jobs import make_session
 from tests.unit.services.conftest import Bench, make_node
 

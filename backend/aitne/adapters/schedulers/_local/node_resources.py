@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from aitne.core.byte_size_format import describe_bytes
 from aitne.core.placement.leaf_selection import count_fewest_leaves, select_nearest_nodes
-from aitne_train.topology.tree import TopologyTree
+from aitne_train.topology.switch_tree import TopologyTree
 
 Owner = tuple[str, str]
 """Project and user of a task. The task must fit within the project's limits and the user's limits.

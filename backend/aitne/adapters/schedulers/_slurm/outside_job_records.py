@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from aitne.adapters.schedulers._slurm import squeue_parser
-from aitne.adapters.schedulers._slurm.job_identity import parse_comment, parse_job_name
+from aitne.adapters.schedulers._slurm.job_comment import parse_comment, parse_job_name
 from aitne.adapters.schedulers._slurm.job_states import job_state
 from aitne.adapters.schedulers._slurm.pending_reasons import format_pending_reason
 from aitne.adapters.schedulers._slurm.sacct_parser import is_written_off
 from aitne.adapters.schedulers._slurm.times import parse_exit, parse_limit, parse_time
-from aitne.adapters.slurm_numbers import NO_VAL
+from aitne.adapters.slurm_special_values import NO_VAL
 from aitne.core.jobs import log_path_pattern
 from aitne.core.jobs.array_job_state import SEVERITY
 from aitne.core.jobs.states import JobState, TerminationReason

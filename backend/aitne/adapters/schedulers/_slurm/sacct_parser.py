@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from aitne.adapters.schedulers._slurm.job_identity import parse_job_name
+from aitne.adapters.schedulers._slurm.job_comment import parse_job_name
 from aitne.adapters.schedulers._slurm.job_states import job_state
 from aitne.adapters.schedulers._slurm.squeue_parser import SEPARATOR, node_names
 from aitne.adapters.schedulers._slurm.times import parse_exit, parse_minutes, parse_time

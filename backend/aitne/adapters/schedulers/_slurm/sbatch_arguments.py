@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from aitne.adapters.schedulers._slurm import job_identity
+from aitne.adapters.schedulers._slurm import job_comment
 from aitne.core.cluster.partition_defaults import NO_LIMIT_S
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.job_folder_layout import log_file_name
@@ -64,8 +64,8 @@ def make_sbatch_arguments(
         # For an option that lacks its value, sbatch takes the next word as the value: this one.
         yield "--parsable"
     yield "--parsable"
-    yield f"--job-name={job_identity.make_job_name(request.job_id, request.attempt)}"
-    yield f"--comment={job_identity.make_comment(request.job_id, request.attempt)}"
+    yield f"--job-name={job_comment.make_job_name(request.job_id, request.attempt)}"
+    yield f"--comment={job_comment.make_comment(request.job_id, request.attempt)}"
     yield f"--chdir={request.job_dir}"
     yield f"--output={_make_log_pattern(request)}"
     # A requeued job appends to its log.

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from aitne.adapters.schedulers._slurm.squeue_parser import node_names
 from aitne.adapters.schedulers._slurm.times import parse_limit, parse_time
-from aitne.adapters.slurm_numbers import is_number
+from aitne.adapters.slurm_special_values import is_number
 from aitne.core.models.cluster import GpuCount, GresCount, Node, NodeState, Partition, Reservation
 from aitne.core.units import parse_slurm_gres, parse_slurm_tres
 

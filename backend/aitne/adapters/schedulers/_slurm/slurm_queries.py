@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from aitne.adapters.schedulers._slurm import (
-    job_identity,
+    job_comment,
     sacct_parser,
     scontrol_parser,
     squeue_parser,
@@ -337,7 +337,7 @@ class Site:
 
 
 def _join_job_names(runs: Sequence[Run]) -> str:
-    names = (job_identity.make_job_name(run.job_id, run.attempt) for run in runs)
+    names = (job_comment.make_job_name(run.job_id, run.attempt) for run in runs)
     return ",".join(dict.fromkeys(names))  # the tasks of an array share one name
 
 

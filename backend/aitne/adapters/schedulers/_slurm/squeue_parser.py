@@ -12,10 +12,10 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from aitne.adapters.schedulers._slurm.job_identity import parse_comment
+from aitne.adapters.schedulers._slurm.common_record_conversion import make_tasks_record
+from aitne.adapters.schedulers._slurm.job_comment import parse_comment
 from aitne.adapters.schedulers._slurm.job_states import job_state
 from aitne.adapters.schedulers._slurm.pending_reasons import format_pending_reason
-from aitne.adapters.schedulers._slurm.record_conversion import make_tasks_record
 from aitne.adapters.schedulers._slurm.times import parse_exit, parse_limit, parse_time
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob

@@ -25,7 +25,7 @@ def init(as_json: Json = False, data_dir: DataDir = None) -> int:
     """
     # The settings and cryptography are heavier than everything else here.
     from aitne.local_system.settings_loader import load_settings
-    from aitne.services.platform.certificates import authority_file, open_authority
+    from aitne.services.platform.certificate_authorities import authority_file, open_authority
     from aitne.supervisor.per_user_accounts import acting_as_platform
 
     settings = load_settings(None if data_dir is None else Path(data_dir))

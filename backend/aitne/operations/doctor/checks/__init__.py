@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aitne.operations.doctor.check_registry import CHECKS, DoctorCheck, Subject
 from aitne.operations.doctor.checks import (
-    accounts,
+    broker_and_accounts,
     database,
     external_services,
     files,
@@ -15,7 +15,17 @@ from aitne.operations.doctor.checks import (
     slurm,
 )
 
-_MODULES = (files, machine, processes, database, network, external_services, slurm, accounts, nodes)
+_MODULES = (
+    files,
+    machine,
+    processes,
+    database,
+    network,
+    external_services,
+    slurm,
+    broker_and_accounts,
+    nodes,
+)
 """Importing them registers their checks."""
 JOB_CHECKS = frozenset(
     {

@@ -11,9 +11,10 @@ from aitne.core.byte_size_format import describe_bytes
 from aitne.core.models.check_result import CheckState
 from aitne.core.settings import Settings
 from aitne.local_system.settings_loader import find_config_path
-from aitne.local_system.settings_sources import SourceKind, describe_settings
+from aitne.local_system.settings_report import SourceKind, describe_settings
 from aitne.operations.doctor.check_registry import Subject, check
 from aitne.operations.doctor.checked_host import CheckedHost
+from aitne.operations.requirements.clock_and_disk_space import check_space, list_folders
 from aitne.operations.requirements.findings import (
     Finding,
     make_failed_finding,
@@ -21,7 +22,6 @@ from aitne.operations.requirements.findings import (
     make_unknown_finding,
     make_warning_finding,
 )
-from aitne.operations.requirements.machine_requirements import check_space, list_folders
 from aitne.services.platform.backup_record import backup_record_file
 from aitne.services.platform.exposed_files import list_correctable_files
 

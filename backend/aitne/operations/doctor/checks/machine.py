@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from aitne.operations.doctor.check_registry import Subject, check
 from aitne.operations.doctor.checked_host import CheckedHost
+from aitne.operations.requirements.clock_and_disk_space import check_clock
 from aitne.operations.requirements.findings import (
     Finding,
     make_failed_finding,
@@ -20,7 +21,6 @@ from aitne.operations.requirements.findings import (
     make_unknown_finding,
     make_warning_finding,
 )
-from aitne.operations.requirements.machine_requirements import check_clock
 
 FEW_FILES = 4_096
 _UNITS = ("aitne.service", "aitne-broker.service")

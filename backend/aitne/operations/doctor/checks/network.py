@@ -12,6 +12,12 @@ from aitne.core.users.auth_settings import is_loopback
 from aitne.operations.doctor import web_requests
 from aitne.operations.doctor.check_registry import Subject, check
 from aitne.operations.doctor.checked_host import CheckedHost
+from aitne.operations.requirements.dns_and_certificates import (
+    ANY_USER,
+    check_certificates,
+    check_names,
+    list_urls,
+)
 from aitne.operations.requirements.findings import (
     Finding,
     make_failed_finding,
@@ -20,13 +26,7 @@ from aitne.operations.requirements.findings import (
     make_unknown_finding,
     make_warning_finding,
 )
-from aitne.operations.requirements.network_requirements import (
-    ANY_USER,
-    check_certificates,
-    check_names,
-    list_urls,
-)
-from aitne.services.platform.certificates import (
+from aitne.services.platform.certificate_authorities import (
     check_provided_certificates,
     get_certificate_names,
     is_valid_for_host,

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from aitne.adapters.schedulers._slurm import job_identity, pending_reasons
-from aitne.adapters.schedulers._slurm.job_states import job_state
-from aitne.adapters.schedulers._slurm.record_conversion import (
+from aitne.adapters.schedulers._slurm import job_comment, pending_reasons
+from aitne.adapters.schedulers._slurm.common_record_conversion import (
     make_array_record,
     make_task_record,
     to_text,
     to_time,
 )
+from aitne.adapters.schedulers._slurm.job_states import job_state
 from aitne.adapters.schedulers._slurm.squeue_parser import node_names
 from aitne.adapters.schedulers._slurm.times import to_signal_number
 from aitne.core.jobs.states import JobState
@@ -36,7 +36,7 @@ def to_scheduler_jobs(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
     Raises:
         SchedulerUnavailable: Slurm truncated the list of tasks of a large array.
     """
-    ours = job_identity.parse_comment(to_text(record.get("comment")))
+    ours = job_comment.parse_comment(to_text(record.get("comment")))
     if ours is None:
         return ()
     job = _to_scheduler_job(record, *ours)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from aitne.adapters.schedulers._slurm.rest.api_versions import SPOKEN
-from aitne.adapters.slurm_numbers import INFINITE, is_number
+from aitne.adapters.slurm_special_values import INFINITE, is_number
 
 
 class NotExpressible(Exception):
