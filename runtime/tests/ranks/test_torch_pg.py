@@ -191,11 +191,14 @@ def left_in_the_first_barrier(me: Rank) -> str:
     try:
         TorchProcessGroup.connect(replace(group, store=RunStore(me.store, check)), "cpu")
     except TransportError as error:
+        message = str(error)  # the error itself holds frames, and they may hold the group
+    else:
+        message = "it connected"
+    try:
         eventually("the group is gone", lambda: _threads() <= before, 20)
-        return str(error)
     finally:
         me.store.set(f"{me.call}-ended", b"1")
-    return "it connected"
+    return message
 
 
 class InterruptingStore:
