@@ -17,7 +17,7 @@ from aitne.adapters.schedulers._slurm.rest.api_versions import (
     choose_api_version,
     parse_served_versions,
 )
-from aitne.adapters.schedulers._slurm.rest.rest_client import RestClient
+from aitne.adapters.schedulers._slurm.rest.rest_http_client import RestClient
 from aitne.adapters.schedulers._slurm.rest.submission import make_submission
 from aitne.adapters.schedulers._slurm.rest.version_conversion import downgrade_submission
 from aitne.adapters.schedulers._slurm.sbatch_arguments import make_sbatch_arguments

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from aitne.api.routers.monitoring import METRICS_TOKEN
+from aitne.api.routers.probes_and_metrics import METRICS_TOKEN
 from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne_devcluster import faults
 from tests.fault.storm import user_token

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aitne.adapters.unix_account_mapping import OwnAccount
-from aitne.adapters.user_folder_access import OwnUserFolders
+from aitne.adapters.user_folder_operations import OwnUserFolders
 from aitne.bootstrap.adapters import make_storages
 from aitne.core.errors import InvalidInput
 from aitne.core.models.user import Actor, User

@@ -9,7 +9,7 @@ from aitne.adapters.dataset_manifest_store import ManifestFolder
 from aitne.adapters.image_file_check import ImagesFolder
 from aitne.adapters.tree_folder import TreeFolder
 from aitne.adapters.unix_account_mapping import OwnAccount
-from aitne.adapters.user_folder_access import OwnUserFolders
+from aitne.adapters.user_folder_operations import OwnUserFolders
 from aitne.bootstrap.adapters import make_storages
 from aitne.core.ports.runtime import Runtime
 from aitne.core.settings import Settings

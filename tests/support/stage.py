@@ -22,11 +22,11 @@ from aitne.adapters.node_software_folder import own_software
 from aitne.adapters.own_account_files import OwnAccountFiles
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.unix_account_mapping import OwnAccount
-from aitne.adapters.user_folder_access import OwnUserFolders
+from aitne.adapters.user_folder_operations import OwnUserFolders
 from aitne.api.app import create_app
 from aitne.api.dependencies import cookie_name
 from aitne.api.routers.alertmanager import ALERTS_TOKEN
-from aitne.api.routers.monitoring import METRICS_TOKEN
+from aitne.api.routers.probes_and_metrics import METRICS_TOKEN
 from aitne.bootstrap.adapters import list_available_channels
 from aitne.bootstrap.platform_services import PlatformServices
 from aitne.bootstrap.topology_reader import read_part

@@ -26,7 +26,7 @@ import termios
 import time
 
 from aitne.agent.errors import AttachError
-from aitne.agent.program_environment import (
+from aitne.agent.running_program_environment import (
     MARK,
     NOT_STARTED,
     ProgramEnvironment,

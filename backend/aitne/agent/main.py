@@ -96,9 +96,9 @@ def main(arguments: Sequence[str]) -> None:
         None if of_node or spec.tree is None else _fill_tree(spec, spec.tree, programs, reporter)
     )
     if ending is None and spec.log_files and not of_node:
-        from aitne.agent import additional_log_paths
+        from aitne.agent import additional_log_links
 
-        additional_log_paths.create_log_links(spec, os.environ, _write_to_log)
+        additional_log_links.create_log_links(spec, os.environ, _write_to_log)
     placement: PlacementReport | None = None
     if ending is None and spec.is_placed and not of_node:
         from aitne.agent import node_order as placements
@@ -172,7 +172,7 @@ def _run_beside_program(what: str, folder: str) -> NoReturn:
         from aitne.agent.attachment import serve_attach_connection
 
         serve_attach_connection(folder)
-    from aitne.agent.program_environment import run_session_command
+    from aitne.agent.running_program_environment import run_session_command
 
     run_session_command(folder)
 

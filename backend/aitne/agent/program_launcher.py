@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from aitne.agent import cgroup_limits, required_files
+from aitne.agent import cgroup_enforcement, required_files
 from aitne.agent.required_files import MissingRequirementError
 from aitne.agent.spec import Spec
 
@@ -112,7 +112,7 @@ class ProgramLauncher:
         self._lock: int | None = None
         self._program: str | None = None
         self._vendor: str | None = None
-        self._cgroup: cgroup_limits.Cgroup | None = None
+        self._cgroup: cgroup_enforcement.Cgroup | None = None
         self._ended_for_memory = False
 
     def prepare(self, stopped: Callable[[], bool], report_reading: Callable[[], None]) -> None:
@@ -145,7 +145,7 @@ class ProgramLauncher:
         if _GPUS in self._launch.prefix:
             self._vendor = gpu_vendor()
         if spec.memory_bytes is not None or spec.cpus is not None:
-            self._cgroup = cgroup_limits.make_group(spec.memory_bytes, spec.cpus)
+            self._cgroup = cgroup_enforcement.make_group(spec.memory_bytes, spec.cpus)
 
     def argv(self, command: Sequence[str]) -> list[str]:
         """Return the argument vector that starts ``command`` through the container runtime.
@@ -264,7 +264,10 @@ class ProgramLauncher:
     def watch_memory(self) -> None:
         """Start a thread that ends the whole program after the kernel has killed one of its
         processes for lack of memory, because the others might hang."""
-        if self._cgroup is not None and cgroup_limits.MEMORY in self._cgroup.limited_controllers:
+        if (
+            self._cgroup is not None
+            and cgroup_enforcement.MEMORY in self._cgroup.limited_controllers
+        ):
             threading.Thread(target=self._run_memory_watch, name="memory", daemon=True).start()
 
     def _run_memory_watch(self) -> None:

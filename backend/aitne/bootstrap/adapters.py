@@ -17,7 +17,7 @@ from aitne.adapters.own_account_files import OwnAccountFiles
 from aitne.adapters.schedulers._slurm.slurm_config import config_values
 from aitne.adapters.schedulers._slurm.slurm_queries import Site
 from aitne.adapters.unix_account_mapping import OwnAccount, UnixAccounts, user_account
-from aitne.adapters.user_folder_access import BrokerUserFolders, OwnUserFolders
+from aitne.adapters.user_folder_operations import BrokerUserFolders, OwnUserFolders
 from aitne.core.models.limits import LimitsApplied
 from aitne.core.platform.plugin_registry import Registry
 from aitne.core.ports.account_files import AccountFiles

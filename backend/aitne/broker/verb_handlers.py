@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from aitne.adapters._pam import check_password
 from aitne.adapters.path_facts import TimeoutExecutor
-from aitne.adapters.user_folder_access import create_area_folders
+from aitne.adapters.user_folder_operations import create_area_folders
 from aitne.broker.config import BrokerConfig
 from aitne.broker.log_path_signature import LogSeal
 from aitne.broker.per_user_helpers import Helpers

@@ -10,7 +10,7 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
-from aitne.notebook.cell_outputs import format_size
+from aitne.notebook.cell_output_limits import format_size
 
 MAX_BYTES = 16 << 20
 """Maximum size of a page."""

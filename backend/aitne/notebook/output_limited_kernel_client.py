@@ -9,7 +9,7 @@ from typing import Any
 
 from nbclient import NotebookClient
 
-from aitne.notebook.cell_outputs import CellOutputs, OutputBudget, format_size
+from aitne.notebook.cell_output_limits import CellOutputs, OutputBudget, format_size
 from aitne.notebook.job_log import JobLog
 
 

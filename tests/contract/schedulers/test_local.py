@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.schedulers.local import LocalScheduler
-from aitne.agent import cgroup_limits
+from aitne.agent import cgroup_enforcement
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.cluster import Holder
@@ -87,7 +87,7 @@ async def test_cluster_reports_which_holder_enforces_limits(local: Bench) -> Non
     assert cluster.memory_held_by is Holder.SAMPLING
     assert cluster.cpus_held_by is Holder.NOBODY
     assert cluster.agent_cgroups is not None
-    assert set(cluster.agent_cgroups) == set(cgroup_limits.probe_controllers())
+    assert set(cluster.agent_cgroups) == set(cgroup_enforcement.probe_controllers())
 
 
 async def test_memory_that_processes_share_counts_once(local: Bench) -> None:

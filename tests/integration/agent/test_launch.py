@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aitne.agent import cgroup_limits, required_files
+from aitne.agent import cgroup_enforcement, required_files
 from aitne.agent.spec import Need
 from aitne.core.jobs.agent_protocol import EXIT_NOT_READY, EXIT_OUT_OF_MEMORY, ProgramPhase
 from aitne.core.jobs.states import TerminationReason
@@ -336,7 +336,7 @@ GREEDY = "python3 -c 'x = bytearray(200 << 20); print(len(x))'"
 @pytest.fixture
 def groups() -> Iterator[None]:
     """Skip the test where this account can create no cgroup; check that none is left afterwards."""
-    if "memory" not in cgroup_limits.probe_controllers():
+    if "memory" not in cgroup_enforcement.probe_controllers():
         pytest.skip("this machine lets this account make no control group with a memory limit")
     before = group_folders()
     yield
@@ -405,7 +405,10 @@ def test_the_group_goes_after_a_signal_and_leaves_what_the_program_left(job: Job
 @pytest.mark.usefixtures("groups")
 def test_cpus_are_held(job: Job) -> None:
     shown = 'cat $(awk -F: \'$2 == "cpu" {print "/sys/fs/cgroup/cpu" $3}\' /proc/self/cgroup)'
-    if "cpu" not in cgroup_limits.probe_controllers() or not Path("/sys/fs/cgroup/cpu").exists():
+    if (
+        "cpu" not in cgroup_enforcement.probe_controllers()
+        or not Path("/sys/fs/cgroup/cpu").exists()
+    ):
         pytest.skip("no version 1 CPU controller here")
     assert job.run(f"{shown}/cpu.cfs_quota_us", limits={"cpus": 2}) == 0
     assert job.log == "200000\n"

@@ -17,7 +17,7 @@ from uuid import uuid4
 import pytest
 
 from aitne.adapters.unix_account_mapping import permitted_user
-from aitne.adapters.user_folder_access import BrokerUserFolders
+from aitne.adapters.user_folder_operations import BrokerUserFolders
 from aitne.core.broker.storage_area_verbs import MAX_AREAS
 from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.models.storage_area import Area, AreaFacts

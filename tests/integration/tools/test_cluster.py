@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.broker_scheduler import BrokerScheduler
-from aitne.adapters.user_folder_access import BrokerUserFolders
+from aitne.adapters.user_folder_operations import BrokerUserFolders
 from aitne.core.platform.dev_cluster_record import DevCluster
 from aitne.core.storage.areas import AreaOwner, list_areas
 from aitne.local_system.dev_cluster_records import DESCRIPTORS, find_dev_cluster

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.accounting._accounting_commands import (
+from aitne.adapters.accounting._accounting_output_parser import (
     ASSOCIATION_FIELDS,
     USAGE_FIELDS,
     make_sacctmgr_arguments,

@@ -69,7 +69,7 @@ def test_importing_the_agent_is_cheap() -> None:
     dear |= {
         "aitne.agent.program_launcher",
         "aitne.agent.required_files",
-        "aitne.agent.cgroup_limits",
+        "aitne.agent.cgroup_enforcement",
         "fcntl",
     }
     assert not modules & {*dear, "pydantic", "aitne.core", "logging", "inspect", "email"}

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from aitne.api import problems
 from aitne.api.portal_files import portal_dir, portal_router
-from aitne.api.routers.monitoring import METRICS_TOKEN
+from aitne.api.routers.probes_and_metrics import METRICS_TOKEN
 from aitne.core.errors import StoreUnavailable
 from aitne.core.models.user import Role
 from tests.support.jobs import make_job

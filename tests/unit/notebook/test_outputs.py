@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from aitne.notebook.cell_outputs import (
+from aitne.notebook.cell_output_limits import (
     CELL_RICH_BYTES,
     CELL_TEXT_BYTES,
     MAX_OUTPUTS,

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from aitne.adapters.schedulers._slurm import squeue_parser
-from aitne.adapters.schedulers._slurm.rest.rest_client import RestClient
+from aitne.adapters.schedulers._slurm.rest.rest_http_client import RestClient
 from aitne.adapters.schedulers._slurm.rest.rest_session import RestSession
 from aitne.adapters.schedulers.slurm import SlurmScheduler
 from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SubmitUncertain

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aitne.adapters.schedulers._slurm import command_errors
 from aitne.adapters.schedulers._slurm.rest.failed_responses import classify_failed_submission
-from aitne.adapters.schedulers._slurm.rest.rest_client import RestClient
+from aitne.adapters.schedulers._slurm.rest.rest_http_client import RestClient
 from aitne.adapters.schedulers._slurm.rest.submission import make_submission
 from aitne.adapters.schedulers._slurm.rest.version_conversion import (
     NotExpressible,

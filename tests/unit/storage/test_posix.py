@@ -15,7 +15,7 @@ from aitne.adapters.path_facts import TimeoutExecutor, read_areas, read_paths
 from aitne.adapters.storage._mounts import Mounts
 from aitne.adapters.storage._tools import StorageTools
 from aitne.adapters.storage.posix import PosixStorage, parse_quota
-from aitne.adapters.user_folder_access import OwnUserFolders
+from aitne.adapters.user_folder_operations import OwnUserFolders
 from aitne.core.errors import NotAllowed
 from aitne.core.models.storage_area import Area, AreaFacts, AreaKind, Quota
 from aitne.core.storage.areas import AreaOwner, list_areas

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from aitne.adapters.accounting._accounting_commands import parse_rows, parse_tres, parse_wall
+from aitne.adapters.accounting._accounting_output_parser import parse_rows, parse_tres, parse_wall
 from aitne.core.models.limits import MIB, AssociationUse, Gauge, QosUse
 
 QOS_FIELDS = ("Name", "MaxTRESPerUser", "MaxWall")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from typing_extensions import override
 
-from aitne.adapters.accounting import _accounting_commands, _assoc_mgr
+from aitne.adapters.accounting import _accounting_output_parser, _assoc_mgr
 from aitne.core.errors import NotAllowed, NotSupported, SchedulerRejected, Unavailable
 from aitne.core.models.limits import LimitUsage, Usage
 from aitne.core.ports.accounting import (
@@ -67,26 +67,26 @@ class SlurmAccounting(Accounting):
         cluster = await self._read_cluster_name()
         associations = await self._run_sacctmgr_show(
             *("assoc", "WOPLimits", "where", f"Cluster={cluster}"),
-            f"format={','.join(_accounting_commands.ASSOCIATION_FIELDS)}",
+            f"format={','.join(_accounting_output_parser.ASSOCIATION_FIELDS)}",
         )
         users = await self._run_sacctmgr_show(
-            "user", f"format={','.join(_accounting_commands.USER_FIELDS)}"
+            "user", f"format={','.join(_accounting_output_parser.USER_FIELDS)}"
         )
         counted = await self._run_sacctmgr_show("tres", "format=Type,Name")
-        accounts, members = _accounting_commands.parse_associations(associations)
+        accounts, members = _accounting_output_parser.parse_associations(associations)
         return Associations(
             cluster=cluster,
             accounts=accounts,
             members=members,
-            users=_accounting_commands.parse_users(users),
-            tres=_accounting_commands.parse_counted_resources(counted),
+            users=_accounting_output_parser.parse_users(users),
+            tres=_accounting_output_parser.parse_counted_resources(counted),
         )
 
     @override
     async def apply_changes(self, changes: Sequence[Change]) -> None:
         cluster = await self._read_cluster_name()
         for change in changes:
-            words = _accounting_commands.make_sacctmgr_arguments(change, cluster)
+            words = _accounting_output_parser.make_sacctmgr_arguments(change, cluster)
             completed = await self._run_command(["sacctmgr", "-i", *words], _APPLY_TIMEOUT_S)
             # Another process may have made the same change a moment ago; that is not a failure.
             unchanged = isinstance(change, AddAccount | AddMember | RemoveMember) and any(
@@ -113,8 +113,8 @@ class SlurmAccounting(Accounting):
             "-E",
             _format_time(end),
         ]
-        argv += ["-o", ",".join(_accounting_commands.USAGE_FIELDS)]
-        return _accounting_commands.parse_usage(
+        argv += ["-o", ",".join(_accounting_output_parser.USAGE_FIELDS)]
+        return _accounting_output_parser.parse_usage(
             _decode_output(await self._run_checked(argv, _USAGE_TIMEOUT_S)), _format_time(end)
         )
 
@@ -125,8 +125,8 @@ class SlurmAccounting(Accounting):
             return ()
         # Without ``-D`` a requeued job has its last run only.
         argv = ["sacct", "-a", "-X", "-n", "-P", "-S", _format_time(start), "-E", _format_time(end)]
-        argv += ["-o", ",".join(_accounting_commands.ENERGY_FIELDS)]
-        return _accounting_commands.parse_energy(
+        argv += ["-o", ",".join(_accounting_output_parser.ENERGY_FIELDS)]
+        return _accounting_output_parser.parse_energy(
             _decode_output(await self._run_checked(argv, _USAGE_TIMEOUT_S))
         )
 
@@ -156,7 +156,7 @@ class SlurmAccounting(Accounting):
             text = _decode_output(
                 await self._run_checked(["scontrol", "show", "config"], _READ_TIMEOUT_S)
             )
-            self._config = _accounting_commands.parse_config(text, _CONFIG)
+            self._config = _accounting_output_parser.parse_config(text, _CONFIG)
         if "slurmdbd" not in self._config["AccountingStorageType"]:
             raise NotSupported(NO_ACCOUNTING)
         return self._config["ClusterName"]

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from aitne.adapters.images.apptainer_images import NOBODY
 from aitne.adapters.images.build_definition import DOCKERFILE
 from aitne.adapters.images.image_build_log import Work
 from aitne.adapters.images.image_folder import SCRATCH
 from aitne.adapters.images.layer_cache import Layers
-from aitne.adapters.images.sif_images import NOBODY
 from aitne.adapters.runtimes.docker import DEFAULT_URL
 from aitne.core.errors import SetupError
 from aitne.core.models.image import Artifact

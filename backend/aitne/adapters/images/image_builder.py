@@ -12,12 +12,12 @@ from pathlib import Path
 
 import aitne
 from aitne.adapters.images import build_definition, layer_cache, software_bill
+from aitne.adapters.images.apptainer_images import Apptainer
 from aitne.adapters.images.docker_daemon import DOCKER, DockerDaemon
 from aitne.adapters.images.image_build_log import Progress, Work
 from aitne.adapters.images.image_folder import APPTAINER, ImageFolder
 from aitne.adapters.images.prerequisites import require_apptainer
 from aitne.adapters.images.recipes import Recipe
-from aitne.adapters.images.sif_images import Apptainer
 from aitne.core.errors import SetupError
 from aitne.core.models.image import Artifact, ImageApp, Package
 from aitne.core.settings import Settings

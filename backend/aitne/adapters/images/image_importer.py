@@ -9,11 +9,11 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from aitne.adapters.images.apptainer_images import Apptainer, is_sif
 from aitne.adapters.images.image_build_log import Progress, Work
 from aitne.adapters.images.image_builder import BuildResult, get_log_path, smoke_test_sif
 from aitne.adapters.images.image_folder import ImageFolder, check_digest, digest_of, size_of
 from aitne.adapters.images.prerequisites import require_apptainer
-from aitne.adapters.images.sif_images import Apptainer, is_sif
 from aitne.core.errors import InvalidInput
 from aitne.core.models.image import ImageApp
 from aitne.core.settings import Settings

@@ -19,7 +19,7 @@ from aitne.adapters.schedulers._slurm import command_errors, job_comment
 from aitne.adapters.schedulers._slurm.commands import environment_of
 from aitne.adapters.schedulers._slurm.rest import rest_records
 from aitne.adapters.schedulers._slurm.rest.account_headers import AccountHeaders
-from aitne.adapters.schedulers._slurm.rest.rest_client import NotReached, RestClient
+from aitne.adapters.schedulers._slurm.rest.rest_http_client import NotReached, RestClient
 from aitne.adapters.schedulers._slurm.rest.rest_poller import RestPoller
 from aitne.adapters.schedulers._slurm.rest.rest_session import (
     NotUnderstood,

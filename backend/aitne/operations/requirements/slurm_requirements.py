@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from aitne.adapters.schedulers._slurm.rest.rest_client import RestClient
+from aitne.adapters.schedulers._slurm.rest.rest_http_client import RestClient
 from aitne.adapters.schedulers._slurm.slurm_config import SlurmConfig
 from aitne.core.errors import SchedulerUnavailable
 from aitne.operations.requirements.findings import (

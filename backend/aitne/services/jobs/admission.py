@@ -49,7 +49,6 @@ from aitne.services.jobs.job_field_checks import (
 from aitne.services.jobs.job_file_resolution import Offer, make_spec, resolve_offer, template_name
 from aitne.services.jobs.job_input_availability import AvailabilityService
 from aitne.services.jobs.job_renderer import Renderer
-from aitne.services.jobs.memory_and_cpu_limits import assign_limit_enforcement
 from aitne.services.jobs.placement_checks import with_switch_count
 from aitne.services.jobs.problems import Problems
 from aitne.services.jobs.requested_resources import with_default_amounts
@@ -64,6 +63,7 @@ from aitne.services.jobs.resolved_job_checks import (
     check_session,
     check_session_token,
 )
+from aitne.services.jobs.resource_limit_enforcement import assign_limit_enforcement
 from aitne.services.jobs.template_catalog import TemplateCatalog
 from aitne.services.projects.limit_checks import LimitCheck
 from aitne.services.users.user_secrets import UserSecretService

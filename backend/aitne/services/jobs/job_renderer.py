@@ -49,13 +49,13 @@ from aitne.services.jobs.job_containers import (
     make_cache_variables,
     make_container_spec,
 )
-from aitne.services.jobs.memory_and_cpu_limits import split_limits
 from aitne.services.jobs.rank_variables import (
     has_engines,
     notebook_variables,
     rank_group_variables,
     rank_variables,
 )
+from aitne.services.jobs.resource_limit_enforcement import split_limits
 from aitne.services.jobs.scripts_in_commands import displayed_command, script_files, script_signal
 from aitne_train.topology.hostlist import compress_hostlist
 

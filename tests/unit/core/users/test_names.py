@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from aitne.adapters.accounting._accounting_commands import make_sacctmgr_arguments
+from aitne.adapters.accounting._accounting_output_parser import make_sacctmgr_arguments
 from aitne.adapters.unix_account_mapping import UnixUser, jobs_folder
 from aitne.client.http_transport import percent_encode as client_quote
 from aitne.core.jobs.batch_script import render_script

@@ -23,13 +23,13 @@ from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.settings import LimitSettings, Settings
 from aitne.services.controller.changes_from_records import too_many_starts
 from aitne.services.jobs.job_renderer import max_requeues
-from aitne.services.jobs.memory_and_cpu_limits import assign_limit_enforcement, split_limits
 from aitne.services.jobs.requested_resources import (
     explain_added_cpus,
     resolve_resources,
     resolve_time_limit,
     with_default_amounts,
 )
+from aitne.services.jobs.resource_limit_enforcement import assign_limit_enforcement, split_limits
 from tests.support.jobs import make_job, make_session, make_spec
 from tests.unit.core.cluster.test_queues import node
 from tests.unit.slurm_rest.test_submission import FULL

@@ -11,7 +11,7 @@ from aitne.core.models.job import JobSpec
 from aitne.core.models.resources import Resources
 from aitne.core.ports.runtime import RuntimeLimits
 from aitne.core.settings import Settings
-from aitne.services.jobs.memory_and_cpu_limits import assign_limit_enforcement, split_limits
+from aitne.services.jobs.resource_limit_enforcement import assign_limit_enforcement, split_limits
 from tests.support.jobs import make_spec
 
 GIB = 1 << 30

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.user_folder_access import OwnUserFolders
+from aitne.adapters.user_folder_operations import OwnUserFolders
 from aitne.bootstrap.adapters import make_storages
 from aitne.core.errors import InvalidInput
 from aitne.core.jobs.states import JobState

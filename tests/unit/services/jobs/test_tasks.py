@@ -16,8 +16,8 @@ from aitne.core.models.job_file import JobFile
 from aitne.core.models.resources import Resources
 from aitne.core.models.template import TemplateResources
 from aitne.core.settings import Settings
-from aitne.services.jobs.memory_and_cpu_limits import assign_limit_enforcement
 from aitne.services.jobs.requested_resources import resolve_resources
+from aitne.services.jobs.resource_limit_enforcement import assign_limit_enforcement
 from tests.support.jobs import make_spec
 from tests.unit.slurm_rest.test_submission import FULL
 

@@ -13,7 +13,7 @@ import aitne
 
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]); "
-    "from aitne.agent.cgroup_limits import probe_controllers; sys.stdout.write(' '.join(probe_controllers()))"
+    "from aitne.agent.cgroup_enforcement import probe_controllers; sys.stdout.write(' '.join(probe_controllers()))"
 )
 _TIMEOUT_S = 20.0
 

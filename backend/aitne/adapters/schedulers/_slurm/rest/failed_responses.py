@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aitne.adapters.schedulers._slurm.rest.rest_client import RestResponse
+from aitne.adapters.schedulers._slurm.rest.rest_http_client import RestResponse
 from aitne.adapters.schedulers._slurm.submission_failure import (
     SubmissionFailure,
     classify_error_number,

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from aitne.adapters.schedulers._slurm.rest import rest_records
-from aitne.adapters.schedulers._slurm.rest.rest_client import RestResponseTooLarge
+from aitne.adapters.schedulers._slurm.rest.rest_http_client import RestResponseTooLarge
 from aitne.adapters.schedulers._slurm.rest.rest_session import RestSession
 from aitne.core.ports.scheduler import SchedulerJob
 

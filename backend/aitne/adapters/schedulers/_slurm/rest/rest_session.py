@@ -19,7 +19,7 @@ from aitne.adapters.schedulers._slurm.rest.failed_responses import (
     classify_failed_submission,
     is_token_refused,
 )
-from aitne.adapters.schedulers._slurm.rest.rest_client import (
+from aitne.adapters.schedulers._slurm.rest.rest_http_client import (
     MAX_BODY_BYTES,
     NotReached,
     RestClient,

@@ -13,7 +13,7 @@ import os
 import pwd
 import signal
 
-from aitne.agent import cgroup_limits
+from aitne.agent import cgroup_enforcement
 from aitne.agent.program_supervisor import EVERY_SIGNAL
 from aitne.agent.sampler import list_descendants
 from aitne.agent.spec import Spec
@@ -128,7 +128,7 @@ class ProgramEnvironment:
 
     def _enter_cgroups(self) -> None:
         if self._program is not None:
-            for folder in cgroup_limits.list_agent_groups(self._program):
+            for folder in cgroup_enforcement.list_agent_groups(self._program):
                 try:
                     with open(f"{folder}/cgroup.procs", "w", encoding="ascii") as file:
                         file.write(str(os.getpid()))
