@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from aitne.client.file_hashing import count_cpus
-from aitne.client.folder_manifest import make, verify
+from aitne.client.manifests import make, verify
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
 from benchmarks.stats import median, median_ratio
@@ -54,7 +54,7 @@ def measure(*, quick: bool) -> Figure:
             f"Small files: {small.count} of {small.size_bytes >> 10} KiB. Large files: {large.count} of "
             f"{large.size_bytes >> 20} MiB. All in the page cache; {count_cpus()} threads, and as many "
             "processes of the others by `xargs -0 -P`, which get the files' names ready made.",
-            "Ours is all of `aitne.client.folder_manifest.verify`: reading the manifest, listing the folder, "
+            "Ours is all of `aitne.client.manifests.verify`: reading the manifest, listing the folder, "
             "hashing, comparing, keeping the journal. The start of a Python is not in it, that of "
             "xargs and its processes is.",
             f"`{version.stdout.splitlines()[0]}` computes without the CPU's SHA instructions where "

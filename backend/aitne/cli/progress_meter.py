@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from aitne.cli import output
 
 if TYPE_CHECKING:
-    from aitne.client.folder_manifest import Progress
+    from aitne.client.manifests import Progress
 
 LINE_S = 30.0
 """Seconds between two progress lines if the output is not a terminal."""

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from aitne.client.administration import Administration, Announcements, Audit, MaintenanceSwitch
     from aitne.client.datasets import DatasetRecord, Datasets
     from aitne.client.downloads import Download
-    from aitne.client.folder_manifest import Progress
     from aitne.client.functions import Functions, Item, T
     from aitne.client.futures import Future, FutureArray
     from aitne.client.images import ArtifactRecord, ImageRecord, Images
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
         WrittenFilesRecord,
     )
     from aitne.client.jobs import Jobs
+    from aitne.client.manifests import Progress
     from aitne.client.notifications import (
         DeliveryRecord,
         NotificationRecord,

@@ -13,8 +13,8 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import quote, unquote_to_bytes
 
 from aitne.client.api_session import RequestBackoff, quote_segment
-from aitne.client.folder_manifest import Progress
 from aitne.client.http_transport import ConnectionFailed
+from aitne.client.manifests import Progress
 from aitne.client.part_file import LocalFileError, PartFile, open_part_file
 from aitne.core.errors import AitneError, Conflict, InvalidInput, NotAuthenticated, NotFound
 

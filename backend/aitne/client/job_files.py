@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from aitne.client.api_session import ApiSession
     from aitne.client.downloads import Download
-    from aitne.client.folder_manifest import Progress
+    from aitne.client.manifests import Progress
 
 
 class StoredFileRecord(Record):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from aitne.client.api_session import ApiSession
-    from aitne.client.folder_manifest import Progress
+    from aitne.client.manifests import Progress
     from aitne.client.working_tree_scan import WorkingTree
 
 BATCH_BYTES = 4 << 20
@@ -80,7 +80,7 @@ class Trees:
             Conflict: the user's working trees would exceed the quota.
             Unreachable: the platform does not answer. A later call continues the upload.
         """
-        from aitne.client.folder_manifest import Progress
+        from aitne.client.manifests import Progress
         from aitne.client.working_tree_scan import WorkingTree, read_working_tree
         from aitne.core.errors import Conflict
         from aitne.core.tree_document import JobTree, compute_tree_digest, serialize_tree

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aitne.client import checksum_journal, file_hashing
-from aitne.client.folder_manifest import Progress, Verification, make, verify
+from aitne.client.manifests import Progress, Verification, make, verify
 from aitne.core.dataset_manifest import (
     ManifestError,
     ManifestFile,
@@ -31,7 +31,7 @@ ODD = [b"a b", b"new\nline", b"tab\t", b"quo'te\"", b"\xff\xfe", "é".encode(), 
 HALF_WAY = """
 import sys
 from pathlib import Path
-from aitne.client.folder_manifest import make, verify
+from aitne.client.manifests import make, verify
 
 def heard(progress):
     if progress.done_files and progress.stage == "read":

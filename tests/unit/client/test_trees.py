@@ -10,7 +10,7 @@ import pytest
 
 from aitne.client import Client
 from aitne.client import tree_upload as uploads
-from aitne.client.folder_manifest import Progress
+from aitne.client.manifests import Progress
 from aitne.core import tree_document
 from aitne.core.errors import Conflict, InvalidInput
 from tests.support.fake_api import ConnectionLost, FakeApi, job, problem

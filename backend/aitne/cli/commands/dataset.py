@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from aitne.client import Client
     from aitne.client.datasets import DatasetRecord
-    from aitne.client.folder_manifest import FolderListing, ManifestDifference, Verification
+    from aitne.client.manifests import FolderListing, ManifestDifference, Verification
 
 
 @group("dataset", LOOK)
@@ -127,7 +127,7 @@ def dataset_add(
     resumes where it stopped.
     """
     from aitne.cli.progress_meter import ProgressMeter
-    from aitne.client.folder_manifest import ManifestDifference, make
+    from aitne.client.manifests import ManifestDifference, make
 
     client = make_client(url, data_dir)
     fields = {
@@ -210,7 +210,7 @@ def dataset_verify(
     1 means that something differs. After an interruption the same command resumes where it stopped.
     """
     from aitne.cli.progress_meter import ProgressMeter
-    from aitne.client.folder_manifest import verify
+    from aitne.client.manifests import verify
 
     client = make_client(url, data_dir)
     dataset = client.datasets.get(reference)

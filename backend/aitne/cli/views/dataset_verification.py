@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from aitne.client.folder_manifest import ManifestDifference, Verification
+    from aitne.client.manifests import ManifestDifference, Verification
 
 MOST_SHOWN = 50
 """Maximum number of lines that are shown on a terminal."""

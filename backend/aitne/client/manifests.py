@@ -2,7 +2,7 @@
 
 ::
 
-    from aitne.client.folder_manifest import make, verify
+    from aitne.client.manifests import make, verify
 
     made = make("/data/div2k")
     print(made.digest, len(made.files))
