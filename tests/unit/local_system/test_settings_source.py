@@ -52,8 +52,8 @@ def test_each_setting_says_what_set_it(data_dir: Path, monkeypatch: pytest.Monke
 def test_a_child_of_the_supervisor_shows_what_that_one_was_told(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = settings_report.format_sources(load_settings(data_dir))
-    monkeypatch.setenv(settings_report.VARIABLE, told)
+    sources = settings_report.format_sources(load_settings(data_dir))
+    monkeypatch.setenv(settings_report.VARIABLE, sources)
     monkeypatch.setenv("AITNE_TITLE", "Lab")
     by_name = {each.name: each for each in describe_settings(load_settings(data_dir))}
     assert by_name["title"].source is SourceKind.FILE
